@@ -1,0 +1,254 @@
+"""Pages of the documentation that are made, not written: errors, commands, Python names, proofs, the front page.
+
+mkdocs calls `on_config` and `on_files`; everything between is plain functions from the package to Markdown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from sudare.errors import SudareError, every_error
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PUBLIC_MODULES = ("sudare.schema", "sudare.frames", "sudare.privacy", "sudare.audit", "sudare.studies", "sudare.errors")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put the made pages below their section of the navigation."""
+    below = {
+        "errors/index.md": [f"errors/{error.__name__}.md" for error in every_error()],
+        "proofs/index.md": [f"proofs/{page.name}" for page in proof_pages()],
+    }
+    config.nav = [
+        {title: [page, *below[page]] if page in below else page for title, page in item.items()} for item in config.nav
+    ]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the made pages to those that were written."""
+    for path, text in made_pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def made_pages() -> dict[str, str]:
+    """Every made page: path in the site → Markdown."""
+    pages = {"errors/index.md": errors_index()}
+    pages |= {f"errors/{error.__name__}.md": error_page(error) for error in every_error()}
+    pages |= {"proofs/index.md": proofs_index()}
+    pages |= {f"proofs/{page.name}": from_folder(page.read_text("utf-8"), "proofs") for page in proof_pages()}
+    pages |= {"command-line.md": command_line_page(), "python.md": python_page()}
+    for source, target in (("README", "index"), ("CONTRIBUTING", "contributing"), ("CHANGELOG", "changelog")):
+        pages[f"{target}.md"] = from_folder((ROOT / f"{source}.md").read_text("utf-8"), "")
+    return pages
+
+
+# From a file of the repository to a page of the site
+
+
+def from_folder(text: str, folder: str) -> str:
+    """Text whose links, written for readers of the repository, lead to pages of the site; links to code become text."""
+
+    def rewritten(match: re.Match[str]) -> str:
+        image, label, target = match.groups()
+        if re.match(r"[a-z]+:|#", target):
+            return match.group(0)
+        path, mark, anchor = target.partition("#")
+        page = site_path(posixpath.normpath(posixpath.join(folder, path)))
+        if page is None:
+            return label
+        return f"{image}[{label}]({posixpath.relpath(page, folder or '.')}{mark}{anchor})"
+
+    return re.sub(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)", rewritten, text)
+
+
+def site_path(repository_path: str) -> str | None:
+    """Where a file of the repository is found in the site; None for files the site does not show."""
+    renamed = {
+        "README.md": "index.md",
+        "CONTRIBUTING.md": "contributing.md",
+        "CHANGELOG.md": "changelog.md",
+        "proofs": "proofs/index.md",
+    }
+    if repository_path in renamed:
+        return renamed[repository_path]
+    if repository_path.startswith("proofs/"):
+        return repository_path
+    return repository_path.removeprefix("docs/") if repository_path.startswith("docs/") else None
+
+
+# Proofs
+
+
+def proof_pages() -> list[Path]:
+    """The pages of proofs/, by name."""
+    return sorted((ROOT / "proofs").glob("*.md"))
+
+
+def title_of(page: Path) -> str:
+    """The first heading."""
+    return page.read_text("utf-8").partition("\n")[0].lstrip("# ")
+
+
+def proofs_index() -> str:
+    """One line for every proof."""
+    lines = [f"- [{title_of(page)}]({page.name})" for page in proof_pages()]
+    return "# Proofs\n\nOne page for each mechanism: what it promises, why, and with which constants.\n\n" + "\n".join(
+        lines
+    )
+
+
+# Errors
+
+
+def errors_index() -> str:
+    """All errors by exit code."""
+    rows = [
+        f"| {error.exit_code} | [{error.__name__}]({error.__name__}.md) | {inspect.getdoc(error)} |"
+        for error in every_error()
+    ]
+    return (
+        "# Errors\n\n"
+        "Every error that sudare raises on purpose is a `SudareError`. Its message says what was wrong, what was got and "
+        "what to do; a command ends with its exit code. No message prints a private value, but *that* an error happened may "
+        "depend on the data: see [sharp edges](../sharp-edges.md#errors-are-for-the-owner-of-the-data).\n\n"
+        "| exit code | error | what it means |\n| --- | --- | --- |\n" + "\n".join(rows)
+    )
+
+
+def error_page(error: type[SudareError]) -> str:
+    """Meaning, help, exit code and place in the tree."""
+    parents = [parent for parent in error.__mro__[1:] if issubclass(parent, Exception) and parent is not Exception]
+    above = ", ".join(
+        f"[{parent.__name__}]({parent.__name__}.md)" if issubclass(parent, SudareError) else f"`{parent.__name__}`"
+        for parent in parents
+        if parent.__name__ not in ("OSError", "LookupError") or parent in error.__bases__
+    )
+    below = ", ".join(f"[{child.__name__}]({child.__name__}.md)" for child in error.__subclasses__())
+    return "\n\n".join(
+        part
+        for part in (
+            f"# {error.__name__}",
+            f"{inspect.getdoc(error)}",
+            f"**What to do.** {error.help}",
+            f"**Exit code** of a command that ends with it: {error.exit_code}.",
+            f"**Caught by** `except` of: {above}." if above else "",
+            f"**More precise:** {below}." if below else "",
+        )
+        if part
+    )
+
+
+# Command line
+
+
+def command_line_page() -> str:
+    """Every command with its arguments and options, from the application itself."""
+    if importlib.util.find_spec("sudare.cli") is None:
+        return "# Command line\n"
+    application = importlib.import_module("sudare.cli.main").app
+    root = typer.main.get_command(application)
+    sections = "\n".join(command_sections(root, "sudare", level=2))
+    return f"# Command line\n\n{sections}"
+
+
+def command_sections(command: Any, path: str, level: int) -> Iterator[str]:
+    """Markdown for one command and those below it."""
+    yield f"{'#' * min(level, 4)} `{path}`\n\n{inspect.cleandoc(command.help or '')}\n"
+    rows = [parameter_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
+    if rows:
+        yield "| | | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        if not child.hidden:
+            yield from command_sections(child, f"{path} {name}", level + 1)
+
+
+def parameter_row(parameter: Any) -> str:
+    """How it is written, what it takes, what it does."""
+    is_option = parameter.param_type_name == "option"
+    written = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts)) if is_option else ""
+    takes = "" if is_option and parameter.is_flag else f"`{(parameter.metavar or parameter.name or '').upper()}`"
+    explanation = " ".join((getattr(parameter, "help", "") or "").split()).replace("|", "\\|")
+    return f"| {written} | {takes} | {explanation} |"
+
+
+# Python
+
+
+def python_page() -> str:
+    """Public names of the public modules, with signatures and docstrings."""
+    modules = [importlib.import_module(name) for name in PUBLIC_MODULES if importlib.util.find_spec(name)]
+    return (
+        "# Python\n\n"
+        + "\n\n".join(module_section(module) for module in modules if module.__name__ != "sudare.errors")
+        + ("\n\n## `sudare.errors`\n\nSee [errors](errors/index.md).")
+    )
+
+
+def module_section(module: ModuleType) -> str:
+    """One heading for each public name."""
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    entries = [name_section(name, getattr(module, name)) for name in names if callable(getattr(module, name))]
+    return f"## `{module.__name__}`\n\n{inspect.getdoc(module) or ''}\n\n" + "\n\n".join(entries)
+
+
+def name_section(name: str, value: Any) -> str:
+    """A function or class with its public methods."""
+    text = f"### `{name}`\n\n```text\n{signature_of(name, value)}\n```\n\n{own_doc(value)}"
+    if not inspect.isclass(value):
+        return text
+    rows = [
+        f"- `{signature_of(method, member)}` – {own_doc(member).partition(chr(10))[0]}"
+        for method, member in public_members(value)
+    ]
+    return text + ("\n\n" + "\n".join(rows) if rows else "")
+
+
+def public_members(owner: type) -> Iterator[tuple[str, Any]]:
+    """Methods and properties that the class or its parents in this package define and explain, in order."""
+    for name, member in inspect.getmembers(owner):
+        defined = next((vars(parent)[name] for parent in owner.__mro__ if name in vars(parent)), None)
+        function = getattr(defined, "fget", None) or getattr(defined, "__func__", defined)
+        from_here = str(getattr(function, "__module__", "")).startswith("sudare")
+        if not name.startswith("_") and from_here and inspect.isroutine(function) and own_doc(member):
+            yield name, member
+
+
+def own_doc(value: Any) -> str:
+    """Its own docstring, without what a dataclass would generate."""
+    text = inspect.getdoc(value) or ""
+    return "" if text.startswith(f"{getattr(value, '__name__', '')}(") else text
+
+
+def signature_of(name: str, value: Any) -> str:
+    """How it is called; a property is only its name."""
+    if not callable(value):
+        return name
+    try:
+        signature = inspect.signature(value)
+    except ValueError:
+        return name
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
+    ]
+    return name + str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))

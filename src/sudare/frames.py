@@ -1,0 +1,344 @@
+"""Data sources in batches with bounded memory: Parquet and CSV files, SQL databases, frames, iterators of frames.
+
+Errors say what could not be read and never quote it: libraries put values, statements and addresses with passwords
+into their messages, so theirs are replaced outside of the `except` block and leave no trace in the chain of causes.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+import sqlalchemy
+
+from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
+from sudare.schema import Label, Number, Schema
+from sudare.schema.table import Table, as_table, attempt, column_names, refuse_missing_columns, unique_names
+
+__all__ = ["SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
+
+DEFAULT_BATCH_ROWS = 65536
+CSV_BLOCK_BYTES = 2**22
+CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
+MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
+PARQUET_ENDINGS = (".parquet", ".pq")
+CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
+
+
+@dataclass(frozen=True, repr=False)
+class SqlSource:
+    """Rows of a database: its SQLAlchemy address (or engine), and a query or the name of a table or view.
+
+    What contains no space is a name, with or without its schema: "visits", "clinic.visits". Names are looked up in
+    the database, so that declared types such as booleans are known; a query gives what the driver gives.
+    """
+
+    url: str | sqlalchemy.URL | sqlalchemy.Engine
+    query: str
+
+    def __repr__(self) -> str:
+        engine = (
+            self.url if isinstance(self.url, sqlalchemy.Engine) else attempt(lambda: sqlalchemy.make_url(str(self.url)))
+        )
+        return f"SqlSource(<{engine.drivername if isinstance(engine, sqlalchemy.URL) else 'database'}>)"
+
+
+def batches(
+    source: object,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    schema: Schema | None = None,
+) -> Iterator[Table]:
+    """The rows of a source as tables of 1 to `batch_rows` rows, read as they are asked for.
+
+    A source is the path of a Parquet or CSV file, of a folder of Parquet files, or a pattern such as "2026-*.parquet";
+    a SqlSource; any table that `as_table` takes; or an iterator of such tables.
+    `columns` are read and no others. Without them a `schema` selects the columns it knows, as far as they are there,
+    and fixes the types of a CSV file: without it they are guessed from the beginning of the file, and a later line
+    may contradict. In declared text columns a field is missing if it is empty or a usual word for missing (NA, null, …),
+    unless the schema lists that word.
+    """
+    if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
+        raise InvalidParameter(
+            "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
+        )
+    if isinstance(source, str | os.PathLike):
+        return all_files_batches(files_at(source), columns, batch_rows, schema)
+    if isinstance(source, SqlSource):
+        return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
+    parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
+    return (piece for part in parts for piece in pieces(selected(part, columns, schema), batch_rows))
+
+
+def read(source: object, columns: Sequence[str] | None = None, schema: Schema | None = None) -> Table:
+    """All rows of a source in one table."""
+    parts = [batch.arrow for batch in batches(source, columns, schema=schema)]
+    if not parts:
+        raise DataError("The source has no rows.", "Check the path or query.")
+    together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
+    if together is None:
+        raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
+    return Table(together)
+
+
+def row_count(source: object) -> int | None:
+    """The number of rows where that is known without reading them; None elsewhere."""
+    if isinstance(source, str | os.PathLike):
+        files = files_at(source)
+        if not all(is_parquet(file) for file in files):
+            return None
+        return sum(int(opened_parquet(file).metadata.num_rows) for file in files)
+    if isinstance(source, Mapping):
+        source = next(iter(source.values()), ())
+    return attempt(lambda: len(source)) if hasattr(source, "__len__") else None
+
+
+def column_types(source: object) -> pa.Schema:
+    """The names and Arrow types of the columns of a source, read from the least of it that tells them."""
+    if isinstance(source, str | os.PathLike):
+        file = files_at(source)[0]
+        return opened_parquet(file).schema_arrow if is_parquet(file) else csv_types(file)
+    if isinstance(source, SqlSource):
+        first = next(batches(source, batch_rows=1000), None)
+        return first.arrow.schema if first else pa.schema([])
+    return as_table(source).arrow.schema
+
+
+def pieces(table: Table, batch_rows: int) -> Iterator[Table]:
+    """A table cut into tables of at most `batch_rows` rows."""
+    return (table.slice(start, batch_rows) for start in range(0, table.rows, batch_rows))
+
+
+def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema: Schema | None) -> list[str]:
+    """Which of the columns that are present to read."""
+    if columns is not None:
+        refuse_missing_columns(columns, present)
+        return list(columns)
+    if schema is not None:
+        return [name for name in schema.source_columns if name in present]
+    return list(present)
+
+
+def selected(data: object, columns: Sequence[str] | None, schema: Schema | None) -> Table:
+    """The wanted columns of data in memory; data without names are the features of the schema."""
+    names_if_none = columns if columns is not None else list(schema.features) if schema is not None else None
+    return as_table(data, wanted_columns(column_names(data, names_if_none), columns, schema))
+
+
+def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]) -> Iterator[Table]:
+    """The same tables; an error of a library on the way is replaced by ours."""
+    while True:
+        try:
+            table = next(tables)
+        except StopIteration:
+            return
+        except (SudareError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - drivers fail in their own ways, and quote what they were given
+            explanation = explain(error)
+        else:
+            yield table
+            continue
+        raise explanation
+
+
+def files_at(source: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path or pattern stands for, in the order of their names."""
+    path = Path(source)
+    if "://" in os.fspath(source):
+        raise SourceUnreadable(
+            "The source is an address, not a path.", "For a database give SqlSource(address, query)."
+        )
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if is_parquet(file))
+    elif path.exists():
+        found = [path]
+    else:
+        found = sorted(Path(name) for name in glob.glob(os.fspath(source)))
+    if not found:
+        raise SourceUnreadable(
+            f"There are no data files at {os.fspath(source)!r}.", "Check the path; a folder must hold Parquet files."
+        )
+    if not all(file.name.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS) for file in found):
+        raise SourceUnreadable(
+            f"{os.fspath(source)!r} is not a Parquet or CSV file by its name.",
+            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}.",
+        )
+    return found
+
+
+def is_parquet(file: Path) -> bool:
+    return file.name.lower().endswith(PARQUET_ENDINGS)
+
+
+def all_files_batches(
+    files: Sequence[Path], columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+) -> Iterator[Table]:
+    """The tables of one file after the other."""
+    for file in files:
+        if is_parquet(file):
+            yield from quietly(parquet_batches(file, columns, batch_rows, schema), parquet_explanation(file))
+        else:
+            yield from quietly(csv_batches(file, columns, batch_rows, schema), csv_explanation(file, schema))
+
+
+def parquet_explanation(file: Path) -> Callable[[Exception], SudareError]:
+    """Turns an error of the Parquet reader into ours."""
+    return lambda error: unreadable(file, "Parquet")
+
+
+def unreadable(file: Path, form: str) -> SourceUnreadable:
+    return SourceUnreadable(
+        f"{os.fspath(file)!r} cannot be read as {form}.", "Check that the file is whole and of that format."
+    )
+
+
+def opened_parquet(file: Path) -> Any:
+    """The Parquet file, its metadata read and its rows not; pre-buffering would hold whole row groups."""
+    parquet = attempt(lambda: pyarrow.parquet.ParquetFile(file, pre_buffer=False))
+    if parquet is None:
+        raise unreadable(file, "Parquet")
+    return parquet
+
+
+def parquet_batches(
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+) -> Iterator[Table]:
+    with opened_parquet(file) as parquet:
+        names = wanted_columns(unique_names(parquet.schema_arrow.names), columns, schema)
+        for batch in parquet.iter_batches(batch_size=batch_rows, columns=names):
+            if batch.num_rows:
+                yield Table(pa.Table.from_batches([batch])).select(names)
+
+
+def csv_reader(file: Path, options: Any) -> Any:
+    return pyarrow.csv.open_csv(
+        file, read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES), convert_options=options
+    )
+
+
+def csv_types(file: Path) -> pa.Schema:
+    """The names of the columns of a CSV file, and the types its first block suggests."""
+    types = attempt(lambda: csv_reader(file, None).schema)
+    if types is None:
+        raise unreadable(file, "CSV")
+    return types
+
+
+def csv_batches(file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+    names = wanted_columns(unique_names(csv_types(file).names), columns, schema)
+    options = pyarrow.csv.ConvertOptions(
+        include_columns=names,
+        column_types={name: kind for name, kind in declared_types(schema).items() if name in names},
+        # The words 1 and 0 are numbers, not booleans.
+        true_values=["true", "True", "TRUE"],
+        false_values=["false", "False", "FALSE"],
+    )
+    with csv_reader(file, options) as reader:
+        for batch in reader:
+            yield from pieces(Table(with_missing_words(pa.Table.from_batches([batch]), schema)), batch_rows)
+
+
+def declared_types(schema: Schema | None) -> dict[str, Any]:
+    """The Arrow types in which the columns of a schema are read from text; identifiers of persons stay text."""
+    if schema is None:
+        return {}
+    types = {
+        name: pa.float64() if isinstance(facts, Number) else CSV_TYPES[facts.value_kind]
+        for name, facts in schema.columns.items()
+    }
+    return types | ({schema.person.column: pa.string()} if schema.person else {})
+
+
+def with_missing_words(table: pa.Table, schema: Schema | None) -> pa.Table:
+    """The table with null where a declared text column has a word for missing that is not one of its values."""
+    for position, name in enumerate(table.column_names):
+        words = words_for_missing(name, schema)
+        if words:
+            column = table.column(name)
+            is_missing = pc.is_in(column, value_set=pa.array(words, type=column.type))
+            table = table.set_column(position, name, pc.if_else(is_missing, pa.scalar(None, column.type), column))
+    return table
+
+
+def words_for_missing(name: str, schema: Schema | None) -> list[str]:
+    """The words that mean missing in a column that is declared as text; none in other columns."""
+    if schema is not None and schema.person is not None and name == schema.person.column:
+        return [""]
+    facts = schema.columns.get(name) if schema is not None else None
+    if facts is None or isinstance(facts, Number) or facts.value_kind != "text":
+        return []
+    return [word for word in MISSING_WORDS if word not in facts.levels]
+
+
+def csv_explanation(file: Path, schema: Schema | None) -> Callable[[Exception], SudareError]:
+    """Turns an error of the CSV reader into ours, which names the column if the schema declares it."""
+
+    def explain(error: Exception) -> SudareError:
+        found = re.match(r"In CSV column #(\d+): CSV conversion error", str(error))
+        if not found:
+            return unreadable(file, "CSV")
+        name = csv_types(file).names[int(found[1])]
+        if name not in declared_types(schema):
+            return SourceUnreadable(
+                f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",
+                "Give schema=…, so that types are declared and not guessed.",
+            )
+        facts = schema.columns[name] if schema else None
+        kind = "numbers" if isinstance(facts, Number) else f"{'classes' if isinstance(facts, Label) else 'categories'}"
+        return WrongType(
+            f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
+            "Correct the file, or change the declaration in the schema.",
+        )
+
+    return explain
+
+
+def unreadable_database(error: Exception) -> SourceUnreadable:
+    """What to say of a database that failed; the class of the error is told, its text may contain a password or values."""
+    if isinstance(error, ImportError):
+        return SourceUnreadable(
+            "The driver for this kind of database is not installed.", "Install the driver that SQLAlchemy names for it."
+        )
+    return SourceUnreadable(
+        f"The database cannot be read ({type(error).__name__}).",
+        "Check address, password and query with the database's own client.",
+    )
+
+
+def sql_batches(
+    source: SqlSource, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+) -> Iterator[Table]:
+    engine = source.url if isinstance(source.url, sqlalchemy.Engine) else sqlalchemy.create_engine(source.url)
+    try:
+        with engine.connect().execution_options(stream_results=True, yield_per=batch_rows) as connection:
+            result = sql_result(connection, source.query, columns, schema)
+            present = unique_names(list(result.keys()))
+            names = wanted_columns(present, columns, schema)
+            for rows in result.partitions(batch_rows):
+                by_column = dict(zip(present, zip(*rows, strict=True), strict=True))
+                yield as_table(by_column, names)
+    finally:
+        if engine is not source.url:
+            engine.dispose()
+
+
+def sql_result(
+    connection: sqlalchemy.Connection, query: str, columns: Sequence[str] | None, schema: Schema | None
+) -> sqlalchemy.CursorResult[Any]:
+    """The rows of a query, or the wanted columns of a table by its name."""
+    if re.search(r"\s", query):
+        return connection.exec_driver_sql(query)
+    place, _, name = query.rpartition(".")
+    table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
+    names = wanted_columns([column.name for column in table.columns], columns, schema)
+    return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))

@@ -1,0 +1,358 @@
+"""The first private learners: mean, histogram and standard scaler. Proof: proofs/statistics.md.
+
+Sums are exact: values are scaled to declared bounds and rounded to a public fixed-point grid before they are added, so
+that no floating-point rounding makes a sum more sensitive than the proof says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+
+from sudare.errors import InvalidParameter
+from sudare.privacy.base import Bounds, Mechanism, Plan, PrivateEstimator, TensorRule
+from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
+from sudare.privacy.ledger import Account
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace, power_of_two_below
+from sudare.privacy.release import Content, on_grid
+from sudare.schema import Encoding, Number, Schema
+
+Floats = NDArray[np.float64]
+
+_FIXED_POINT_BITS = 30
+_GRID_BITS = 16
+
+
+def fixed_point_step(rows: int) -> float:
+    """The fixed-point grid on which sums of `rows` numbers of at most one are exact in float64."""
+    return 2.0 ** -min(_FIXED_POINT_BITS, 52 - rows.bit_length())
+
+
+def exact_sums(matrix: Floats, step: float) -> Floats:
+    """Column sums of a matrix with entries in [−1, 1], each rounded to a multiple of `step`; no rounding in the sum."""
+    steps: NDArray[np.int64] = np.rint(matrix / step).astype(np.int64)
+    sums: Floats = steps.sum(axis=0).astype(np.float64) * step
+    return sums
+
+
+def rounded_up_root(number: float) -> float:
+    """A square root that is not too small."""
+    return math.nextafter(math.sqrt(number), math.inf)
+
+
+def sum_mechanism(
+    columns: int, dimension: int, l1: float, l2: float, epsilon: float, delta: float, step: float
+) -> Mechanism:
+    """Noise for a vector of sums with these sensitivities: Gaussian when δ > 0, gamma-norm or Laplace when δ = 0.
+
+    With two columns or more gamma-norm noise is smaller than Laplace noise of the same ε (proofs/statistics.md).
+    """
+    if delta > 0:
+        return Gaussian(l2, epsilon, delta, dimension, integer_grid=step)
+    if columns > 1:
+        return GammaNorm(l2, epsilon, dimension)
+    return Laplace(l1, epsilon, dimension, integer_grid=step)
+
+
+def rows_per_unit(declared: Schema) -> int:
+    """How many rows one protected unit can have."""
+    return 1 if declared.person is None else declared.person.most_rows
+
+
+class PrivateMean(PrivateEstimator):
+    """ε-DP or (ε, δ)-DP means, replace-one rows. Proof: proofs/statistics.md.
+
+    Parameters
+    ----------
+    epsilon, delta : the promise. With delta = 0 it is pure.
+    bounds : public (low, high), numbers or one per column; or give a `schema`, whose number columns are used.
+    account : who pays. Without one the result may be looked at by its owner but not released.
+    random_state : a seed, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    mean_ : means in the columns' own units, within the bounds.
+    noise_scale_ : scale of the noise on a mean of a column whose range is one (public).
+    clipped_ : how many values lay outside, per column; for the owner only.
+    guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        bounds: Bounds | None = None,
+        schema: Schema | None = None,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.account = account
+        self.random_state = random_state
+
+    def plan(self, rows: int, declared: Schema) -> Plan:
+        """One row moves every column's scaled sum by at most one."""
+        columns, unit = len(declared.features), rows_per_unit(declared)
+        l1, l2 = float(columns * unit), rounded_up_root(columns) * unit
+        step = fixed_point_step(rows)
+        mechanism = sum_mechanism(columns, columns, l1, l2, self.epsilon, self.delta, step)
+        return Plan(mechanism, self._guarantee(declared))
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Charge, then compute the noisy means."""
+        scaled = self._read(X, reset=True)
+        rows = len(scaled)
+        plan = self.plan(rows, self.declared_)
+        passage = self._enter(plan)
+        sums = plan.mechanism.apply(exact_sums(scaled, fixed_point_step(rows)), passage.noise)
+        low, high = natural_bounds(self.declared_)
+        self.n_rows_ = rows
+        self.noise_scale_ = plan.mechanism.noise_scale / rows
+        self._grid = public_grid(self.noise_scale_, high - low)
+        self.mean_ = on_grid(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), self._grid)
+        self._seal()
+        return self
+
+    def score(self, X: object, y: object = None) -> float:
+        """Minus the mean squared distance to the means, in units of the ranges. Exact: for the owner only."""
+        scaled = self._read(X, reset=False)
+        low, high = natural_bounds(self.declared_)
+        return -float(np.mean((scaled - (self.mean_ - low) / (high - low)) ** 2))
+
+    def release_content(self) -> Content:
+        """The means."""
+        return self._content(self.n_rows_, {"mean": self.mean_}, {"mean": self._grid})
+
+    @classmethod
+    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
+        """One mean a column."""
+        return {"mean": TensorRule(len(declared.features), np.float64)}
+
+    def _take(self, content: Content) -> None:
+        self.mean_, self._grid = content.tensors["mean"], content.grid("mean")
+        self.n_rows_ = content.parameters["rows"]
+
+
+class PrivateHistogram(PrivateEstimator):
+    """ε-DP or (ε, δ)-DP counts, replace-one or add/remove rows. Proof: proofs/statistics.md.
+
+    Numbers are counted in public bins, categories by their declared values; all columns at once, from one budget.
+
+    Parameters
+    ----------
+    epsilon, delta, bounds, schema, account, random_state : as in PrivateMean; with a schema, all features are counted.
+    bins : number of equal bins, or the inner edges, for columns declared by `bounds`.
+    neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
+
+    Attributes
+    ----------
+    counts_ : noisy whole counts, one array a column, by name.
+    probabilities_ : counts made non-negative and to sum to one, by name.
+    """
+
+    encoding: ClassVar[Encoding] = "binned"
+    numbers_only: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        bounds: Bounds | None = None,
+        bins: int | Sequence[float] = 10,
+        schema: Schema | None = None,
+        neighbours: Neighbours = "replace-one",
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.bins = bins
+        self.schema = schema
+        self.neighbours = neighbours
+        self.account = account
+        self.random_state = random_state
+
+    def plan(self, rows: int, declared: Schema) -> Plan:
+        """A replaced row leaves one cell of each column and enters another; an added one only enters."""
+        columns, unit = len(declared.features), rows_per_unit(declared)
+        cells = 2 if self.neighbours == "replace-one" else 1
+        dimension = len(declared.names(self.encoding))
+        mechanism: Mechanism
+        if self.delta > 0:
+            l2 = rounded_up_root(cells * columns) * unit
+            mechanism = Gaussian(l2, self.epsilon, self.delta, dimension, integer_grid=1.0)
+        else:
+            mechanism = Laplace(float(cells * columns * unit), self.epsilon, dimension, integer_grid=1.0)
+        return Plan(mechanism, self._guarantee(declared))
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Charge, then compute the noisy counts."""
+        if self.neighbours not in NEIGHBOURS:
+            raise InvalidParameter(f"neighbours must be one of {', '.join(NEIGHBOURS)}.", "Use one of these words.")
+        cells = self._read(X, reset=True)
+        plan = self.plan(len(cells), self.declared_)
+        passage = self._enter(plan)
+        noisy = plan.mechanism.apply(cells.sum(axis=0), passage.noise)
+        self.n_rows_ = len(cells) if self.neighbours == "replace-one" else None
+        self.noise_scale_ = plan.mechanism.noise_scale
+        self._set_counts(np.rint(noisy).astype(np.int64))
+        self._seal()
+        return self
+
+    def _set_counts(self, counts: NDArray[np.int64]) -> None:
+        ends = np.cumsum([block.width for block in self.declared_.blocks(self.encoding)])
+        parts = np.split(counts, ends[:-1])
+        self.counts_ = dict(zip(self.declared_.features, parts, strict=True))
+        self.probabilities_ = {name: proportions(part) for name, part in self.counts_.items()}
+
+    def score(self, X: object, y: object = None) -> float:
+        """Mean log-likelihood of the rows, columns taken as independent. Exact: for the owner only."""
+        cells = self._read(X, reset=False)
+        probabilities = np.concatenate(list(self.probabilities_.values()))
+        # A cell that noise pushed to zero counts as half a record, so that one row cannot make the score infinite.
+        rows = max(1.0, float(sum(part.clip(0).sum() for part in self.counts_.values())) / len(self.counts_))
+        return float(np.mean(cells @ np.log(np.maximum(probabilities, 0.5 / rows))))
+
+    def release_content(self) -> Content:
+        """The counts."""
+        counts = np.concatenate(list(self.counts_.values()))
+        return self._content(self.n_rows_, {"counts": counts}, {"counts": None})
+
+    @classmethod
+    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
+        """One count a cell."""
+        return {"counts": TensorRule(len(declared.names(cls.encoding)), np.int64)}
+
+    def _take(self, content: Content) -> None:
+        self.n_rows_ = content.parameters["rows"]
+        self._set_counts(content.tensors["counts"])
+
+    def _bounded_column(self, low: float, high: float) -> Number:
+        if isinstance(self.bins, int):
+            if isinstance(self.bins, bool) or self.bins < 2:
+                raise InvalidParameter(f"bins must be at least 2, got {self.bins!r}.", "Use for example bins=10.")
+            inner: Sequence[float] = [float(edge) for edge in np.linspace(low, high, self.bins + 1)[1:-1]]
+        else:
+            inner = self.bins
+        return Number(float(low), float(high), bins=tuple(inner))
+
+
+class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
+    """ε-DP or (ε, δ)-DP centring and scaling, replace-one rows. Proof: proofs/statistics.md.
+
+    Use this where scikit-learn's StandardScaler would put exact means and deviations in front of a private learner.
+
+    Attributes
+    ----------
+    mean_, scale_ : what `transform` subtracts and divides by.
+    bounds_ : public (low, high) of every transformed column, for the learner that comes next.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        bounds: Bounds | None = None,
+        schema: Schema | None = None,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.account = account
+        self.random_state = random_state
+
+    def plan(self, rows: int, declared: Schema) -> Plan:
+        """With z in [−1, 1] a row moves (z, z²) by at most 9/4 in L1 and 2 in L2, and rounding adds a step to z²."""
+        columns, unit = len(declared.features), rows_per_unit(declared)
+        step = fixed_point_step(rows)
+        l1, l2 = (2.25 + step) * columns * unit, (2.0 + step) * rounded_up_root(columns) * unit
+        mechanism = sum_mechanism(columns, 2 * columns, l1, l2, self.epsilon, self.delta, step)
+        return Plan(mechanism, self._guarantee(declared))
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Charge, then compute noisy means and deviations."""
+        scaled = self._read(X, reset=True)
+        rows = len(scaled)
+        plan = self.plan(rows, self.declared_)
+        passage = self._enter(plan)
+        step = fixed_point_step(rows)
+        z = np.rint((2 * scaled - 1) / step) * step
+        sums = plan.mechanism.apply(exact_sums(np.hstack([z, z * z]), step), passage.noise)
+        first, second = np.split(sums / rows, 2)
+        low, high = natural_bounds(self.declared_)
+        self.n_rows_ = rows
+        self.noise_scale_ = plan.mechanism.noise_scale / rows
+        half = (high - low) / 2
+        self._grid = public_grid(self.noise_scale_, half)
+        mean = np.clip(first, -1.0, 1.0)
+        # A variance that is lost in the noise is set to the noise itself, which is public.
+        floor = min(1.0, self.noise_scale_)
+        deviation = np.sqrt(np.clip(second - mean**2, floor**2, 1.0))
+        self.mean_ = on_grid(low + half * (1 + mean), self._grid)
+        self.scale_ = np.maximum(on_grid(half * deviation, self._grid), self._grid)
+        self._set_bounds()
+        self._seal()
+        return self
+
+    def transform(self, X: object) -> Floats:
+        """(x − mean_)/scale_ of the number columns, clipped to the declared bounds first."""
+        scaled = self._read(X, reset=False)
+        low, high = natural_bounds(self.declared_)
+        return np.asarray((low + (high - low) * scaled - self.mean_) / self.scale_, dtype=np.float64)
+
+    def score(self, X: object, y: object = None) -> float:
+        """Mean normal log-likelihood of the transformed columns. Exact: for the owner only."""
+        transformed = self.transform(X)
+        return float(np.mean(-0.5 * transformed**2 - np.log(self.scale_) - 0.5 * math.log(2 * math.pi)))
+
+    def _set_bounds(self) -> None:
+        low, high = natural_bounds(self.declared_)
+        self.bounds_ = (low - self.mean_) / self.scale_, (high - self.mean_) / self.scale_
+
+    def release_content(self) -> Content:
+        """Means and deviations."""
+        tensors = {"mean": self.mean_, "scale": self.scale_}
+        return self._content(self.n_rows_, tensors, dict.fromkeys(tensors, self._grid))
+
+    @classmethod
+    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
+        """One mean and one deviation a column."""
+        return dict.fromkeys(("mean", "scale"), TensorRule(len(declared.features), np.float64))
+
+    def _take(self, content: Content) -> None:
+        self.mean_, self.scale_ = content.tensors["mean"], content.tensors["scale"]
+        self._grid, self.n_rows_ = content.grid("mean"), content.parameters["rows"]
+        self._set_bounds()
+
+
+def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:
+    """Low and high of number columns in their own units."""
+    numbers = [column for column in declared.features.values() if isinstance(column, Number)]
+    return np.array([number.low for number in numbers]), np.array([number.high for number in numbers])
+
+
+def public_grid(noise_scale: float, ranges: Floats) -> float:
+    """A power of two far below the noise on the narrowest column: where released numbers lie."""
+    return power_of_two_below(noise_scale * float(ranges.min())) * 2.0**-_GRID_BITS
+
+
+def proportions(counts: NDArray[np.int64]) -> Floats:
+    """Counts without their negative part, divided by their sum; equal shares when nothing is left."""
+    kept = np.maximum(counts, 0).astype(np.float64)
+    total = kept.sum()
+    return kept / total if total > 0 else np.full(len(kept), 1 / len(kept))

@@ -1,0 +1,342 @@
+"""The one door. Going in, a charge is entered before any noise is drawn; coming out, a release is entered and signed.
+
+`pass_through` is the only place where learners get noise. `Release` is the only way out: it takes a charged, unchanged
+learner, writes a line to the ledger, and then the file, which appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.errors import (
+    InvalidCost,
+    NotCharged,
+    NotReleasable,
+    ReleaseExists,
+    ReleaseMalformed,
+    ReleaseVersion,
+    SchemaError,
+    SeededNoiseRefused,
+    SourceUnreadable,
+    UnknownName,
+)
+from sudare.privacy.accounting import Cost
+from sudare.privacy.chain import Receipt, canonical_json
+from sudare.privacy.container import (
+    LARGEST_FILE_BYTES,
+    Parsed,
+    Tensors,
+    fingerprint,
+    parsed,
+    verify_signature,
+    written,
+)
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.learners import LEARNERS, learner_class
+from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.noise import NoiseSource, SystemNoise, noise_source
+
+FORMAT: Final = 1
+NOT_CHARGED: Final = "this model was fitted without an account, so it may not leave."
+_FIELDS: Final = ("format", "guarantee", "learner", "parameters", "receipt", "schema", "tensors", "versions")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What a fit gets at the door: noise, and the guarantee that may be stated for what it makes with it."""
+
+    noise: NoiseSource
+    guarantee: Guarantee
+    receipt: Receipt | None
+
+
+def pass_through(
+    account: Account | None,
+    random_state: int | np.random.RandomState | None,
+    guarantee: Guarantee,
+    cost: Cost,
+    what: str,
+    purpose: str = "",
+) -> Passage:
+    """Charge the account, then hand out noise. Without an account nothing is charged, and nothing made with it may leave."""
+    if account is None:
+        noise = noise_source(random_state)
+        valid = guarantee.valid and noise.valid
+        return Passage(noise, Guarantee(**{**vars(guarantee), "valid": valid}), None)
+    if random_state is not None:
+        raise SeededNoiseRefused("A fit was given both an account and a random_state.", SeededNoiseRefused.help)
+    charged = account.charge(guarantee, cost, what, purpose)
+    return Passage(SystemNoise(), charged.guarantee, charged.receipt)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a learner would let out: public parameters, tensors, and the grid each tensor's numbers lie on.
+
+    A grid of None marks whole numbers (integer tensors); floats always lie on a power of two.
+    """
+
+    parameters: Mapping[str, Any]
+    tensors: Tensors
+    grids: Mapping[str, float | None]
+
+    def grid(self, name: str) -> float:
+        """The grid of a tensor of floats."""
+        grid = self.grids[name]
+        if grid is None:
+            raise _unfit(f"tensor '{name}' has no grid")
+        return grid
+
+    def digest(self) -> str:
+        """A seal: it changes when anything that would leave is changed."""
+        hashed = hashlib.sha256(canonical_json(dict(self.parameters)).encode())
+        for name in sorted(self.tensors):
+            tensor = self.tensors[name]
+            hashed.update(
+                f"\0{name} {tensor.dtype.str} {tensor.shape} {self.grids[name]}\0".encode() + tensor.tobytes()
+            )
+        return hashed.hexdigest()
+
+
+@dataclass(frozen=True)
+class Release:
+    """A payload with its guarantee and the receipt of the entry that was written before it was computed."""
+
+    learner: str
+    content: Content
+    guarantee: Guarantee
+    receipt: Receipt
+    schema_digest: str | None
+    versions: Mapping[str, str]
+    digest: str | None = None
+    signed_by: str | None = None
+    _ledger: Ledger | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, model: Any) -> Release:
+        """The release of a fitted, charged and unchanged learner. Nothing is written yet."""
+        name = type(model).__name__
+        if LEARNERS.get(name) != type(model).__module__:
+            raise NotReleasable(f"A {name} can never be released.", NotReleasable.help)
+        check_is_fitted(model)
+        receipt, account = model.receipt_, model.account
+        if receipt is None or account is None:
+            raise NotCharged(NOT_CHARGED, "Refit with account=….")
+        content: Content = model.release_content()
+        if content.digest() != model.seal_:
+            raise NotCharged(
+                f"This {name} was changed after it was fitted.", "Refit it with account=…; release it as it is."
+            )
+        if not model.guarantee_.valid:
+            raise NotReleasable(
+                "The model's guarantee is not valid: something in it came from the data.",
+                "Declare bounds and classes, then refit.",
+            )
+        if not account.ledger.contains(receipt):
+            raise NotCharged(
+                "The ledger does not have the entry that this model's receipt names.", "Refit with account=…."
+            )
+        _check_grids(content)
+        schema = model.schema
+        return cls(
+            learner=name,
+            content=content,
+            guarantee=model.guarantee_,
+            receipt=receipt,
+            schema_digest=None if schema is None else schema.digest,
+            versions={package: version(package) for package in ("opendp", "sudare")},
+            _ledger=account.ledger,
+        )
+
+    def manifest(self) -> dict[str, Any]:
+        """The allow-list: nothing but these fields ever leaves with a payload."""
+        grids = self.content.grids
+        return {
+            "format": FORMAT,
+            "learner": self.learner,
+            "parameters": dict(self.content.parameters),
+            "schema": self.schema_digest,
+            "guarantee": self.guarantee.to_dict(),
+            "receipt": self.receipt.to_dict(),
+            "versions": dict(self.versions),
+            "tensors": {name: None if grid is None else math.frexp(grid)[1] - 1 for name, grid in grids.items()},
+        }
+
+    def save(self, path: str | os.PathLike[str], key: Ed25519PrivateKey) -> None:
+        """Enter the release in the ledger, then write the signed file: whole or not at all, never over another."""
+        if self._ledger is None:
+            raise NotReleasable(
+                "This release was loaded from a file.", "Pass the file itself on; its signature goes with it."
+            )
+        target = Path(path)
+        if target.exists():
+            raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help)
+        file = written(self.manifest(), self.content.tensors, key)
+        self._ledger.enter_release(self.receipt, self.content.digest())
+        _write_new(target, file)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], trusted: Iterable[Ed25519PublicKey]) -> Release:
+        """The release in a file signed by a trusted key: parsed, then audited, and nothing in it executed."""
+        content = read(path)
+        verify_signature(content, trusted)
+        return audited(content)
+
+    def model(self) -> Any:
+        """The learner, fitted with the released numbers and nothing else."""
+        learner = learner_class(self.learner)
+        model = learner.from_release(self.content)
+        model.guarantee_, model.receipt_, model.seal_ = self.guarantee, self.receipt, None
+        return model
+
+
+def read(path: str | os.PathLike[str]) -> Parsed:
+    """The parsed content of a file, whose size is looked at before it is read."""
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_FILE_BYTES:
+                raise ReleaseMalformed(
+                    f"The file is larger than {LARGEST_FILE_BYTES >> 20} MiB.", ReleaseMalformed.help
+                )
+            return parsed(file.read(LARGEST_FILE_BYTES + 1))
+    except OSError as error:
+        raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({error.strerror}).", "Check the path.") from None
+
+
+def audited(content: Parsed) -> Release:
+    """The release that a manifest describes, if every field has the type and the range it must have."""
+    manifest = content.manifest
+    if "format" in manifest and manifest["format"] != FORMAT:
+        raise ReleaseVersion(f"The file has a format other than {FORMAT}.", ReleaseVersion.help)
+    if tuple(sorted(manifest)) != _FIELDS:
+        raise _unfit("its manifest has other fields than it should")
+    learner = manifest["learner"]
+    if not isinstance(learner, str):
+        raise _unfit("its learner has no name")
+    grids = _grids(manifest["tensors"], content.tensors)
+    released = Content(_json_fields(manifest["parameters"], "parameters"), content.tensors, grids)
+    _check_grids(released)
+    try:
+        learner_class(learner).check_content(released)
+        guarantee = Guarantee.from_dict(_json_fields(manifest["guarantee"], "guarantee"))
+    except (InvalidCost, SchemaError, UnknownName) as error:
+        raise _unfit(error.problem.rstrip(".")) from None
+    if guarantee.notion == "none":
+        raise _unfit("it promises nothing")
+    return Release(
+        learner=learner,
+        content=released,
+        guarantee=guarantee,
+        receipt=_receipt(_json_fields(manifest["receipt"], "receipt")),
+        schema_digest=_hexadecimal(manifest["schema"], 64, "schema") if manifest["schema"] is not None else None,
+        versions=_versions(_json_fields(manifest["versions"], "versions")),
+        digest=content.digest,
+        signed_by=fingerprint(content.public_key),
+    )
+
+
+def on_grid(values: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
+    """Values rounded to a public grid (a power of two)."""
+    return np.asarray(np.rint(values / grid) * grid, dtype=np.float64)
+
+
+def _check_grids(content: Content) -> None:
+    """Nothing, if floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
+    for name, tensor in content.tensors.items():
+        grid = content.grids[name]
+        if (grid is None) != (tensor.dtype.kind != "f"):
+            raise _unfit(f"tensor '{name}' has no grid")
+        if grid is None:
+            continue
+        steps = tensor / grid
+        if not np.all(np.isfinite(steps)) or not np.array_equal(np.rint(steps), steps):
+            raise _unfit(f"tensor '{name}' is not on its public grid")
+
+
+def _unfit(reason: str) -> ReleaseMalformed:
+    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
+
+
+def _json_fields(value: object, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _unfit(f"its {name} are not a list of fields")
+    return value
+
+
+def _grids(exponents: object, tensors: Tensors) -> dict[str, float | None]:
+    if not isinstance(exponents, dict) or set(exponents) != set(tensors):
+        raise _unfit("its tensors are not those its manifest names")
+    if not all(
+        exponent is None or (type(exponent) is int and -1000 <= exponent <= 1000) for exponent in exponents.values()
+    ):
+        raise _unfit("a grid is not a power of two")
+    return {name: None if exponent is None else math.ldexp(1.0, exponent) for name, exponent in exponents.items()}
+
+
+def _hexadecimal(value: object, length: int, name: str) -> str:
+    if not isinstance(value, str) or len(value) != length or set(value) - set("0123456789abcdef"):
+        raise _unfit(f"its {name} is not {length} hexadecimal digits")
+    return value
+
+
+def _receipt(values: Mapping[str, Any]) -> Receipt:
+    if set(values) != {"ledger", "position", "hash", "account"}:
+        raise _unfit("its receipt has other fields than it should")
+    position, account = values["position"], values["account"]
+    if (
+        type(position) is not int
+        or not 0 < position < 2**63
+        or not isinstance(account, str)
+        or not 0 < len(account) <= 256
+    ):
+        raise _unfit("its receipt has a field of the wrong type")
+    return Receipt(
+        _hexadecimal(values["ledger"], 32, "ledger"), position, _hexadecimal(values["hash"], 64, "hash"), account
+    )
+
+
+def _versions(values: Mapping[str, Any]) -> dict[str, str]:
+    if set(values) != {"opendp", "sudare"} or not all(
+        isinstance(text, str) and len(text) <= 64 for text in values.values()
+    ):
+        raise _unfit("its library versions are not text")
+    return dict(values)
+
+
+def _write_new(target: Path, file: bytes) -> None:
+    """The file under its final name, durable and complete, or not there at all."""
+    folder = target.absolute().parent
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".sudare-", suffix=".partial")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(file)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.link(temporary, target)
+        finally:
+            os.unlink(temporary)
+        directory = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except FileExistsError:
+        raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help) from None
+    except OSError as error:
+        raise SourceUnreadable(
+            f"'{target.name}' cannot be written ({error.strerror}).", "Check folder, rights and space."
+        ) from None

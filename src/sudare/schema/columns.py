@@ -1,0 +1,307 @@
+"""What everybody may know about one column: bounds, categories, classes; and about the persons behind the rows.
+
+Each declaration checks itself when it is made. Its values are public, so messages may print them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Literal
+
+import numpy as np
+
+from sudare.errors import SchemaError
+
+Level = str | int | bool
+LevelKind = Literal["text", "integer", "boolean"]
+
+DEFAULT_BIN_COUNT = 10
+LARGEST_CENTRED_VALUE = 1e150
+INTEGER_LEVELS = range(-(2**63), 2**63)
+MISSING_AT_CENTRE = "centre"
+MISSING_INDICATOR = "indicator"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A column of numbers between `low` and `high`; values outside, infinities too, are clipped to the nearer bound.
+
+    `centre` and `scale` serve the centred encoding (default: the midpoint and half the range). `bins` are the inner
+    edges of the binned encoding (default: ten bins of equal width). Every bin contains its left edge and not its
+    right one, except the last, which also contains `high`: [low, e1), [e1, e2), …, [ek, high].
+    `missing` is a number that stands in for missing values, or "centre", or "indicator" (the centre, and a further
+    0/1 column that says so; in the binned encoding missing is a bin of its own). None: missing values are an error.
+    """
+
+    low: float
+    high: float
+    centre: float | None = None
+    scale: float | None = None
+    bins: tuple[float, ...] | None = None
+    unit: str | None = None
+    missing: float | str | None = None
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        for fact in ("low", "high"):
+            set_field(self, fact, finite_number(getattr(self, fact), fact))
+        for fact in ("centre", "scale"):
+            if getattr(self, fact) is not None:
+                set_field(self, fact, finite_number(getattr(self, fact), fact))
+        if self.bins is not None:
+            set_field(self, "bins", tuple(finite_number(edge, "bins") for edge in listed(self.bins, "bins")))
+        if self.missing is not None and not isinstance(self.missing, str):
+            set_field(self, "missing", finite_number(self.missing, "missing"))
+        if self.unit is not None:
+            set_field(self, "unit", unicode_text(self.unit, "unit"))
+        self._check_range()
+        self._check_bins()
+        self._check_missing()
+
+    def _check_range(self) -> None:
+        if not self.low < self.high:
+            raise SchemaError(f"`low` = {self.low:g} is not below `high` = {self.high:g}.", "Give low < high.")
+        if not math.isfinite(self.high - self.low):
+            raise SchemaError(f"The range from {self.low:g} to {self.high:g} overflows.", "Give narrower bounds.")
+        if self.centre is not None and not self.low <= self.centre <= self.high:
+            raise SchemaError(
+                f"`centre` = {self.centre:g} is outside [{self.low:g}, {self.high:g}].",
+                "Give a centre within the bounds.",
+            )
+        if self.scale is not None and not self.scale > 0:
+            raise SchemaError(f"`scale` = {self.scale:g} is not above 0.", "Give a positive scale.")
+        with np.errstate(over="ignore"):
+            largest = np.abs((np.array([self.low, self.high]) - self.public_centre) / self.public_scale).max()
+        if not largest <= LARGEST_CENTRED_VALUE:
+            raise SchemaError(
+                f"`scale` = {self.public_scale:g} is too small for the range from {self.low:g} to {self.high:g}.",
+                "Give a scale of the order of the range.",
+            )
+
+    def _check_bins(self) -> None:
+        if self.bins is None:
+            return
+        edges = (self.low, *self.bins, self.high)
+        if not self.bins or any(left >= right for left, right in itertools.pairwise(edges)):
+            raise SchemaError(
+                f"`bins` = {list(self.bins)} does not rise strictly between low = {self.low:g} and high = {self.high:g}.",
+                "Give at least one inner edge, each above the one before; `low` and `high` are not among them.",
+            )
+
+    def _check_missing(self) -> None:
+        if isinstance(self.missing, str):
+            holds = self.missing in (MISSING_AT_CENTRE, MISSING_INDICATOR)
+        else:
+            holds = self.missing is None or self.low <= self.missing <= self.high
+        if not holds:
+            raise SchemaError(
+                f"`missing` = {self.missing!r} is not a value that can stand in for a missing number.",
+                f'Give "centre", "indicator", or a number from {self.low:g} to {self.high:g}; or leave it out.',
+            )
+
+    @property
+    def public_centre(self) -> float:
+        """The declared centre, or the midpoint of the bounds."""
+        if self.centre is not None:
+            return self.centre
+        return min(max(self.low + (self.high - self.low) / 2, self.low), self.high)
+
+    @property
+    def public_scale(self) -> float:
+        """The declared scale, or half the range."""
+        if self.scale is not None:
+            return self.scale
+        # Half of the smallest subnormal range would round to zero.
+        return (self.high - self.low) / 2 or self.high - self.low
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The inner bin edges: those declared, or those of ten bins of equal width (fewer if floats lie too far apart)."""
+        if self.bins is not None:
+            return self.bins
+        equal = np.unique(np.linspace(self.low, self.high, DEFAULT_BIN_COUNT + 1))
+        return tuple(float(edge) for edge in equal if self.low < edge < self.high)
+
+    @property
+    def stand_in(self) -> float | None:
+        """The number that stands in for a missing one; None if a missing value is an error."""
+        if isinstance(self.missing, str):
+            return self.public_centre
+        return self.missing
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether missing values are marked in a column of their own."""
+        return self.missing == MISSING_INDICATOR
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column that holds one of `values`: all text, all whole numbers, or all booleans.
+
+    `missing` names the category that missing values belong to: one of `values`, or a further one.
+    None: missing values are an error.
+    """
+
+    values: tuple[Level, ...]
+    missing: Level | None = None
+    value_kind: LevelKind = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values, kind = checked_levels(self.values, "values")
+        object.__setattr__(self, "values", values)
+        # The kind takes part in comparisons: (0, 1) and (False, True) are equal to Python.
+        object.__setattr__(self, "value_kind", kind)
+        object.__setattr__(self, "missing", checked_missing_level(self.missing, kind))
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All categories in the order of their codes: the values, then the one for missing values if it is a further one."""
+        return levels_with_missing(self.values, self.missing)
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values; None if a missing value is an error."""
+        return None if self.missing is None else self.levels.index(self.missing)
+
+
+@dataclass(frozen=True)
+class Label:
+    """The column to predict: one of `classes`. Classes and `missing` follow the rules of a Category."""
+
+    classes: tuple[Level, ...]
+    missing: Level | None = None
+    value_kind: LevelKind = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        classes, kind = checked_levels(self.classes, "classes")
+        object.__setattr__(self, "classes", classes)
+        object.__setattr__(self, "value_kind", kind)
+        object.__setattr__(self, "missing", checked_missing_level(self.missing, kind))
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All classes in the order of their codes: those declared, then the one for missing values if it is a further one."""
+        return levels_with_missing(self.classes, self.missing)
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values; None if a missing value is an error."""
+        return None if self.missing is None else self.levels.index(self.missing)
+
+
+Column = Number | Category | Label
+
+
+@dataclass(frozen=True)
+class Person:
+    """Which column says whose row it is, and how many rows one person has at most."""
+
+    column: str
+    most_rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", column_name(self.column))
+        if isinstance(self.most_rows, bool) or not isinstance(self.most_rows, Integral) or self.most_rows < 1:
+            raise SchemaError(
+                "`most_rows` is not a whole number from 1.", "Give the most rows that one person can have."
+            )
+        object.__setattr__(self, "most_rows", int(self.most_rows))
+
+
+def finite_number(value: object, fact: str) -> float:
+    """`value` as a float, -0 as 0; booleans, text and what is not finite are refused."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number + 0.0
+    raise SchemaError(
+        f"`{fact}` has a value that is not a finite number.", f"Give `{fact}` as a number such as 0 or 12.5."
+    )
+
+
+def listed(values: object, fact: str) -> tuple[object, ...]:
+    """`values` as a tuple; a single value is refused, and so is text, which Python would take apart into letters."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise SchemaError(f"`{fact}` is not a list.", f"Give `{fact}` as a list in square brackets.")
+    return tuple(values)
+
+
+def unicode_text(value: object, fact: str) -> str:
+    """`value` as text that any file can hold."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return str(value)
+    raise SchemaError(
+        f"`{fact}` has a value that is not text, or not valid Unicode.", f"Give `{fact}` as text in quotes."
+    )
+
+
+def column_name(name: object) -> str:
+    """`name` as the name of a column."""
+    text = unicode_text(name, "column")
+    if not text:
+        raise SchemaError("A column has an empty name.", "Name every column.")
+    return text
+
+
+def level_and_kind(value: object, fact: str) -> tuple[Level, LevelKind]:
+    """A category in plain Python types and which kind it is; True and 1 are of different kinds, 1.0 is of none."""
+    if isinstance(value, str):
+        return unicode_text(value, fact), "text"
+    if isinstance(value, bool | np.bool_):
+        return bool(value), "boolean"
+    if isinstance(value, Integral) and int(value) in INTEGER_LEVELS:
+        return int(value), "integer"
+    raise SchemaError(
+        f"`{fact}` lists something other than text, 64-bit whole numbers and booleans.",
+        "Write categories as text or whole numbers (1, not 1.0); declare measured quantities as numbers.",
+    )
+
+
+def checked_levels(values: object, fact: str) -> tuple[tuple[Level, ...], LevelKind]:
+    """The listed categories and their common kind: at least two, distinct, all of one kind."""
+    pairs = [level_and_kind(value, fact) for value in listed(values, fact)]
+    kinds = sorted({kind for _, kind in pairs})
+    if len(kinds) > 1:
+        raise SchemaError(
+            f"`{fact}` mixes {' and '.join(kinds)} values.",
+            "Write all of them as text, or all as whole numbers, or all as booleans.",
+        )
+    levels = tuple(level for level, _ in pairs)
+    if len(set(levels)) < len(levels):
+        raise SchemaError(f"`{fact}` lists a value twice.", "List every value once.")
+    if len(levels) < 2:
+        raise SchemaError(
+            f"`{fact}` lists fewer than two values.", "List every value the column can have; there must be two or more."
+        )
+    return levels, pairs[0][1]
+
+
+def checked_missing_level(missing: object, kind: LevelKind) -> Level | None:
+    """The category of missing values: text, or of the same kind as the listed ones."""
+    if missing is None:
+        return None
+    level, missing_kind = level_and_kind(missing, "missing")
+    if missing_kind not in ("text", kind):
+        raise SchemaError(
+            f"`missing` is {missing_kind} while the listed values are {kind}.",
+            "Name one of the listed values, or a further category as text.",
+        )
+    return level
+
+
+def levels_with_missing(values: tuple[Level, ...], missing: Level | None) -> tuple[Level, ...]:
+    """`values`, followed by `missing` where that is a further category."""
+    return values if missing is None or missing in values else (*values, missing)

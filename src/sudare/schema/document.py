@@ -1,0 +1,186 @@
+"""A schema as a document: plain dictionaries, TOML text, and the draft that asks a human for every bound."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import tomli_w
+
+from sudare.errors import SchemaError
+from sudare.schema.columns import Category, Column, Label, Number, Person
+from sudare.schema.layout import plain_number
+
+KINDS: dict[str, type[Column]] = {"number": Number, "category": Category, "label": Label}
+SECTIONS = ("columns", "target", "person")
+QUESTION = "?"
+# Here "?" may be a real category or unit.
+MAY_BE_A_QUESTION_MARK = ("missing", "unit")
+
+DRAFT_HEADING = """\
+# A draft: replace every "?" by what is known without looking at the data: questionnaires, instruments, law, sense.
+# Bounds taken from the data would tell about the data. Values outside the bounds are clipped.
+# Remove the columns that are not used. The column to predict: kind = "label" with classes = [...],
+# or, for a number, a section [target] with column = "...".
+# If several rows can belong to one person: a section [person] with column = "..." and most_rows = the most there can be.
+"""
+DRAFT_QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
+    "whole numbers": (
+        "whole numbers; codes are a category, with values = [...]",
+        {"kind": "number", "low": "?", "high": "?"},
+    ),
+    "fractions": ("numbers", {"kind": "number", "low": "?", "high": "?"}),
+    "text": ("text; values lists every answer there can be", {"kind": "category", "values": "?"}),
+    "booleans": ("booleans", {"kind": "category", "values": [False, True]}),
+}
+DRAFT_UNKNOWN: tuple[str, dict[str, object]] = (
+    "neither numbers, text nor booleans: convert or remove it",
+    {"kind": "?"},
+)
+
+
+def read_document(document: object) -> dict[str, Any]:
+    """The arguments of a Schema (columns, target, person) from nested dictionaries as TOML or JSON give them."""
+    sections = known_keys(document, SECTIONS, (), "the schema")
+    columns = sections.get("columns", {})
+    if not isinstance(columns, Mapping):
+        raise SchemaError("`columns` is not a table of columns.", "Write a section [columns.NAME] for every column.")
+    refuse_questions(open_questions(sections))
+    arguments: dict[str, Any] = {"columns": {name: read_column(name, facts) for name, facts in columns.items()}}
+    if "target" in sections:
+        arguments["target"] = known_keys(sections["target"], ("column",), ("column",), "[target]")["column"]
+    if "person" in sections:
+        names = tuple(field.name for field in fields(Person))
+        facts = known_keys(sections["person"], names, names, "[person]")
+        arguments["person"] = made("[person]", Person, facts)
+    return arguments
+
+
+def read_column(name: object, facts: object) -> Column:
+    """One column from its section."""
+    place = f"Column {name!r}"
+    if not isinstance(facts, Mapping):
+        raise SchemaError(f"{place} is not a section.", f"Write a section [columns.{name}] with its kind and facts.")
+    kind = facts.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SchemaError(
+            f"{place} has no known `kind`.{suggestion(kind, KINDS)}",
+            f"Give kind = one of {', '.join(map(repr, KINDS))}.",
+        )
+    declared = [field for field in fields(KINDS[kind]) if field.init]
+    known = ("kind", *(field.name for field in declared))
+    required = tuple(field.name for field in declared if field.default is MISSING)
+    given = known_keys(facts, known, required, place)
+    column: Column = made(place, KINDS[kind], {key: value for key, value in given.items() if key != "kind"})
+    return column
+
+
+def made(place: str, declaration: type[Any], facts: Mapping[str, Any]) -> Any:
+    """`declaration(**facts)`, with errors that say where in the document the fault is."""
+    try:
+        return declaration(**facts)
+    except SchemaError as error:
+        raise SchemaError(f"{place}: {error.problem}", error.remedy) from None
+
+
+def known_keys(section: object, known: Iterable[str], required: Iterable[str], place: str) -> Mapping[str, Any]:
+    """`section` if it has all required keys and no unknown one."""
+    if not isinstance(section, Mapping):
+        raise SchemaError(f"{place} is not a table of facts.", "Write it as a TOML section, or as a dictionary.")
+    for key in section:
+        if key not in known:
+            raise SchemaError(
+                f"{place} has an unknown key {key!r}.{suggestion(key, known)}", f"Known are: {', '.join(known)}."
+            )
+    for key in required:
+        if key not in section:
+            raise SchemaError(
+                f"{place} lacks `{key}`.", f"Add `{key}`; it must come from knowledge, not from the data."
+            )
+    return section
+
+
+def suggestion(word: object, known: Iterable[str]) -> str:
+    """A sentence with the nearest known word, if one is near."""
+    near = difflib.get_close_matches(word, list(known), n=1) if isinstance(word, str) else []
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def open_questions(document: Mapping[str, Any]) -> Iterator[str]:
+    """Where a draft still asks a human."""
+    sections = {"target": document.get("target"), "person": document.get("person")}
+    for name, facts in document.get("columns", {}).items():
+        sections[f"columns.{name}"] = facts
+    for place, facts in sections.items():
+        if isinstance(facts, Mapping):
+            yield from (
+                f"{place}.{key}"
+                for key, value in facts.items()
+                if value == QUESTION and key not in MAY_BE_A_QUESTION_MARK
+            )
+
+
+def refuse_questions(questions: Iterable[str]) -> None:
+    places = list(questions)
+    if places:
+        raise SchemaError(
+            f'The schema is a draft: {", ".join(places)} still read "?".',
+            "Fill them in from knowledge of the subject, never from the data.",
+        )
+
+
+def write_document(columns: Mapping[str, Column], target: str | None, person: Person | None) -> dict[str, Any]:
+    """The nested dictionaries that `read_document` reads, in plain JSON and TOML types."""
+    document: dict[str, Any] = {"columns": {name: write_column(column) for name, column in columns.items()}}
+    if target is not None and not isinstance(columns[target], Label):
+        document["target"] = {"column": target}
+    if person is not None:
+        document["person"] = {"column": person.column, "most_rows": person.most_rows}
+    return document
+
+
+def write_column(column: Column) -> dict[str, Any]:
+    """The section of one column: its kind, then the facts that are declared."""
+    section: dict[str, Any] = {
+        "kind": next(kind for kind, declaration in KINDS.items() if isinstance(column, declaration))
+    }
+    for field in fields(column):
+        value = getattr(column, field.name)
+        if field.init and value is not None:
+            section[field.name] = plain_value(value)
+    return section
+
+
+def plain_value(value: Any) -> Any:
+    """A fact as files hold it: whole floats as ints, tuples as lists."""
+    if isinstance(value, tuple):
+        return [plain_value(entry) for entry in value]
+    return plain_number(value) if isinstance(value, float) else value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. Errors tell the place and not the text, which may be data opened by mistake."""
+    place = ""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        place = "nested too deeply"
+    except (ValueError, OverflowError, ArithmeticError) as error:
+        found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
+        place = f"at {found[1]}" if found else "a number is too long"
+    raise SchemaError(
+        f"The schema is not valid TOML ({place}).", "Correct the text there; compare with the documentation."
+    )
+
+
+def draft_text(columns: Mapping[str, str]) -> str:
+    """A first schema in TOML from the names of columns and what they hold (in words), all else left as questions."""
+    parts = [DRAFT_HEADING]
+    for name, held in columns.items():
+        comment, facts = DRAFT_QUESTIONS.get(held, DRAFT_UNKNOWN)
+        parts.append(f"# {comment}\n{tomli_w.dumps({'columns': {name: facts}})}")
+    return "\n".join(parts)

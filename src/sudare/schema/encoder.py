@@ -1,0 +1,173 @@
+"""From a table to a float64 matrix by the schema alone: nothing is learned from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.schema.columns import Number
+from sudare.schema.declaration import Schema
+from sudare.schema.layout import Encoding, Floats, checked_encoding, encoded_numbers
+from sudare.schema.table import Table, as_table, column_names, refuse_missing_columns
+from sudare.schema.values import Codes, clipped_numbers, codes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoded:
+    """An encoded table, for its owner.
+
+    `clipped` says how many values of each number column lay outside the bounds: an exact count, not to be passed on.
+    """
+
+    matrix: Floats
+    clipped: Mapping[str, int]
+
+
+def encode(schema: Schema, table: object, encoding: Encoding = "scaled") -> Encoded:
+    """The features of a table as a matrix, one row per row."""
+    features = schema.features
+    named = as_table(table, list(features))
+    blocks = schema.blocks(encoding)
+    matrix = np.zeros((named.rows, sum(block.width for block in blocks)))
+    clipped: dict[str, int] = {}
+    start = 0
+    for (name, column), block in zip(features.items(), blocks, strict=True):
+        part = matrix[:, start : start + block.width]
+        if isinstance(column, Number):
+            clipped[name] = fill_number(part, named, name, column, encoding)
+        else:
+            fill_one_hot(part, codes(named.column(name), column, name))
+        start += block.width
+    return Encoded(matrix, clipped)
+
+
+def fill_number(part: Floats, table: Table, name: str, number: Number, encoding: Encoding) -> int:
+    """Writes an encoded number column; returns how many of its values were clipped."""
+    values, missing, outside = clipped_numbers(table.column(name), number, name)
+    if encoding == "binned":
+        # side="right" puts a value that equals an edge into the bin that starts there.
+        bins = np.searchsorted(np.array(number.edges), values, side="right")
+        if number.has_indicator:
+            bins[missing] = part.shape[1] - 1
+        fill_one_hot(part, bins)
+    else:
+        part[:, 0] = encoded_numbers(values, number, encoding)
+        if number.has_indicator:
+            part[:, 1] = missing
+    return outside
+
+
+def fill_one_hot(part: Floats, positions: Codes) -> None:
+    """Writes a 1 into each row of zeros, at the given position."""
+    part[np.arange(len(part)), positions] = 1.0
+
+
+def no_rows() -> DataError:
+    return DataError("Found array with 0 sample(s) while a minimum of 1 is required.", "Give at least one row.")
+
+
+class SchemaEncoder(TransformerMixin, BaseEstimator):
+    """Encodes a table by public facts; `fit` looks at the names of the columns and at nothing else.
+
+    `schema` declares the columns; `encoding` is "scaled", "centred" or "binned" (see sudare.schema.layout).
+    Frames may have further columns, which are ignored; an array must have the feature columns in schema order.
+    After `transform`, `clipped_` tells the owner, and nobody else, how many values were clipped: it is not a
+    parameter, is not shown, and does not travel in pickles.
+    """
+
+    def __init__(self, schema: Schema, encoding: Encoding = "scaled") -> None:
+        self.schema = schema
+        self.encoding = encoding
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Checks parameters and column names."""
+        schema = self._checked_schema()
+        checked_encoding(self.encoding)
+        self._check_array(X)
+        names = list(schema.features)
+        refuse_missing_columns(names, column_names(X, names))
+        self._clipped: dict[str, int] = {}
+        self.n_features_in_ = len(schema.features)
+        self.feature_names_in_ = np.array(list(schema.features), dtype=object)
+        return self
+
+    def transform(self, X: object) -> Floats:
+        """The encoded features, a float64 matrix with `get_feature_names_out()` as columns."""
+        schema = self._checked_schema()
+        self._check_array(X)
+        encoded = encode(schema, X, checked_encoding(self.encoding))
+        if len(encoded.matrix) == 0:
+            raise no_rows()
+        # Changed in place: to scikit-learn a transformer that rebinds attributes has been fitted anew.
+        if not hasattr(self, "_clipped"):
+            self._clipped = {}
+        self._clipped.clear()
+        self._clipped.update(encoded.clipped)
+        return encoded.matrix
+
+    def get_feature_names_out(self, input_features: object = None) -> npt.NDArray[np.object_]:
+        """The names of the encoded columns."""
+        schema = self._checked_schema()
+        if input_features is not None and list(np.asarray(input_features, dtype=object)) != list(schema.features):
+            raise InvalidParameter(
+                "input_features is not equal to feature_names_in_.", "Leave it out, or give the schema's features."
+            )
+        return np.array(schema.names(self.encoding), dtype=object)
+
+    @property
+    def norm_bound_(self) -> float:
+        """The public bound on the Euclidean norm of an encoded row."""
+        return self._checked_schema().norm_bound(self.encoding)
+
+    @property
+    def clipped_(self) -> dict[str, int]:
+        """For the owner only: per number column, how many values of the last `transform` lay outside the bounds."""
+        return dict(getattr(self, "_clipped", {}))
+
+    def _checked_schema(self) -> Schema:
+        if not isinstance(self.schema, Schema):
+            raise InvalidParameter("`schema` is not a Schema.", "Give Schema.load(path), or Schema(columns=…).")
+        if not self.schema.features:
+            raise SchemaError("The schema declares no features.", "Declare a column besides the target.")
+        return self.schema
+
+    def _check_array(self, X: object) -> None:
+        """Refuses an array that cannot be the features, in the words that scikit-learn uses."""
+        if not isinstance(X, np.ndarray) or X.dtype.names is not None or X.ndim != 2:
+            return
+        rows, width = X.shape
+        expected = len(self.schema.features)
+        remedy = "Give the feature columns in the order of the schema, or a frame with named columns."
+        if X.dtype.kind == "c":
+            raise DataError("Complex data not supported.", "Declare and give real and imaginary parts as two columns.")
+        if width == 0:
+            raise DataError(
+                f"Found array with 0 feature(s) (shape=({rows}, 0)) while a minimum of 1 is required.", remedy
+            )
+        if width != expected:
+            raise DataError(
+                f"X has {width} features, but {type(self).__name__} is expecting {expected} features as input.", remedy
+            )
+        if rows == 0:
+            raise no_rows()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_clipped"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        features = self.schema.features.values() if isinstance(self.schema, Schema) else ()
+        tags.input_tags.allow_nan = all(column.missing is not None for column in features)
+        return tags

@@ -1,0 +1,143 @@
+"""The values of one column as numbers or codes, checked against what is declared; errors print no value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sudare.errors import MissingValue, UnknownCategory, WrongType
+from sudare.schema.columns import INTEGER_LEVELS, Category, Label, Level, LevelKind, Number
+from sudare.schema.table import attempt
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+MISSING = -1
+UNKNOWN = -2
+DECLARED_AS = {"text": "text", "integer": "whole numbers", "boolean": "booleans"}
+
+
+def numbers(values: pa.ChunkedArray, name: str) -> Floats:
+    """A column of numbers as float64, NaN where missing."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_null(values.type):
+        return np.full(len(values), np.nan)
+    if holds(values.type) not in ("whole numbers", "fractions"):
+        raise wrong_type(name, "numbers", values.type)
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def clipped_numbers(values: pa.ChunkedArray, number: Number, name: str) -> tuple[Floats, npt.NDArray[np.bool_], int]:
+    """Numbers within the declared bounds, where a number was missing, and how many lay outside (for the owner only)."""
+    found = numbers(values, name)
+    missing = np.isnan(found)
+    if missing.any():
+        if number.stand_in is None:
+            raise missing_value(name)
+        found = np.where(missing, number.stand_in, found)
+    outside = int(np.count_nonzero((found < number.low) | (found > number.high)))
+    return np.clip(found, number.low, number.high), missing, outside
+
+
+def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes:
+    """The position of each value among the declared levels."""
+    parts = [chunk_codes(chunk, listed, name) for chunk in values.chunks]
+    found = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    if (found == UNKNOWN).any():
+        fact = "classes" if isinstance(listed, Label) else "values"
+        raise UnknownCategory(
+            f"Column {name!r} holds a value that the schema does not list.",
+            f"Add it to `{fact}` in the schema, or map it to a listed one before use.",
+        )
+    missing = found == MISSING
+    if missing.any():
+        if listed.missing_code is None:
+            raise missing_value(name)
+        found[missing] = listed.missing_code
+    return found
+
+
+def chunk_codes(values: pa.Array, listed: Category | Label, name: str) -> Codes:
+    """Codes of one Arrow array, MISSING and UNKNOWN where there is none."""
+    if not pa.types.is_dictionary(values.type):
+        return plain_codes(values, listed.levels, listed.value_kind, name)
+    of_entries = plain_codes(values.dictionary, listed.levels, listed.value_kind, name)
+    indices = values.indices.cast(pa.int64()).fill_null(len(of_entries))
+    positions: Codes = indices.to_numpy(zero_copy_only=False)
+    return np.append(of_entries, np.int64(MISSING))[positions]
+
+
+def plain_codes(values: pa.Array, levels: tuple[Level, ...], kind: LevelKind, name: str) -> Codes:
+    """Codes of an Arrow array that is not dictionary-encoded."""
+    if pa.types.is_null(values.type):
+        return np.full(len(values), MISSING, dtype=np.int64)
+    found = holds(values.type)
+    declared = DECLARED_AS[kind]
+    if found == "fractions" and kind == "integer":
+        # Frames turn whole numbers into fractions where a value is missing: 1.0 is then the 1 that was written.
+        return codes_of_fractions(values, levels)
+    if found != declared:
+        raise wrong_type(name, declared, values.type)
+    arrow_type = {"text": pa.large_string(), "integer": pa.int64(), "boolean": pa.bool_()}[kind]
+    same_type = attempt(lambda: values.cast(arrow_type))
+    if same_type is None:
+        # Only a whole number beyond 64 bits cannot be cast, and none such can be listed.
+        return np.full(len(values), UNKNOWN, dtype=np.int64)
+    # A category for missing values of another kind than the listed ones is last and cannot occur in the data.
+    comparable = levels if kind == "text" else [level for level in levels if not isinstance(level, str)]
+    positions = pc.index_in(same_type, value_set=pa.array(comparable, type=arrow_type)).fill_null(UNKNOWN)
+    return np.where(values.is_null().to_numpy(zero_copy_only=False), MISSING, positions.to_numpy().astype(np.int64))
+
+
+def codes_of_fractions(values: pa.Array, levels: tuple[Level, ...]) -> Codes:
+    """Codes of whole numbers that are stored as fractions."""
+    found = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    missing = np.isnan(found)
+    whole = (
+        ~missing
+        & (np.trunc(found) == found)
+        & (found >= float(INTEGER_LEVELS.start))
+        & (found < float(INTEGER_LEVELS.stop))
+    )
+    written = pa.array(np.where(whole, found, 0).astype(np.int64))
+    listed = [level for level in levels if not isinstance(level, str)]
+    positions = pc.index_in(written, value_set=pa.array(listed, type=pa.int64())).fill_null(UNKNOWN).to_numpy()
+    return np.where(missing, MISSING, np.where(whole, positions, UNKNOWN)).astype(np.int64)
+
+
+def holds(arrow_type: Any) -> str:
+    """What a column of that Arrow type holds, in words."""
+    types = pa.types
+    if types.is_dictionary(arrow_type):
+        return holds(arrow_type.value_type)
+    words = (
+        (types.is_boolean, "booleans"),
+        (types.is_integer, "whole numbers"),
+        (types.is_floating, "fractions"),
+        (types.is_decimal, "fractions"),
+        (types.is_string, "text"),
+        (types.is_large_string, "text"),
+        (types.is_string_view, "text"),
+        (types.is_temporal, "dates or times"),
+        (types.is_null, "nothing"),
+    )
+    return next((word for is_type, word in words if is_type(arrow_type)), "values of an unsupported type")
+
+
+def wrong_type(name: str, declared: str, arrow_type: Any) -> WrongType:
+    return WrongType(
+        f"Column {name!r} is declared to hold {declared}, and holds {holds(arrow_type)}.",
+        "Convert the column, or change its declaration in the schema.",
+    )
+
+
+def missing_value(name: str) -> MissingValue:
+    return MissingValue(
+        f"Column {name!r} lacks a value, and the schema does not say what that means.",
+        "Declare `missing` for it in the schema, or fill the gap before use.",
+    )

@@ -1,0 +1,120 @@
+"""What every test shares: how hypothesis searches, and which skips are expected.
+
+A skip is a test that nobody ran. Every skip and every expected failure must be listed in `tests/expected_skips.toml`
+with the circumstances in which it is all right; one that is not listed fails the session, and the summary names it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("default", derandomize=True, deadline=None, database=None, max_examples=50)
+hypothesis.settings.register_profile("long", derandomize=False, deadline=None, max_examples=2000, print_blob=True)
+
+
+@dataclass(frozen=True)
+class ExpectedSkip:
+    """One entry of the list: the tests it speaks of, what they say when skipped, and when that is all right."""
+
+    test: str
+    reason: str
+    when: str
+    why: str
+
+    def covers(self, node_id: str, reason: str) -> bool:
+        return (
+            fnmatch.fnmatchcase(node_id, self.test)
+            and fnmatch.fnmatchcase(reason, self.reason)
+            and circumstance_holds(self.when)
+        )
+
+
+def circumstance_holds(when: str) -> bool:
+    """Whether this machine is one on which the skip is all right; an unknown circumstance is an error in the list."""
+    kind, _, name = when.partition(":")
+    match kind:
+        case "unset":
+            return not os.environ.get(name)
+        case "missing":
+            return importlib.util.find_spec(name) is None
+        case "platform":
+            return sys.platform.startswith(name)
+        case _:
+            raise pytest.UsageError(f"expected_skips.toml: `when` is unset:, missing: or platform:, got {when!r}.")
+
+
+def read_expected_skips(path: Path) -> list[ExpectedSkip]:
+    if not path.exists():
+        return []
+    return [ExpectedSkip(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("skip", [])]
+
+
+def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """What the skip or expected failure says for itself."""
+    if hasattr(report, "wasxfail"):
+        return str(report.wasxfail).removeprefix("reason: ")
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(report.longrepr)
+
+
+class SkipsMustBeExpected:
+    """Compares the skips of a session with the list; lives in the process that prints the summary (not in workers)."""
+
+    def __init__(self, expected: list[ExpectedSkip]) -> None:
+        self.expected = expected
+        self.seen: dict[ExpectedSkip, set[str]] = {}
+        self.unexpected: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.outcome != "skipped":
+            return
+        reason = reason_of(report)
+        for entry in self.expected:
+            if entry.covers(report.nodeid, reason):
+                self.seen.setdefault(entry, set()).add(report.nodeid)
+                return
+        self.unexpected[report.nodeid] = reason
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.unexpected and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.write_sep("-", f"expected skips: {sum(map(len, self.seen.values()))}")
+        for entry, node_ids in self.seen.items():
+            terminalreporter.write_line(f"{len(node_ids)} × {entry.test} ({entry.when}): {entry.why}")
+        if self.unexpected:
+            terminalreporter.write_sep("=", f"{len(self.unexpected)} UNEXPECTED SKIPS", red=True, bold=True)
+            for node_id, reason in self.unexpected.items():
+                terminalreporter.write_line(f"{node_id}: {reason}", red=True)
+            terminalreporter.write_line(
+                "Make them run, or list them in tests/expected_skips.toml with their circumstances."
+            )
+
+
+def selects_long_tests(options: Mapping[str, object]) -> bool:
+    return options.get("markexpr") == "long"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("long" if selects_long_tests(vars(config.option)) else "default")
+    if not hasattr(config, "workerinput"):
+        expected = read_expected_skips(Path(__file__).with_name("expected_skips.toml"))
+        config.pluginmanager.register(SkipsMustBeExpected(expected), "skips-must-be-expected")

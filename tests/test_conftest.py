@@ -1,0 +1,121 @@
+"""The suite's own habits: a skip that nobody expected fails the session, with and without workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.conftest import ExpectedSkip, circumstance_holds, read_expected_skips
+
+HERE = Path(__file__).parent
+
+SUITE = """
+    import pytest
+
+    def test_that_runs():
+        pass
+
+    def test_that_needs_data():
+        pytest.skip("needs SUDARE_DATA")
+
+    @pytest.mark.xfail(reason="a known defect")
+    def test_that_fails():
+        assert False
+"""
+
+LISTED_DATA = """
+[[skip]]
+test = "*::test_that_needs_data"
+reason = "needs SUDARE_DATA"
+when = "unset:SUDARE_NEVER_SET"
+why = "no data folder"
+"""
+
+LISTED_FAILURE = """
+[[skip]]
+test = "*::test_that_fails"
+reason = "a known defect"
+when = "unset:SUDARE_NEVER_SET"
+why = "the defect is known"
+"""
+
+RUNS = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+
+
+def run_suite(pytester: pytest.Pytester, listed: str, *arguments: str, suite: str = SUITE) -> pytest.RunResult:
+    pytester.makeconftest((HERE / "conftest.py").read_text(encoding="utf-8"))
+    pytester.path.joinpath("expected_skips.toml").write_text(listed, encoding="utf-8")
+    pytester.makepyfile(suite)
+    run = pytester.runpytest_subprocess if "-n" in arguments else pytester.runpytest_inprocess
+    return run("-p", "no:cacheprovider", *arguments)
+
+
+@RUNS
+def test_listed_skips_are_counted_and_pass(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    result = run_suite(pytester, LISTED_DATA + LISTED_FAILURE, *workers)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*expected skips: 2*", "1 × *test_that_needs_data (unset:*): no data folder"])
+
+
+@RUNS
+def test_an_unlisted_skip_fails_the_session_and_is_named(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    result = run_suite(pytester, LISTED_FAILURE, *workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*expected skips: 1*", "*1 UNEXPECTED SKIPS*", "*::test_that_needs_data: needs SUDARE_DATA"]
+    )
+
+
+def test_an_unlisted_expected_failure_fails_the_session(pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, LISTED_DATA)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*1 UNEXPECTED SKIPS*", "*::test_that_fails: a known defect"])
+
+
+@RUNS
+def test_a_module_that_skips_itself_is_unexpected(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    suite = "import pytest\npytest.importorskip('no_such_module_anywhere')\ndef test_x(): pass"
+    result = run_suite(pytester, "", *workers, suite=suite)
+    assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    result.stdout.fnmatch_lines(["*1 UNEXPECTED SKIPS*", "*.py: *no_such_module_anywhere*"])
+
+
+def test_a_skip_in_other_circumstances_is_unexpected(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDARE_NEVER_SET", "but it is")
+    result = run_suite(pytester, LISTED_DATA + LISTED_FAILURE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*2 UNEXPECTED SKIPS*"])
+
+
+def test_a_suite_without_skips_says_so(pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, "", suite="def test_x(): pass")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*expected skips: 0*"])
+
+
+def test_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDARE_SOMETHING", raising=False)
+    assert circumstance_holds("unset:SUDARE_SOMETHING")
+    monkeypatch.setenv("SUDARE_SOMETHING", "1")
+    assert not circumstance_holds("unset:SUDARE_SOMETHING")
+    assert circumstance_holds("missing:no_such_module_anywhere")
+    assert not circumstance_holds("missing:numpy")
+    with pytest.raises(pytest.UsageError, match="unset:, missing: or platform:"):
+        circumstance_holds("sometimes")
+
+
+def test_the_list_is_well_formed() -> None:
+    for entry in read_expected_skips(HERE / "expected_skips.toml"):
+        assert isinstance(entry, ExpectedSkip)
+        assert entry.why
+        assert entry.test.startswith("tests/")
+        circumstance_holds(entry.when)
+
+
+def test_properties_are_searched_the_same_way_every_time() -> None:
+    assert hypothesis.settings.default.derandomize
+    assert hypothesis.settings.default.deadline is None
