@@ -23,7 +23,14 @@ from sudare.errors import SudareError, every_error
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PUBLIC_MODULES = ("sudare.schema", "sudare.frames", "sudare.privacy", "sudare.audit", "sudare.studies", "sudare.errors")
+PUBLIC_MODULES = (
+    "sudare.schema",
+    "sudare.frames",
+    "sudare.privacy",
+    "sudare.privacy.selection",
+    "sudare.audit",
+    "sudare.studies",
+)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -33,7 +40,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "proofs/index.md": [f"proofs/{page.name}" for page in proof_pages()],
     }
     config.nav = [
-        {title: [page, *below[page]] if page in below else page for title, page in item.items()} for item in config.nav
+        {title: [page, *below[page]] if page in below else page for title, page in item.items()}
+        for item in config.nav or []
     ]
     return config
 
@@ -190,13 +198,14 @@ def parameter_row(parameter: Any) -> str:
 
 
 def python_page() -> str:
-    """Public names of the public modules, with signatures and docstrings."""
+    """Public names of the public modules, with signatures and docstrings; the proofs they name are links."""
     modules = [importlib.import_module(name) for name in PUBLIC_MODULES if importlib.util.find_spec(name)]
-    return (
-        "# Python\n\n"
-        + "\n\n".join(module_section(module) for module in modules if module.__name__ != "sudare.errors")
-        + ("\n\n## `sudare.errors`\n\nSee [errors](errors/index.md).")
+    text = "\n\n".join(
+        ["# Python", *map(module_section, modules), "Errors have [pages of their own](errors/index.md)."]
     )
+    for proof in proof_pages():
+        text = re.sub(rf"(?<![(\[])proofs/{re.escape(proof.name)}", f"[{proof.stem}](proofs/{proof.name})", text)
+    return text
 
 
 def module_section(module: ModuleType) -> str:
@@ -206,20 +215,23 @@ def module_section(module: ModuleType) -> str:
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
     ]
-    entries = [name_section(name, getattr(module, name)) for name in names if callable(getattr(module, name))]
+    values = [(name, getattr(module, name)) for name in names]
+    entries = [
+        name_section(name, value) for name, value in values if inspect.isclass(value) or inspect.isroutine(value)
+    ]
     return f"## `{module.__name__}`\n\n{inspect.getdoc(module) or ''}\n\n" + "\n\n".join(entries)
 
 
 def name_section(name: str, value: Any) -> str:
     """A function or class with its public methods."""
-    text = f"### `{name}`\n\n```text\n{signature_of(name, value)}\n```\n\n{own_doc(value)}"
+    text = f"### `{name}`\n\n```text\n{signature_of(name, value)}\n```\n\n{as_markdown(own_doc(value))}"
     if not inspect.isclass(value):
         return text
     rows = [
         f"- `{signature_of(method, member)}` – {own_doc(member).partition(chr(10))[0]}"
         for method, member in public_members(value)
     ]
-    return text + ("\n\n" + "\n".join(rows) if rows else "")
+    return text + ("\n\n**Methods and properties**\n\n" + "\n".join(rows) if rows else "")
 
 
 def public_members(owner: type) -> Iterator[tuple[str, Any]]:
@@ -230,6 +242,16 @@ def public_members(owner: type) -> Iterator[tuple[str, Any]]:
         from_here = str(getattr(function, "__module__", "")).startswith("sudare")
         if not name.startswith("_") and from_here and inspect.isroutine(function) and own_doc(member):
             yield name, member
+
+
+def as_markdown(docstring: str) -> str:
+    """A docstring whose underlined sections (Parameters, Attributes) are bold words followed by lists."""
+    opening, *sections = re.split(r"^(\w+)\n-{3,}\n", docstring, flags=re.MULTILINE)
+    parts = [opening.strip()]
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        items = re.sub(r"^(?=\S)([^:\n]+) : ", r"- `\1`: ", body.strip(), flags=re.MULTILINE)
+        parts.append(f"**{title}**\n\n{items}")
+    return "\n\n".join(parts)
 
 
 def own_doc(value: Any) -> str:

@@ -28,7 +28,7 @@ def numbers(draw: st.DrawFn, may_indicate: bool = True) -> Number:
         low,
         high,
         centre=draw(st.none() | inside),
-        scale=draw(st.none() | st.floats(1e-3, 1e3).map(lambda factor: factor * (high - low) or 5e-324)),
+        scale=draw(st.none() | st.floats(1e-3, 1e3).map(lambda factor: min(factor * (high - low), 1e308) or 5e-324)),
         bins=tuple(edge for edge in edges if low < edge < high) or None,
         unit=draw(st.none() | NAMES),
         missing=draw(st.one_of(*missing, st.just("indicator")) if may_indicate else st.one_of(*missing)),
@@ -41,7 +41,10 @@ def levels(draw: st.DrawFn) -> tuple[tuple[Level, ...], Level | None]:
     kinds: list[st.SearchStrategy[Any]] = [st.text(max_size=5), st.integers(-(2**63), 2**63 - 1), st.booleans()]
     kind = draw(st.sampled_from(kinds))
     values = tuple(draw(st.lists(kind, min_size=2, max_size=5, unique=True)))
-    return values, draw(st.one_of(st.none(), st.sampled_from(values), kind, st.text(max_size=5)))
+    further = st.one_of(kind, st.text(max_size=5)).filter(
+        lambda level: str(level).lower() not in [str(value).lower() for value in values]
+    )
+    return values, draw(st.one_of(st.none(), st.sampled_from(values), further))
 
 
 CATEGORIES = levels().map(lambda drawn: Category(*drawn))

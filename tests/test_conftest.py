@@ -117,5 +117,6 @@ def test_the_list_is_well_formed() -> None:
 
 
 def test_properties_are_searched_the_same_way_every_time() -> None:
-    assert hypothesis.settings.default.derandomize
-    assert hypothesis.settings.default.deadline is None
+    settings = hypothesis.settings()
+    assert settings.derandomize
+    assert settings.deadline is None

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.errors import (
@@ -127,6 +127,8 @@ def test_numbers_that_contradict_themselves_are_refused(facts: dict[str, object]
         ({"values": [0, 1], "missing": True}, "`missing`"),
         ({"values": [False, True], "missing": 1}, "`missing`"),
         ({"values": ["a", "b"], "missing": 1}, "`missing`"),
+        ({"values": [0, 1], "missing": "1"}, "`missing` is the text '1'"),
+        ({"values": [False, True], "missing": "true"}, "`missing` is the text 'true'"),
         ({"values": ["a", "b"], "missing": 0.5}, "`missing`"),
     ],
 )
@@ -188,7 +190,7 @@ def test_most_rows_is_a_whole_number_from_one(most_rows: object) -> None:
         (PATIENTS.replace("most_rows = 3", ""), "lacks `most_rows`"),
         (PATIENTS.replace('kind = "label"', ""), "'diabetes' has no known `kind`"),
         (PATIENTS + "[target]\n", "lacks `column`"),
-        (PATIENTS + "\n[columns.age]\n", "not valid TOML .at line 29"),
+        (PATIENTS + "\n[columns.age]\n", "not valid TOML .at line "),
         ("columns = 3", "not a table of columns"),
         ("columns.x = 3", "'x' is not a section"),
         ("person = 3\ncolumns = {}", "not a table"),
@@ -233,9 +235,32 @@ def test_every_way_of_writing_gives_the_same_schema_back(schema: Schema) -> None
         assert list(other.columns) == list(schema.columns)
 
 
-@given(schemas(), schemas())
-def test_digests_differ_where_schemas_differ(one: Schema, other: Schema) -> None:
-    assert (one == other) == (one.digest == other.digest)
+FEW_COLUMNS = st.sampled_from(
+    [
+        Number(0, 1),
+        Number(0, 2),
+        Number(0, 1, missing=1),
+        Number(0, 1, missing="centre"),
+        Category((0, 1)),
+        Category((1, 0)),
+        Category((False, True)),
+        Category(("0", "1")),
+        Category((0, 1), missing=1),
+        Category((0, 1), missing="2"),
+    ]
+)
+FEW_SCHEMAS = st.builds(
+    Schema,
+    st.lists(st.tuples(st.sampled_from("ab"), FEW_COLUMNS), min_size=1, max_size=2).map(dict),
+    st.sampled_from([None, Person("id", 1), Person("id", 2), Person("name", 1)]),
+)
+
+
+@settings(max_examples=500)
+@given(FEW_SCHEMAS, FEW_SCHEMAS)
+def test_digests_differ_exactly_where_schemas_differ(one: Schema, other: Schema) -> None:
+    same = (repr(list(one.columns.items())), one.person) == (repr(list(other.columns.items())), other.person)
+    assert (one == other) == (one.digest == other.digest) == (one.to_toml() == other.to_toml()) == same
 
 
 def test_the_digest_never_changes() -> None:
@@ -310,7 +335,9 @@ def test_a_draft_asks_and_takes_nothing_from_the_data(table: object) -> None:
     text = Schema.draft(table)
     for secrets in ("17.25", "93.5", "417", "998", "Xanadu", "Atlantis"):
         assert secrets not in text
-    with pytest.raises(SchemaError, match="is a draft: columns.age.low, columns.age.high, columns.count.low") as caught:
+    with pytest.raises(
+        SchemaError, match=r"is a draft: columns.age.low, columns.age.high, columns.count.low"
+    ) as caught:
         Schema.from_toml(text)
     assert "columns.town.values" in str(caught.value)
     filled = text.replace('low = "?"', "low = 0").replace('high = "?"', "high = 1000")
@@ -335,7 +362,7 @@ def test_labels_become_codes_and_come_back() -> None:
     for wrong in ([3], [-1], [0.5], ["low"]):
         with pytest.raises(InvalidParameter):
             schema.decode_label(wrong)  # type: ignore[arg-type]
-    with pytest.raises(UnknownCategory, match="'y'.*`classes`"):
+    with pytest.raises(UnknownCategory, match=r"'y'.*`classes`"):
         schema.encode_label(["medium"])
     with pytest.raises(MissingValue, match="'y'"):
         Schema({"y": Label((0, 1))}).encode_label([0, None])

@@ -16,31 +16,44 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from dp_accounting.pld.common import DifferentialPrivacyParameters
-from dp_accounting.pld.privacy_loss_distribution import (
-    PrivacyLossDistribution,
-    from_gaussian_mechanism,
-    from_privacy_parameters,
-)
 from flint import arb
 from flint import ctx as ball_context
 
-from sudare.errors import InvalidCost
-from sudare.privacy.guarantee import Neighbours, checked_delta, checked_epsilon, group_delta
+from sudare.errors import InvalidCost, RelationMismatch
+from sudare.privacy.guarantee import (
+    NEIGHBOURS,
+    SMALLEST_NORMAL,
+    Neighbours,
+    checked_delta,
+    checked_epsilon,
+    group_delta,
+    readable_up,
+)
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 Composition = Literal["basic", "gaussian"]
-COMPOSITIONS: Final = ("basic", "gaussian")
+COMPOSITIONS: Final = get_args(Composition)
 Parts = Literal["public", "by-value"]
+PARTS: Final = get_args(Parts)
 
 # Share of an account's or a mechanism's δ that pays for distances between an ideal law and the sampled one.
 TOTAL_VARIATION_SHARE: Final = Fraction(1, 2**20)
+# Part of a batch's δ, per mechanism, that pays for rounding in the fast Fourier transform, which dp-accounting does not
+# bound: what is measured is below 2⁻⁵⁵ (tests/guarantees/test_accounting.py).
+_FOURIER_ERROR: Final = Fraction(1, 2**40)
+_LOSS_STEP: Final = 1e-4
 _BALL_BITS: Final = 192
+_LARGEST_DENOMINATOR_BITS: Final = 4096
+_RATIONAL: Final = re.compile(r"(0|[1-9][0-9]*)(/[1-9][0-9]*)?")
 
 
 def exact(number: float) -> Fraction:
@@ -72,8 +85,20 @@ def decimal_down(number: Fraction) -> float:
     return nearest if exact(nearest) <= number else math.nextafter(nearest, -math.inf)
 
 
+def rational(text: object) -> Fraction:
+    """The non-negative rational that `str` wrote; anything else (a float, an exponent, 1/0) is a ValueError."""
+    if not isinstance(text, str) or not _RATIONAL.fullmatch(text):
+        raise ValueError("not a rational")
+    return Fraction(text)
+
+
 def _upper(ball: arb) -> float:
-    return math.nextafter(float(ball.upper()), math.inf)
+    """An upper bound of what is in the ball; infinite when nothing is known."""
+    return math.nextafter(float(ball.upper()), math.inf) if ball.is_finite() else math.inf
+
+
+def _ball(number: Fraction) -> arb:
+    return arb(number.numerator) / arb(number.denominator)
 
 
 def _normal_cdf(x: arb) -> arb:
@@ -87,56 +112,46 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     with ball_context.workprec(_BALL_BITS):
         scale, loss = arb(mu), arb(epsilon)
         ball = _normal_cdf(scale / 2 - loss / scale) - loss.exp() * _normal_cdf(-scale / 2 - loss / scale)
-        return min(1.0, max(0.0, _upper(ball)))
+        return min(1.0, _upper(ball))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest μ found for which μ-GDP implies (ε, δ)-DP, rounded down."""
-    return _bisected(
-        lambda mu: gaussian_delta(mu, epsilon) <= delta, low=0.0, high=_doubled_until_false(epsilon, delta)
-    )
-
-
-def _doubled_until_false(epsilon: float, delta: float) -> float:
-    mu = 1.0
-    while gaussian_delta(mu, epsilon) <= delta:
-        mu *= 2
-    return mu
+    """The largest float μ for which μ-GDP implies (ε, δ)-DP."""
+    return _last_float(lambda mu: gaussian_delta(mu, epsilon) <= delta)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest ε found for which μ-GDP implies (ε, δ)-DP, rounded up; infinite when δ = 0."""
-    if mu == 0 or gaussian_delta(mu, 0.0) <= delta:
+    """The smallest float ε for which μ-GDP implies (ε, δ)-DP; infinite when there is none."""
+    if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    if delta == 0:
-        return math.inf
-    high = 1.0
-    while gaussian_delta(mu, high) > delta:
-        high *= 2
-    return _bisected(lambda epsilon: gaussian_delta(mu, epsilon) > delta, low=0.0, high=high, above=True)
+    return math.nextafter(_last_float(lambda epsilon: gaussian_delta(mu, epsilon) > delta), math.inf)
 
 
-def _bisected(holds: Any, low: float, high: float, above: bool = False) -> float:
-    """The border of a predicate that is true at `low` and false at `high`; the end on the safe side."""
-    for _ in range(60):
-        middle = (low + high) / 2
+def _last_float(holds: Callable[[float], bool]) -> float:
+    """The last of the positive floats up to which a predicate holds; 0 if it holds nowhere, infinite if everywhere."""
+    low = high = 1.0
+    while low >= SMALLEST_NORMAL and not holds(low):
+        low, high = low / 2, low
+    while high < math.inf and holds(high):
+        low, high = high, 2 * high
+    if low < SMALLEST_NORMAL or high == math.inf:
+        return 0.0 if low < SMALLEST_NORMAL else math.inf
+    while (middle := (low + high) / 2) not in (low, high):
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return high if above else low
+    return low
 
 
 @functools.lru_cache(maxsize=4096)
 def mu_of_pure(epsilon: Fraction) -> float:
-    """The μ for which every ε-DP mechanism is μ-GDP, rounded up: 2Φ⁻¹(e^ε/(1+e^ε)), where both trade-offs meet."""
+    """The μ for which every ε-DP mechanism is μ-GDP, rounded up: 2Φ⁻¹(e^ε/(1+e^ε)), where both trade-offs meet.
+
+    Beyond ε = 100 the bound 2√(2ε) is used, a little more: Φ(−x) ≤ e^{−x²/2}/2 makes e^{−ε}/2 ≤ 1/(1+e^ε) enough.
+    """
     with ball_context.workprec(_BALL_BITS):
+        if epsilon > 100:
+            return _upper(2 * (2 * _ball(epsilon)).sqrt())
         # Φ⁻¹(p) = √2·erf⁻¹(2p − 1) and 2·e^ε/(1+e^ε) − 1 = tanh(ε/2).
-        ratio = arb(epsilon.numerator) / arb(epsilon.denominator)
-        ball = 2 * arb(2).sqrt() * (ratio / 2).tanh().erfinv()
-        if not ball.is_finite():
-            raise InvalidCost(
-                f"A pure epsilon of {float(epsilon):g} is too large for Gaussian composition.",
-                "Charge it to an account with basic composition.",
-            )
-        return _upper(ball)
+        return _upper(2 * arb(2).sqrt() * (_ball(epsilon) / 2).tanh().erfinv())
 
 
 @dataclass(frozen=True)
@@ -153,20 +168,25 @@ class Cost:
     total_variation: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        checked_epsilon(rounded_up(self.epsilon))
-        checked_delta(rounded_up(self.delta))
-        if self.mu is not None:
-            checked_epsilon(self.mu, "mu")
-            checked_delta(rounded_up(self.total_variation), "total variation")
-            covered = exact(gaussian_delta(self.mu, rounded_down(self.epsilon)))
-            covered += total_variation_delta(self.epsilon, self.total_variation)
-            if covered > self.delta:
-                raise InvalidCost(
-                    "The delta of a Gaussian cost does not cover its mu.", "Use gaussian_cost(epsilon, delta)."
-                )
+        _checked_rational("epsilon", self.epsilon, checked_epsilon)
+        _checked_rational("delta", self.delta, checked_delta)
+        _checked_rational("total_variation", self.total_variation, checked_delta)
+        if self.mu is None:
+            if self.total_variation != 0:
+                raise InvalidCost("A distance to Gaussian noise was given without a mu.", "Use gaussian_cost.")
+            return
+        checked_epsilon(self.mu, "mu")
+        covered = exact(gaussian_delta(self.mu, rounded_down(self.epsilon)))
+        covered += total_variation_delta(self.epsilon, self.total_variation)
+        if covered > self.delta:
+            raise InvalidCost(
+                "The delta of a Gaussian cost does not cover its mu.", "Use gaussian_cost(epsilon, delta)."
+            )
 
     def for_group(self, size: int) -> Cost:
         """The cost when `size` units change at once: kε and the matching δ; kμ in Gaussian terms."""
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise InvalidCost(f"A group has a whole number of members, at least 1; got {size!r}.", "Use for example 3.")
         if size == 1:
             return self
         epsilon = self.epsilon * size
@@ -179,8 +199,15 @@ class Cost:
         return Cost(epsilon, delta, mu, self.total_variation)
 
     def to(self, neighbours: Neighbours, source: Neighbours) -> Cost:
-        """The cost in relation `neighbours`, given in relation `source`; the caller has refused the reverse."""
-        return self if neighbours == source else self.for_group(2)
+        """The cost in relation `neighbours`, given in relation `source`: add/remove gives replace-one by two steps."""
+        if neighbours == source:
+            return self
+        if neighbours != "replace-one":
+            raise RelationMismatch(
+                "A replace-one cost says nothing about add/remove neighbours.",
+                "Calibrate the mechanism for add/remove, or use a replace-one account.",
+            )
+        return self.for_group(2)
 
     def to_dict(self) -> dict[str, Any]:
         """Exact values as text."""
@@ -196,11 +223,23 @@ class Cost:
         """The cost that `to_dict` wrote."""
         mu = values["mu"]
         return cls(
-            Fraction(values["epsilon"]),
-            Fraction(values["delta"]),
+            rational(values["epsilon"]),
+            rational(values["delta"]),
             None if mu is None else float.fromhex(mu),
-            Fraction(values["total_variation"]),
+            rational(values["total_variation"]),
         )
+
+
+def _checked_rational(name: str, number: object, checked: Callable[[float, str], float]) -> None:
+    """Nothing, if `number` is a Fraction within what `checked` accepts when it is rounded up."""
+    if not isinstance(number, Fraction) or number < 0:
+        raise InvalidCost(f"{name} must be a Fraction, at least 0; got {number!r}.", "Use exact(0.1) for one tenth.")
+    if number.denominator.bit_length() > _LARGEST_DENOMINATOR_BITS:
+        raise InvalidCost(f"{name} has too long a denominator.", "Use exact(0.1) for one tenth.")
+    try:
+        checked(rounded_up(number), name)
+    except OverflowError:
+        raise InvalidCost(f"{name} is larger than any float.", "Use for example exact(1.0).") from None
 
 
 def total_variation_delta(epsilon: Fraction, total_variation: Fraction) -> Fraction:
@@ -208,8 +247,12 @@ def total_variation_delta(epsilon: Fraction, total_variation: Fraction) -> Fract
     if total_variation == 0:
         return Fraction(0)
     with ball_context.workprec(_BALL_BITS):
-        growth = 1 + (arb(epsilon.numerator) / arb(epsilon.denominator)).exp()
-        return total_variation * Fraction(_upper(growth))
+        growth = _upper(1 + _ball(epsilon).exp())
+    if growth == math.inf:
+        raise InvalidCost(
+            f"A Gaussian cost at epsilon = {readable_up(rounded_up(epsilon))} has no guarantee.", "Use a smaller epsilon."
+        )
+    return total_variation * Fraction(growth)
 
 
 def pure_cost(epsilon: float) -> Cost:
@@ -224,7 +267,9 @@ def approximate_cost(epsilon: float, delta: float) -> Cost:
 
 def gaussian_cost(epsilon: float, delta: float, total_variation: Fraction = Fraction(0)) -> Cost:
     """The cost of the μ-GDP mechanism with the largest μ that (ε, δ) allows, sampled within `total_variation`."""
-    return Cost(exact(epsilon), exact(delta), gaussian_mu_within(epsilon, delta), total_variation)
+    mu = gaussian_mu_within(epsilon, delta)
+    # A float: many distances with denominators of their own would add up to a number too long to write down.
+    return Cost(exact(epsilon), exact(delta), mu, Fraction(rounded_up(total_variation)))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -232,55 +277,96 @@ def gaussian_mu_within(epsilon: float, delta: float) -> float:
     """The largest μ that (ε, δ) allows when a 2⁻²⁰th of δ is kept for the distance between ideal and sampled noise."""
     if checked_delta(delta) == 0:
         raise InvalidCost("Gaussian noise needs delta > 0, got 0.", "Use for example delta=1e-6, or a pure mechanism.")
-    return gaussian_mu(checked_epsilon(epsilon), rounded_down(exact(delta) * (1 - TOTAL_VARIATION_SHARE)))
+    mu = gaussian_mu(checked_epsilon(epsilon), rounded_down(exact(delta) * (1 - TOTAL_VARIATION_SHARE)))
+    if mu == 0:
+        raise InvalidCost(
+            f"epsilon = {readable_up(epsilon)} and delta = {readable_up(delta)} are too small for Gaussian noise.",
+            "Use larger ones.",
+        )
+    return mu
 
 
 def parallel_cost(costs: Sequence[Cost], parts: Parts, neighbours: Neighbours = "replace-one") -> Cost:
-    """The cost of mechanisms on disjoint parts of the rows, chosen before any of them runs.
+    """The cost in relation `neighbours` of mechanisms on disjoint parts of the rows, chosen before any of them runs.
 
-    Parts indexed publicly ("public"): a changed record is in one of them, so the largest counts. Parts defined by
-    values ("by-value"): a replaced record may leave one part and enter another, so the two largest count.
+    Parts indexed publicly ("public"): a changed record is in one of them, so the largest counts, and each cost is one
+    in the same relation. Parts defined by values ("by-value"): a replaced record may leave one part and enter another,
+    so the two largest count, and each cost must hold when a record of its part is added, removed or replaced.
     """
     if not costs:
         raise InvalidCost("Parallel composition of nothing has no cost.", "Give at least one cost.")
+    if parts not in PARTS or neighbours not in NEIGHBOURS:
+        raise InvalidCost(
+            f"parts must be one of {', '.join(PARTS)} and neighbours one of {', '.join(NEIGHBOURS)}.",
+            "Use these words.",
+        )
     touched = 2 if parts == "by-value" and neighbours == "replace-one" else 1
-    epsilons = sorted((cost.epsilon for cost in costs), reverse=True)[:touched]
-    if all(cost.mu is not None for cost in costs):
-        mus = sorted((cost.mu for cost in costs if cost.mu is not None), reverse=True)[:touched]
-        mu = math.nextafter(math.hypot(*mus) * (1 + 1e-15), math.inf)
-        distance = sum(sorted((cost.total_variation for cost in costs), reverse=True)[:touched], Fraction(0))
-        epsilon = sum(epsilons, Fraction(0))
-        delta = exact(gaussian_delta(mu, rounded_down(epsilon))) + total_variation_delta(epsilon, distance)
-        return Cost(epsilon, delta, mu, distance)
-    deltas = sorted((cost.delta for cost in costs), reverse=True)[:touched]
-    return Cost(sum(epsilons, Fraction(0)), sum(deltas, Fraction(0)))
+    if len(set(costs)) == 1 and min(touched, len(costs)) == 1:
+        return costs[0]
+    epsilon = _sum_of_largest((cost.epsilon for cost in costs), touched)
+    if any(cost.mu is None for cost in costs):
+        return Cost(epsilon, _sum_of_largest((cost.delta for cost in costs), touched))
+    mu = rounded_up_root(_sum_of_largest((Fraction(cost.mu or 0) ** 2 for cost in costs), touched))
+    distance = _sum_of_largest((cost.total_variation for cost in costs), touched)
+    delta = exact(gaussian_delta(mu, rounded_down(epsilon))) + total_variation_delta(epsilon, distance)
+    return Cost(epsilon, delta, mu, distance)
+
+
+def _sum_of_largest(numbers: Iterable[Fraction], count: int) -> Fraction:
+    return sum(sorted(numbers, reverse=True)[:count], Fraction(0))
+
+
+def rounded_up_root(number: Fraction) -> float:
+    """A float that is not below √number."""
+    with ball_context.workprec(_BALL_BITS):
+        return _upper(_ball(number).sqrt())
 
 
 def declared_batch(costs: Sequence[Cost], delta: float) -> Cost:
     """The cost at `delta` of a batch declared before it starts, by privacy loss distributions (dp-accounting).
 
-    Gaussian costs enter by their μ, all others as the worst (ε, δ)-DP mechanism there is; dp-accounting rounds up.
+    Gaussian costs enter by their μ, all others as the worst (ε, δ)-DP mechanism there is; losses are rounded up. Where
+    δ allows the plain sum and that is less, it is the plain sum.
     """
     if not costs:
         raise InvalidCost("A batch of nothing has no cost.", "Give at least one cost.")
+    limit = exact(checked_delta(delta))
+    plain = Spent.of(costs)
+    distance = sum((cost.total_variation for cost in costs), Fraction(0))
+    allowed = limit * (1 - TOTAL_VARIATION_SHARE)
+    composed = _composed_epsilon(costs, allowed - len(costs) * _FOURIER_ERROR)
+    if plain.delta <= limit and plain.epsilon <= composed:
+        return Cost(plain.epsilon, limit)
+    if composed == math.inf:
+        raise InvalidCost(f"delta = {delta:g} is too small for this batch.", "Use for example delta=1e-6.")
+    epsilon = exact(max(SMALLEST_NORMAL, math.nextafter(composed, math.inf)))
+    return Cost(epsilon, max(limit, allowed + total_variation_delta(epsilon, distance)))
+
+
+def _composed_epsilon(costs: Sequence[Cost], delta: Fraction) -> float:
+    """ε at δ of independent mechanisms with these costs, before the distances of their samplers; infinite if none."""
+    if delta <= 0:
+        return math.inf
+    # Coarser steps where losses are large keep the distribution small.
+    size = sum(rounded_up(cost.epsilon) + (cost.mu or 0.0) ** 2 for cost in costs)
+    step = _LOSS_STEP * max(1, math.ceil(size / 100))
     distribution = functools.reduce(
         lambda left, right: left.compose(right),
-        (_loss_distribution(cost).self_compose(times) for cost, times in Counter(costs).items()),
+        (_loss_distribution(cost, step).self_compose(times) for cost, times in Counter(costs).items()),
     )
-    distance = sum((cost.total_variation for cost in costs), Fraction(0))
-    allowed = exact(checked_delta(delta)) * (1 - TOTAL_VARIATION_SHARE)
-    composed = float(distribution.get_epsilon_for_delta(rounded_down(allowed)))
-    if not 0 < composed < math.inf:
-        raise InvalidCost(f"delta = {delta:g} is too small or too large for this batch.", "Use for example delta=1e-6.")
-    epsilon = exact(math.nextafter(composed, math.inf))
-    return Cost(epsilon, exact(delta) + total_variation_delta(epsilon, distance))
+    return float(distribution.get_epsilon_for_delta(rounded_down(delta)))
 
 
-def _loss_distribution(cost: Cost) -> PrivacyLossDistribution:
+def _loss_distribution(cost: Cost, step: float) -> PrivacyLossDistribution:
     """The dominating privacy loss distribution of one cost, rounded towards more loss."""
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+    from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism, from_privacy_parameters
+
     if cost.mu is not None:
-        return from_gaussian_mechanism(standard_deviation=rounded_down(1 / Fraction(cost.mu)))
-    return from_privacy_parameters(DifferentialPrivacyParameters(rounded_up(cost.epsilon), rounded_up(cost.delta)))
+        deviation = rounded_down(1 / Fraction(cost.mu))
+        return from_gaussian_mechanism(deviation, value_discretization_interval=step)
+    worst = DifferentialPrivacyParameters(rounded_up(cost.epsilon), rounded_up(cost.delta))
+    return from_privacy_parameters(worst, value_discretization_interval=step)
 
 
 @dataclass(frozen=True)
@@ -298,11 +384,11 @@ class Spent:
         """Totals after one more charge."""
         mu = mu_of_pure(cost.epsilon) if cost.mu is None else cost.mu
         return Spent(
-            epsilon=self.epsilon + cost.epsilon,
-            delta=self.delta + cost.delta,
-            mu_squared=self.mu_squared + Fraction(mu) ** 2,
-            total_variation=self.total_variation + (Fraction(0) if cost.mu is None else cost.total_variation),
-            leaked_delta=self.leaked_delta + (cost.delta if cost.mu is None else Fraction(0)),
+            epsilon=_writable(self.epsilon + cost.epsilon),
+            delta=_writable(self.delta + cost.delta),
+            mu_squared=_writable(self.mu_squared + Fraction(mu) ** 2),
+            total_variation=_writable(self.total_variation + cost.total_variation),
+            leaked_delta=_writable(self.leaked_delta + (cost.delta if cost.mu is None else Fraction(0))),
             gaussian_charges=self.gaussian_charges + (cost.mu is not None),
         )
 
@@ -315,6 +401,13 @@ class Spent:
         return spent
 
 
+def _writable(total: Fraction) -> Fraction:
+    """The total itself; rounded up to a multiple of 2⁻²²⁰⁰ once its denominator would be too long to keep."""
+    if total.denominator.bit_length() <= _LARGEST_DENOMINATOR_BITS:
+        return total
+    return Fraction(math.ceil(total * 2**2200), 2**2200)
+
+
 @dataclass(frozen=True)
 class Budget:
     """An account's limit and the filter that enforces it. Proof: proofs/accounting.md."""
@@ -325,9 +418,9 @@ class Budget:
     reserved_delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        checked_epsilon(rounded_up(self.epsilon))
-        checked_delta(rounded_up(self.delta))
-        checked_delta(rounded_up(self.reserved_delta), "reserved_delta")
+        _checked_rational("epsilon", self.epsilon, checked_epsilon)
+        _checked_rational("delta", self.delta, checked_delta)
+        _checked_rational("reserved_delta", self.reserved_delta, checked_delta)
         if self.composition not in COMPOSITIONS:
             raise InvalidCost(
                 f"composition must be one of {', '.join(COMPOSITIONS)}, got {self.composition!r}.",

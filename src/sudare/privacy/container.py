@@ -38,7 +38,7 @@ LARGEST_DIMENSIONS: Final = 8
 Tensors = Mapping[str, NDArray[Any]]
 
 _DTYPES: Final[dict[str, np.dtype[Any]]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
-_NAMES_OF_DTYPES: Final[dict[str, np.dtype[Any]]] = {dtype: name for name, dtype in _DTYPES.items()}
+_NAMES_OF_DTYPES: Final = {dtype: name for name, dtype in _DTYPES.items()}
 _TENSOR_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NO_DIGEST: Final = "0" * 64
 _NO_SIGNATURE: Final = "0" * 128

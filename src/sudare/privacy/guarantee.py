@@ -6,9 +6,12 @@ ledger are in `accounting`.
 
 from __future__ import annotations
 
+import decimal
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from typing import Any, Final, Literal, get_args
 
 from sudare.errors import InvalidCost, RelationMismatch
@@ -26,16 +29,44 @@ SMALLEST_NORMAL: Final = 2.0**-1022
 
 def checked_epsilon(epsilon: float, name: str = "epsilon") -> float:
     """`epsilon` if it is a positive normal number; subnormal, zero, negative, infinite and NaN are refused."""
-    if isinstance(epsilon, bool) or not math.isfinite(epsilon) or not epsilon >= SMALLEST_NORMAL:
+    number = _as_float(epsilon)
+    if number is None or not SMALLEST_NORMAL <= number < math.inf:
         raise InvalidCost(f"{name} must be a positive, finite, normal number, got {epsilon!r}.", "Use for example 1.0.")
-    return float(epsilon)
+    return number
 
 
 def checked_delta(delta: float, name: str = "delta") -> float:
     """`delta` if it is zero or a normal number below one."""
-    if isinstance(delta, bool) or not (delta == 0 or SMALLEST_NORMAL <= delta < 1):
+    number = _as_float(delta)
+    if number is None or not (number == 0 or SMALLEST_NORMAL <= number < 1):
         raise InvalidCost(f"{name} must be 0 or a normal number below 1, got {delta!r}.", "Use for example 1e-6.")
-    return float(delta)
+    # Minus zero becomes zero: one number, one text.
+    return number + 0.0
+
+
+def _as_float(number: object) -> float | None:
+    """A real number as a float; None for text, truth values and whatever else is not a number a person would type."""
+    if isinstance(number, bool) or not isinstance(number, numbers.Real):
+        return None
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
+
+
+def readable_up(number: float) -> str:
+    """Six digits, rounded up: what is asked for, claimed or spent."""
+    return _readable(number, decimal.ROUND_CEILING)
+
+
+def readable_down(number: float) -> str:
+    """Six digits, rounded down: what is left."""
+    return _readable(number, decimal.ROUND_FLOOR)
+
+
+def _readable(number: float, rounding: str) -> str:
+    # The shortest decimal text of a float is what a person typed: 0.1 must not be rounded up to 0.100001.
+    return f"{float(decimal.Context(prec=6, rounding=rounding).create_decimal(repr(float(number)))):g}"
 
 
 @dataclass(frozen=True)
@@ -51,23 +82,26 @@ class Guarantee:
     valid: bool = True
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for name, word, known in (
             ("neighbours", self.neighbours, NEIGHBOURS),
             ("unit", self.unit, UNITS),
             ("notion", self.notion, NOTIONS),
         ):
-            if value not in known:
-                raise InvalidCost(
-                    f"{name} must be one of {', '.join(known)}, got {value!r}.", "Use one of these words."
-                )
-        if self.notion == "none":
-            if not (self.epsilon == math.inf and self.delta == 0):
-                raise InvalidCost(
-                    "A disclosure without a guarantee has epsilon = inf and delta = 0.", "Use Guarantee.none()."
-                )
-            return
-        checked_epsilon(self.epsilon)
-        checked_delta(self.delta)
+            if word not in known:
+                raise InvalidCost(f"{name} must be one of {', '.join(known)}, got {word!r}.", "Use one of these words.")
+        if not isinstance(self.towards, str) or not self.towards or not isinstance(self.valid, bool):
+            raise InvalidCost("A guarantee names towards whom it holds, and is valid or not.", "Use text and a bool.")
+        if self.notion != "none":
+            epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)
+        elif self.epsilon == math.inf and self.delta == 0:
+            epsilon, delta = math.inf, 0.0
+        else:
+            raise InvalidCost(
+                "A disclosure without a guarantee has epsilon = inf and delta = 0.", "Use Guarantee.none()."
+            )
+        # Stored as plain floats, so that what is written into a manifest can be read back.
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
 
     @classmethod
     def none(cls, towards: str) -> Guarantee:
@@ -100,10 +134,11 @@ class Guarantee:
         delta = group_delta(self.epsilon, self.delta, size)
         if delta >= 1:
             raise InvalidCost(
-                f"A group of {size} at epsilon = {self.epsilon:g}, delta = {self.delta:g} has no guarantee left.",
+                f"A group of {size} at epsilon = {readable_up(self.epsilon)}, delta = {readable_up(self.delta)} "
+                "has no guarantee left.",
                 "Use a smaller epsilon or delta, or fewer rows per person.",
             )
-        return replace(self, epsilon=math.nextafter(self.epsilon * size, math.inf), delta=delta)
+        return replace(self, epsilon=group_epsilon(self.epsilon, size), delta=delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a manifest; infinity is written as text because JSON has none."""
@@ -114,21 +149,20 @@ class Guarantee:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Guarantee:
         """The guarantee that `to_dict` wrote; anything else is refused."""
-        if set(values) != {field.name for field in fields(cls)}:
+        if not isinstance(values, Mapping) or set(values) != {field.name for field in fields(cls)}:
             raise InvalidCost("A guarantee lacks a field or has one too many.", "Ask for the file again.")
-        numbers = [values["epsilon"], values["delta"]]
-        if numbers[0] == "inf":
-            numbers[0] = math.inf
+        epsilon, delta = values["epsilon"], values["delta"]
         texts = [values[name] for name in ("neighbours", "unit", "notion", "towards")]
         if (
-            not all(type(number) is float for number in numbers)
+            not (epsilon == "inf" or (type(epsilon) is float and math.isfinite(epsilon)))
+            or type(delta) is not float
             or not all(type(text) is str for text in texts)
             or type(values["valid"]) is not bool
         ):
             raise InvalidCost("A guarantee has a field of the wrong type.", "Ask for the file again.")
         return cls(
-            epsilon=numbers[0],
-            delta=numbers[1],
+            epsilon=math.inf if epsilon == "inf" else epsilon,
+            delta=delta,
             neighbours=values["neighbours"],
             unit=values["unit"],
             notion=values["notion"],
@@ -140,15 +174,27 @@ class Guarantee:
         if self.notion == "none":
             return f"no guarantee: exact values shown to {self.towards}"
         kind = "" if self.notion == "central" else f"{self.notion} "
-        text = f"{kind}ε = {self.epsilon:g}, δ = {self.delta:g}, {self.neighbours} {self.unit}, towards {self.towards}"
+        amounts = f"{kind}ε = {readable_up(self.epsilon)}, δ = {readable_up(self.delta)}"
+        text = f"{amounts}, {self.neighbours} {self.unit}, towards {self.towards}"
         return text if self.valid else f"{text} — NOT VALID"
+
+
+def group_epsilon(epsilon: float, size: int) -> float:
+    """kε rounded up, by the decimal text of the float: three times 0.1 is 0.3. Infinite beyond all floats."""
+    product = Fraction(repr(epsilon)) * size
+    try:
+        nearest = float(product)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(repr(nearest)) >= product else math.nextafter(nearest, math.inf)
 
 
 def group_delta(epsilon: float, delta: float, size: int) -> float:
     """δ·(1 + e^ε + … + e^{(k−1)ε}) rounded up: the δ for groups of k (Vadhan 2017, Lemma 2.2)."""
     if delta == 0:
         return 0.0
-    exponents = [step * epsilon for step in range(size)]
-    if exponents[-1] > 700:
+    if size * epsilon > 700:
         return 1.0
-    return math.nextafter(delta * math.fsum(map(math.exp, exponents)) * (1 + 1e-12), math.inf)
+    # expm1 is right to an ulp and its argument to half of one, which an exponent of 700 makes 1.6e-13: 1e-12 covers both.
+    growth = math.expm1(size * epsilon) / math.expm1(epsilon)
+    return math.nextafter(delta * growth * (1 + 1e-12), math.inf)

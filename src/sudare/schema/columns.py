@@ -156,7 +156,7 @@ class Category:
         object.__setattr__(self, "values", values)
         # The kind takes part in comparisons: (0, 1) and (False, True) are equal to Python.
         object.__setattr__(self, "value_kind", kind)
-        object.__setattr__(self, "missing", checked_missing_level(self.missing, kind))
+        object.__setattr__(self, "missing", checked_missing_level(self.missing, values, kind))
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -181,7 +181,7 @@ class Label:
         classes, kind = checked_levels(self.classes, "classes")
         object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "value_kind", kind)
-        object.__setattr__(self, "missing", checked_missing_level(self.missing, kind))
+        object.__setattr__(self, "missing", checked_missing_level(self.missing, classes, kind))
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -289,17 +289,23 @@ def checked_levels(values: object, fact: str) -> tuple[tuple[Level, ...], LevelK
     return levels, pairs[0][1]
 
 
-def checked_missing_level(missing: object, kind: LevelKind) -> Level | None:
-    """The category of missing values: text, or of the same kind as the listed ones."""
+def checked_missing_level(missing: object, values: tuple[Level, ...], kind: LevelKind) -> Level | None:
+    """The category of missing values: one of the listed, or a further one that cannot be mistaken for one of them."""
     if missing is None:
         return None
     level, missing_kind = level_and_kind(missing, "missing")
-    if missing_kind not in ("text", kind):
+    lookalike = level not in values and level_text(level) in map(level_text, values)
+    if missing_kind not in ("text", kind) or lookalike:
         raise SchemaError(
-            f"`missing` is {missing_kind} while the listed values are {kind}.",
+            f"`missing` is the {missing_kind} {level_text(level)!r} while the listed values are {kind}.",
             "Name one of the listed values, or a further category as text.",
         )
     return level
+
+
+def level_text(level: Level) -> str:
+    """A category as it appears in column names; booleans as TOML writes them."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def levels_with_missing(values: tuple[Level, ...], missing: Level | None) -> tuple[Level, ...]:

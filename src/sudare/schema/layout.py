@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare.errors import InvalidParameter
-from sudare.schema.columns import Category, Column, Label, Level, Number
+from sudare.schema.columns import Category, Column, Label, Number, level_text
 
 Encoding = Literal["scaled", "centred", "binned"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
@@ -95,11 +95,6 @@ def bin_texts(number: Number) -> list[str]:
     edges = [plain_number(edge) for edge in (number.low, *number.edges, number.high)]
     texts = [f"[{left}, {right})" for left, right in itertools.pairwise(edges)]
     return [*texts[:-1], texts[-1].replace(")", "]")]
-
-
-def level_text(level: Level) -> str:
-    """A category as it appears in column names; booleans as TOML writes them."""
-    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def plain_number(value: float) -> int | float:

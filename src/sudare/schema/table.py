@@ -121,6 +121,10 @@ def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Call
     if isinstance(data, np.ndarray | list | tuple):
         return opened_matrix(data, columns)
     frame = attempt(lambda: nw.from_native(data, pass_through=True))
+    if frame is None and data is not None:
+        raise DataError(
+            "The frame cannot be read, or two of its columns have the same name.", "Give every column its own name."
+        )
     if isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return opened_frame(frame, columns)
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch):
@@ -137,7 +141,12 @@ def opened_frame(frame: Any, columns: Sequence[str] | None) -> tuple[list[str], 
         lazy: nw.LazyFrame[Any] = frame
         names = attempt(lambda: lazy.collect_schema().names()) or []
         refuse_missing_columns(columns or [], names)
-        frame = attempt(lambda: lazy.select(list(columns or names)).collect())
+        # Polars takes "*" and "^…$" for patterns, also where columns are called so.
+        if columns is not None and not any(name == "*" or name.startswith("^") for name in columns):
+            lazy = lazy.select(list(columns))
+        frame = attempt(lazy.collect)
+        if frame is None:
+            raise DataError("The lazy frame cannot be collected.", "Collect it first, and see what is wrong.")
     eager: Any = frame
     return unique_names(attempt(lambda: list(eager.columns))), lambda index: eager[:, index].to_native()
 

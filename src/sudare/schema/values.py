@@ -25,7 +25,8 @@ def numbers(values: pa.ChunkedArray, name: str) -> Floats:
     """A column of numbers as float64, NaN where missing."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    if pa.types.is_null(values.type):
+    # A frame without rows has columns of any type.
+    if pa.types.is_null(values.type) or len(values) == 0:
         return np.full(len(values), np.nan)
     if holds(values.type) not in ("whole numbers", "fractions"):
         raise wrong_type(name, "numbers", values.type)
@@ -46,7 +47,7 @@ def clipped_numbers(values: pa.ChunkedArray, number: Number, name: str) -> tuple
 
 def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes:
     """The position of each value among the declared levels."""
-    parts = [chunk_codes(chunk, listed, name) for chunk in values.chunks]
+    parts = [chunk_codes(chunk, listed, name) for chunk in values.chunks if len(values)]
     found = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     if (found == UNKNOWN).any():
         fact = "classes" if isinstance(listed, Label) else "values"

@@ -1,0 +1,1 @@
+"""The command `sudare`: one file per command, no mathematics."""

@@ -1,0 +1,120 @@
+"""What every command shares: options, one answer as text or JSON, errors as exit codes.
+
+An answer goes to standard output and nothing else does; progress and errors go to standard error, except that with
+`--json` an error is the one JSON object on standard output.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec
+
+import typer
+from rich.console import Console, RenderableType
+
+from sudare.errors import SudareError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and what it would cost. Nothing changes.")]
+LedgerAddress = Annotated[
+    str,
+    typer.Option(
+        "--ledger", envvar="SUDARE_LEDGER", metavar="FILE", help="The ledger: a file, or the address of a database."
+    ),
+]
+DEFAULT_LEDGER = "ledger.db"
+
+Parameters = ParamSpec("Parameters")
+Tell = Callable[[str], None]
+
+
+def reported(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """The command, with errors told in our words and ended with their exit code. Values of variables are never printed."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Parameters.args, **options: Parameters.kwargs) -> None:
+        as_json = bool(options.get("as_json"))
+        try:
+            command(*arguments, **options)
+        except SudareError as error:
+            _tell_error(type(error).__name__, error.problem, error.remedy, error.exit_code, as_json)
+            raise typer.Exit(error.exit_code) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:  # noqa: BLE001 - the text of foreign errors may hold private values
+            _tell_error(type(error).__name__, _place_of(error), SudareError.help, SudareError.exit_code, as_json)
+            raise typer.Exit(SudareError.exit_code) from None
+
+    return wrapped
+
+
+def answer(values: Mapping[str, Any], as_json: bool, *texts: RenderableType) -> None:
+    """One answer: the values as a JSON object, or the texts for people."""
+    if as_json:
+        sys.stdout.write(json.dumps(_plain(values), ensure_ascii=False, allow_nan=False) + "\n")
+        return
+    console = Console(highlight=False)
+    for text in texts:
+        console.print(text, markup=False, soft_wrap=isinstance(text, str))
+
+
+@contextmanager
+def progress(as_json: bool) -> Iterator[Tell]:
+    """A line on the terminal that says what is going on; silent where nobody watches."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("…") as status:
+        yield lambda text: status.update(text)
+
+
+def write_new_text(path: Path, text: str) -> None:
+    """Write a file that was not there."""
+    from sudare.errors import InvalidParameter
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InvalidParameter(
+            f"'{path}' cannot be written ({error.strerror}).", "Choose a new file in a folder that exists."
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """The value in types that JSON has: infinity becomes text, tuples become lists."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "inf" if value > 0 else "-inf" if value < 0 else "nan"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _tell_error(name: str, problem: str, remedy: str, exit_code: int, as_json: bool) -> None:
+    page = f"docs/errors/{name}" if exit_code != SudareError.exit_code else "docs/errors"
+    if as_json:
+        error = {"name": name, "problem": problem, "remedy": remedy, "exit_code": exit_code, "see": page}
+        answer({"error": error}, as_json)
+        return
+    console = Console(stderr=True, highlight=False)
+    console.print(f"{name}: {problem} {remedy}", markup=False, soft_wrap=True)
+    console.print(f"see {page}", markup=False, style="dim")
+
+
+def _place_of(error: Exception) -> str:
+    """Where a foreign error came from. Its text is not shown: libraries quote what they were given."""
+    if os.environ.get("SUDARE_TRACEBACK"):
+        traceback.print_exception(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"unexpected, in {Path(frame.filename).name} line {frame.lineno}."

@@ -1,0 +1,229 @@
+"""`sudare budget`: what was spent, by whom the budget was raised, and whether the ledger is whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from click.core import ParameterSource
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
+from sudare.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from sudare.privacy import Account, Ledger
+    from sudare.privacy.chain import Entry, Head
+    from sudare.report import BudgetBar
+
+app = typer.Typer(help="Show, raise, verify, export and back up the budgets in a ledger.", invoke_without_command=True)
+
+AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's name.")]
+
+
+@app.callback()
+def budget(
+    context: typer.Context,
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Show, raise, verify, export and back up the budgets in a ledger. Alone it shows them."""
+    if context.invoked_subcommand is None:
+        show(ledger=ledger, account=None, as_json=as_json)
+        return
+    for name in ("ledger", "as_json"):
+        # Ignored silently, an option before the subcommand would make it act on another ledger than was meant.
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise typer.BadParameter(f"write --{name.removeprefix('as_')} after '{context.invoked_subcommand}'.")
+
+
+@app.command("show")
+@reported
+def show(
+    account: Annotated[
+        str | None, typer.Argument(metavar="ACCOUNT", help="One account, with its entries. Without it: all accounts.")
+    ] = None,
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """What each account has spent of its budget, after checking the ledger's chain."""
+    opened = _opened(ledger)
+    head = opened.verify()
+    shown = opened.accounts() if account is None else [opened.account(account)]
+    bars = [_bar(each) for each in shown]
+    width = max((len(bar.account) for bar in bars), default=0)
+    lines = [f"{bar.line(width)}   chain intact" for bar in bars] or ["No account yet; the ledger's chain is intact."]
+    values: dict[str, Any] = {"accounts": [_values(each) for each in shown], "head": vars(head), "chain": "intact"}
+    if account is None:
+        answer(values, as_json, *lines)
+        return
+    entries = shown[0].entries()
+    values["entries"] = [entry.to_dict() for entry in entries]
+    answer(values, as_json, *lines, _table(entries))
+
+
+@app.command("raise")
+@reported
+def raise_(
+    account: AccountName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in the ledger for ever.")],
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The new, larger ε of the budget.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="The new, larger δ of the budget.")] = None,
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give an account a larger budget: an act of the steward, recorded with its reason."""
+    from sudare.cli.rehearsal import ledger_or_copy
+    from sudare.report import strength_of
+
+    with ledger_or_copy(ledger, dry_run) as opened:
+        before = _values(opened.account(account))
+        opened.raise_budget(account, epsilon=epsilon, delta=delta, reason=reason)
+        after = _values(opened.account(account))
+    word = strength_of(after["budget"]["epsilon"], after["budget"]["delta"]).word
+    text = (
+        f"{account}: budget {_amount(before['budget'])} → {_amount(after['budget'])}. All that this account may ever release is "
+        f"then a {word} guarantee."
+    )
+    values = {"account": account, "before": before, "after": after, "strength": word, "dry_run": dry_run}
+    answer(values, as_json, text, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+@app.command("verify")
+@reported
+def verify(
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    heads: Annotated[
+        list[Path] | None,
+        typer.Option("--head", metavar="FILE", help="A head that `sudare budget head` wrote earlier; may be repeated."),
+    ] = None,
+    receipts: Annotated[
+        list[Path] | None,
+        typer.Option("--receipt", metavar="RELEASE", help="A release whose receipt must be in the ledger; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that nothing was edited, deleted, reordered, or rolled back to an older copy."""
+    known = [*map(_head_in, heads or []), *map(_receipt_in, receipts or [])]
+    head = _opened(ledger).verify(known)
+    found = f" and contains {len(known)} known point{'s' if len(known) != 1 else ''}" if known else ""
+    hint = [] if known else ["An older copy put back cannot be noticed without --head or --receipt."]
+    values = {"chain": "intact", "head": vars(head), "known_points": len(known)}
+    answer(values, as_json, f"The chain of {head.position + 1} entries is intact{found}.", *hint)
+
+
+@app.command("head")
+@reported
+def head(
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file instead.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the chain's last point. Keep it elsewhere: `verify --head` finds an older copy of the ledger by it."""
+    found = vars(_opened(ledger).head())
+    text = json.dumps(found)
+    if output is not None:
+        write_new_text(output, text + "\n")
+    answer(found, as_json, text if output is None else f"Wrote {output}. Keep it away from the ledger.")
+
+
+@app.command("export")
+@reported
+def export(
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    form: Annotated[Literal["json", "csv"], typer.Option("--format", help="The form of the text.")] = "json",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file instead.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """All entries as text, for the steward's own tools."""
+    opened = _opened(ledger)
+    text = opened.export(form)
+    entries = [entry.to_dict() for entry in opened.entries()]
+    if output is None:
+        answer({"entries": entries}, as_json, text)
+        return
+    write_new_text(output, text)
+    values = {"output": str(output), "entries": len(entries)}
+    answer(values, as_json, f"Wrote {len(entries)} entries to {output}.")
+
+
+@app.command("backup")
+@reported
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="A file that does not exist yet.")],
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """A consistent copy of the ledger, made while others may write."""
+    opened = _opened(ledger)
+    opened.backup(target)
+    position = opened.head().position
+    answer({"output": str(target), "last_entry": position}, as_json, f"Wrote {target}. Restoring it forgets later charges.")
+
+
+def _bar(account: Account) -> BudgetBar:
+    from sudare.report import BudgetBar
+
+    return BudgetBar.from_terms(account.name, account.terms.to_dict(), account.spent(), len(account.entries()))
+
+
+def _opened(address: str) -> Ledger:
+    from sudare.privacy import Ledger
+
+    return Ledger(address, create=False)
+
+
+def _values(account: Account) -> dict[str, Any]:
+    terms, spent, left = account.terms, account.spent(), account.remaining()
+    return {
+        "account": account.name,
+        "budget": {"epsilon": float(terms.budget.epsilon), "delta": float(terms.budget.delta)},
+        "spent": spent._asdict(),
+        "remaining": left._asdict(),
+        "composition": terms.budget.composition,
+        "neighbours": terms.neighbours,
+        "unit": terms.unit,
+        "entries": len(account.entries()),
+    }
+
+
+def _amount(budget: dict[str, float]) -> str:
+    from sudare.report.numbers import rounded_up
+
+    return f"ε {rounded_up(budget['epsilon'])}, δ {rounded_up(budget['delta']) if budget['delta'] else 0}"
+
+
+def _table(entries: list[Entry]) -> Table:
+    from sudare.report.budget import ENTRY_HEADINGS, entry_cells
+
+    table = Table(*ENTRY_HEADINGS, box=None, pad_edge=False)
+    for entry in entries:
+        table.add_row(*map(Text, entry_cells(entry.to_dict())))
+    return table
+
+
+def _head_in(path: Path) -> Head:
+    from sudare.privacy.chain import Head
+
+    try:
+        values = json.loads(path.read_text("utf-8"))
+        found = Head(str(values["ledger"]), int(values["position"]), str(values["hash"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
+    if found is None:
+        raise InvalidParameter(f"'{path.name}' is not a head of a ledger.", "Give a file that `sudare budget head` wrote.")
+    return found
+
+
+def _receipt_in(path: Path) -> Head:
+    from sudare.privacy.release import audited, read
+
+    return audited(read(path)).receipt

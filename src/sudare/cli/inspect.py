@@ -1,0 +1,64 @@
+"""`sudare inspect`: the privacy card of a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sudare.cli.answers import AsJson, answer, reported
+
+if TYPE_CHECKING:
+    from sudare.privacy import Release
+    from sudare.report.card import Signature
+
+
+@reported
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A release, usually NAME.sudare.")],
+    trusted: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--trusted",
+            metavar="PUBLICKEY",
+            help="An Ed25519 public key (PEM) that you trust; may be repeated. Another signature then ends with exit code 52.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
+    from sudare.report.card import card_of, card_strength, card_text
+
+    release, signature = _released(file, trusted)
+    sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
+    card = card_of(
+        release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest
+    )
+    strength = card_strength(card)
+    values: dict[str, Any] = {
+        "file": str(file),
+        "signature": signature,
+        "signed_by": release.signed_by,
+        "digest": release.digest,
+        "strength": {"word": strength.word, "reason": strength.reason},
+        "manifest": release.manifest(),
+        "tensors": {name: tensor.tolist() for name, tensor in release.content.tensors.items()},
+    }
+    answer(values, as_json, card_text(card))
+
+
+def _released(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]:
+    """The release, and whether a key that the reader named has signed it; a signature that is wrong is refused anyway."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from sudare.cli.keys import public_key
+    from sudare.privacy import Release
+    from sudare.privacy.container import verify_signature
+    from sudare.privacy.release import audited, read
+
+    if trusted:
+        return Release.load(file, trusted=[public_key(path) for path in trusted]), "trusted"
+    content = read(file)
+    verify_signature(content, [Ed25519PublicKey.from_public_bytes(content.public_key)])
+    return audited(content), "unchecked"

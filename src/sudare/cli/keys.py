@@ -1,0 +1,54 @@
+"""Ed25519 keys from PEM files. Making and keeping them is the steward's: openssl genpkey -algorithm ed25519 -out key.pem"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+
+from sudare.errors import InvalidParameter
+
+
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """The signing key in a file; asks for the passphrase if there is one."""
+    content = _content(path)
+    key = None
+    try:
+        key = load_pem_private_key(content, password=None)
+    except TypeError:
+        passphrase = typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True)
+        try:
+            key = load_pem_private_key(content, password=passphrase.encode())
+        except ValueError:
+            raise InvalidParameter(f"The passphrase does not open '{path.name}'.", "Try again.") from None
+    except ValueError:
+        pass
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidParameter(
+            f"'{path.name}' is not an Ed25519 private key in PEM form.",
+            "Make one with: openssl genpkey -algorithm ed25519 -aes256 -out key.pem",
+        )
+    return key
+
+
+def public_key(path: Path) -> Ed25519PublicKey:
+    """The public key in a file."""
+    try:
+        key = load_pem_public_key(_content(path))
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidParameter(
+            f"'{path.name}' is not an Ed25519 public key in PEM form.",
+            "The sender makes one with: openssl pkey -in key.pem -pubout -out public.pem",
+        )
+    return key
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidParameter(f"The key '{path.name}' cannot be read ({error.strerror}).", "Check the path.") from None

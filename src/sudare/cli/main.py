@@ -1,0 +1,48 @@
+"""The application: which commands there are."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from sudare.cli import audit, budget, demo, fit, inspect, schema, study
+
+app = typer.Typer(
+    name="sudare",
+    help="Organisations learn together without showing each other their records.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(version("sudare"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Organisations learn together without showing each other their records."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot write ε gets a question mark, not a crash.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+app.command("demo")(demo.demo)
+app.add_typer(budget.app, name="budget")
+app.add_typer(schema.app, name="schema")
+app.command("fit")(fit.fit)
+app.command("inspect")(inspect.inspect)
+app.command("audit")(audit.audit)
+app.command("study")(study.study)

@@ -1,0 +1,92 @@
+"""What an account has spent, as one line: numbers, and a bar that never shows less than was spent.
+
+Terms and entries come as the plain values that a ledger exports: exact numbers as text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+from sudare.report.numbers import rounded_up, whole
+
+BAR_WIDTH = 15
+ENTRY_HEADINGS = ("entry", "time", "kind", "what", "ε", "δ")
+
+
+@dataclass(frozen=True)
+class BudgetBar:
+    """Spending of one account, in plain numbers."""
+
+    account: str
+    epsilon_spent: float
+    epsilon_budget: float
+    delta_spent: float
+    delta_budget: float
+    entries: int
+    relation: str = "replace-one record"
+
+    @classmethod
+    def from_terms(cls, account: str, terms: Mapping[str, str], spent: tuple[float, float], entries: int) -> Self:
+        """The bar of an account from its exported terms and what it has spent of ε and δ."""
+        return cls(
+            account=account,
+            epsilon_spent=spent[0],
+            epsilon_budget=float(Fraction(terms["epsilon"])),
+            delta_spent=spent[1],
+            delta_budget=float(Fraction(terms["delta"])),
+            entries=entries,
+            relation=f"{terms['neighbours']} {terms['unit']}",
+        )
+
+    @property
+    def share(self) -> float:
+        """The part that is spent: of ε, or of δ where more of that is spent."""
+        delta_share = self.delta_spent / self.delta_budget if self.delta_budget > 0 else 0.0
+        return min(1.0, max(self.epsilon_spent / self.epsilon_budget, delta_share))
+
+    @property
+    def epsilon_text(self) -> str:
+        """Spent of budget."""
+        return f"ε {rounded_up(self.epsilon_spent)} of {rounded_up(self.epsilon_budget)}"
+
+    @property
+    def delta_text(self) -> str:
+        """Spent of budget; an account without δ says so."""
+        if self.delta_budget == 0:
+            return "δ 0 of 0"
+        spent = "0" if self.delta_spent == 0 else rounded_up(self.delta_spent)
+        return f"δ {spent} of {rounded_up(self.delta_budget)}"
+
+    @property
+    def entries_text(self) -> str:
+        """How many lines the ledger has about this account."""
+        return f"{whole(self.entries)} {'entry' if self.entries == 1 else 'entries'}"
+
+    @property
+    def blocks(self) -> str:
+        """Full and empty blocks; anything spent fills at least one, and only an empty account fills all of them."""
+        full = min(math.ceil(self.share * BAR_WIDTH), BAR_WIDTH if self.share >= 1 else BAR_WIDTH - 1)
+        return "█" * full + "░" * (BAR_WIDTH - full)
+
+    def line(self, name_width: int = 0) -> str:
+        """The whole bar in one line of a terminal."""
+        name = f"{self.account:<{name_width}}"
+        return f"{name}  {self.blocks}  {self.epsilon_text}   {self.delta_text}   {self.entries_text}"
+
+
+def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """One exported line of a ledger as a steward reads it, under `ENTRY_HEADINGS`."""
+    kind, body = entry["kind"], entry["body"]
+    what = body.get("what") or body.get("reason") or (f"file of entry {body['charge']}" if "charge" in body else "")
+    amounts = {"open": body, "raise": body, "charge": body.get("cost")}.get(kind)
+    epsilon, delta = (("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta")))
+    return str(entry["position"]), entry["time"], kind, str(what), epsilon, delta
+
+
+def _exact_text(number: str) -> str:
+    value = float(Fraction(number))
+    return rounded_up(value) if value else "0"

@@ -1,0 +1,216 @@
+"""The privacy card of a release: what is promised, in numbers and in words, and who answers for it.
+
+Weak guarantees are called weak. The scale is public, and follows from how sure a reader can become: somebody who is
+undecided (50 : 50) between two possible contents of one record can, after reading a release of ε, be sure of the right
+one to at most e^ε/(1 + e^ε). Rounded up that is 74 % at ε = 1, 96 % at ε = 3, and 99.996 % at ε = 10.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sudare.report.numbers import one_in, percent_up, rounded_up, whole
+
+STRONG_UP_TO = 1.0
+MODERATE_UP_TO = 3.0
+WEAK_UP_TO = 10.0
+SCALE_TEXT = "ε up to 1 strong, up to 3 moderate, above 3 weak, above 10 very weak"
+
+Signature = Literal["trusted", "unchecked"]
+
+
+@dataclass(frozen=True)
+class Strength:
+    """A word for a guarantee and the reason for it."""
+
+    word: str
+    reason: str
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether a reader must be warned."""
+        return self.word not in ("strong", "moderate")
+
+
+@dataclass(frozen=True)
+class Card:
+    """Plain values about one release. `signature` says whether a key that the reader named has signed it."""
+
+    what: str
+    epsilon: float
+    delta: float
+    neighbours: str
+    unit: str
+    notion: str
+    towards: str
+    valid: bool
+    rows: int | None
+    columns: Sequence[str]
+    account: str
+    entry: int
+    ledger: str
+    signature: Signature
+    signed_by: str | None = None
+    digest: str | None = None
+    schema_digest: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def card_of(
+    manifest: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    *,
+    signature: Signature,
+    signed_by: str | None = None,
+    digest: str | None = None,
+) -> Card:
+    """The card of a release from its manifest and how many numbers each of its tensors has."""
+    promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
+    numbers = ", ".join(f"{whole(size)} {'number' if size == 1 else 'numbers'} ({name})" for name, size in sizes.items())
+    return Card(
+        what=f"{manifest['learner']}: {numbers}",
+        epsilon=float(promise["epsilon"]),
+        delta=promise["delta"],
+        neighbours=promise["neighbours"],
+        unit=promise["unit"],
+        notion=promise["notion"],
+        towards=promise["towards"],
+        valid=promise["valid"],
+        rows=parameters["rows"],
+        columns=list(tomllib.loads(parameters["columns"])["columns"]),
+        account=receipt["account"],
+        entry=receipt["position"],
+        ledger=receipt["ledger"],
+        signature=signature,
+        signed_by=signed_by,
+        digest=digest,
+        schema_digest=manifest["schema"],
+        versions=manifest["versions"],
+    )
+
+
+def sureness(epsilon: float) -> float:
+    """How sure of one record's content a reader can become who was undecided between two: e^ε/(1 + e^ε)."""
+    return 1 / (1 + math.exp(-epsilon))
+
+
+def strength_of(
+    epsilon: float, delta: float = 0.0, *, rows: int | None = None, notion: str = "central", valid: bool = True
+) -> Strength:
+    """The word that the public scale gives to a guarantee."""
+    if notion == "none" or math.isinf(epsilon):
+        return Strength("none", "exact values are shown")
+    if not valid:
+        return Strength("not valid", "something voids it: seeded noise, or bounds or classes read from the data")
+    if notion == "parameter":
+        return Strength("very weak", "it protects one parameter of a model, not a record")
+    if rows is not None and delta * rows >= 1:
+        return Strength(
+            "very weak", f"δ is {one_in(delta)} and there are {whole(rows)} rows: showing one whole row fits"
+        )
+    sure = percent_up(sureness(epsilon))
+    if epsilon <= STRONG_UP_TO:
+        return Strength("strong", f"a reader who was undecided can become {sure} sure at most")
+    if epsilon <= MODERATE_UP_TO:
+        return Strength("moderate", f"a reader who was undecided can become {sure} sure")
+    word = "weak" if epsilon <= WEAK_UP_TO else "very weak"
+    return Strength(word, f"a reader who was undecided can become {sure} sure")
+
+
+def card_strength(card: Card) -> Strength:
+    """The word for the guarantee on a card."""
+    return strength_of(card.epsilon, card.delta, rows=card.rows, notion=card.notion, valid=card.valid)
+
+
+def card_rows(card: Card) -> list[tuple[str, str]]:
+    """(what a lawyer asks, the answer), in the order of asking."""
+    strength = card_strength(card)
+    rows = [
+        ("what leaves", f"{card.what}, from {', '.join(card.columns)}"),
+        ("guarantee", f"{_epsilon_text(card)}: {strength.word} ({strength.reason})"),
+        ("holds between", _relation_text(card)),
+        ("protects", _unit_text(card)),
+        ("towards", f"{card.towards}, whatever they know or compute"),
+        ("exceptions", _exception_text(card)),
+        ("not protected", _not_protected_text(card)),
+        ("paid by", f"account '{card.account}', entry {card.entry} of ledger {card.ledger[:8]}…"),
+        ("signature", _signature_text(card)),
+    ]
+    if card.versions:
+        rows.append(("made with", ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))))
+    if card.schema_digest:
+        rows.append(("schema", f"SHA-256 {card.schema_digest[:16]}…"))
+    if card.digest:
+        rows.append(("file", f"SHA-256 {card.digest[:16]}…"))
+    return [*rows, ("scale", SCALE_TEXT)]
+
+
+def card_text(card: Card) -> str:
+    """The card for a terminal or a mail."""
+    rows = card_rows(card)
+    width = max(len(label) for label, _ in rows)
+    return "\n".join(f"{label:<{width}}  {text}" for label, text in rows)
+
+
+def how_to_read_epsilon(epsilon: float) -> str:
+    """ε in words, for somebody who never saw one."""
+    return (
+        f"ε = {rounded_up(epsilon)} means: had any one record held something else, the same numbers would have come out, at "
+        f"most {_factor_text(epsilon)} times more or less often. "
+        f"Somebody who was undecided about one record can therefore be at most {percent_up(sureness(epsilon))} sure "
+        "afterwards, even knowing all the other records."
+    )
+
+
+def _factor_text(epsilon: float) -> str:
+    factor = math.exp(min(epsilon, 700))
+    if factor < 100:
+        return rounded_up(factor)
+    return whole(math.ceil(factor)) if factor < 1e6 else f"10^{math.ceil(epsilon / math.log(10))}"
+
+
+def _epsilon_text(card: Card) -> str:
+    if card.notion == "none" or math.isinf(card.epsilon):
+        return "none"
+    kind = "" if card.notion == "central" else f"{card.notion} "
+    delta = "0" if card.delta == 0 else rounded_up(card.delta)
+    return f"{kind}ε = {rounded_up(card.epsilon)}, δ = {delta}"
+
+
+def _relation_text(card: Card) -> str:
+    unit = "person's rows" if card.unit == "person" else "record"
+    if card.neighbours == "replace-one":
+        return f"any two tables that differ in the content of one {unit} (replace-one)"
+    return f"any two tables of which one has one {unit} more (add/remove)"
+
+
+def _unit_text(card: Card) -> str:
+    if card.unit == "person":
+        return "every person, with all rows that the schema allows one person to have"
+    return "every record; somebody with several records is protected less"
+
+
+def _exception_text(card: Card) -> str:
+    if card.delta == 0:
+        return "none (δ = 0)"
+    return f"with probability {one_in(card.delta)} at most, ε may be exceeded (δ = {rounded_up(card.delta)})"
+
+
+def _not_protected_text(card: Card) -> str:
+    facts = "what is true of the population with or without any one record"
+    if card.neighbours == "replace-one" and card.rows is not None:
+        return f"the number of rows ({whole(card.rows)}), which is public; {facts}"
+    return facts
+
+
+def _signature_text(card: Card) -> str:
+    if card.signature == "trusted":
+        return f"by a key you trust, fingerprint {card.signed_by}"
+    return (
+        f"NOT CHECKED against a key you trust; it says it is by fingerprint {card.signed_by}. "
+        "Compare by telephone, or give --trusted"
+    )

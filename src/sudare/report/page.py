@@ -1,0 +1,84 @@
+"""One self-contained page: a sentence of result, a picture, the guarantee, and how to read it, part by part.
+
+Nothing is fetched from anywhere and nothing is executed: no script, no font, no address. It reads by day, by night, on a
+telephone and on paper.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from sudare.report.budget import BudgetBar
+from sudare.report.card import Card, card_rows, card_strength
+from sudare.report.plots import Picture
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a heading."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """Lines as a terminal showed them."""
+
+    lines: Sequence[str]
+    caption: str = ""
+
+
+Block = Picture | Card | BudgetBar | Table | Transcript
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a page. `result` is a sentence without jargon; the picture comes before any explanation."""
+
+    title: str
+    result: str
+    blocks: Sequence[Block]
+    how_to_read: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A title, a sentence that says what this is, and parts."""
+
+    title: str
+    lead: str
+    parts: Sequence[Part]
+    made_by: str
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def page_html(page: Page) -> str:
+    """The whole page as one text."""
+    return _template().render(page=page)
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("sudare.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["data_address"] = _data_address
+    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters["card_rows"] = card_rows
+    environment.filters["card_strength"] = card_strength
+    return environment.get_template("page.html")
+
+
+def _data_address(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"

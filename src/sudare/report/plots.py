@@ -1,0 +1,186 @@
+"""Pictures of plain numbers: SVG for pages, PNG for files. No window, no global state of matplotlib.
+
+A panel is a function that draws on one pair of axes; `rendered` turns panels into bytes. Colours are those of Okabe and
+Ito (2008), which readers with any kind of colour vision can tell apart; shapes and hatches differ as well.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
+SERIES_COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+PANEL_WIDTH_INCHES = 5.6
+PANEL_HEIGHT_INCHES = 3.3
+FONT_POINTS = 9.5
+
+Format = Literal["svg", "png"]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Ink on paper, by day or by night."""
+
+    ink: str
+    faint: str
+    paper: str
+
+
+DAY = Theme(ink="#1b2a2f", faint="#c9d2d4", paper="#ffffff")
+NIGHT = Theme(ink="#e4ecee", faint="#48565b", paper="#182125")
+
+Panel = Callable[[Axes, Theme], None]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a plot. Standard errors are drawn as bars; a dashed series is a theory or a claim."""
+
+    label: str
+    values: Sequence[float]
+    standard_errors: Sequence[float] | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG in the colours of day and of night, and what it shows in words."""
+
+    day: bytes
+    night: bytes
+    alt: str
+
+
+def picture(panels: Sequence[Panel], alt: str) -> Picture:
+    """Panels as a picture for a page."""
+    return Picture(rendered(panels, theme=DAY), rendered(panels, theme=NIGHT), alt)
+
+
+def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme = DAY) -> bytes:
+    """Panels below each other, as the bytes of an image; the same numbers give the same bytes."""
+    with mpl.rc_context(
+        {"svg.hashsalt": "sudare", "svg.fonttype": "path", "font.size": FONT_POINTS, "hatch.linewidth": 0.6}
+    ):
+        figure = Figure(figsize=(PANEL_WIDTH_INCHES, PANEL_HEIGHT_INCHES * len(panels)), layout="constrained")
+        figure.set_facecolor(theme.paper)
+        rows = figure.subplots(len(panels), 1, squeeze=False)
+        for panel, (axes,) in zip(panels, rows, strict=True):
+            _dress(axes, theme)
+            panel(axes, theme)
+        file = io.BytesIO()
+        metadata = {"Date": None} if image_format == "svg" else {"Software": None}
+        figure.savefig(file, format=image_format, dpi=160, metadata=metadata)
+    return file.getvalue()
+
+
+def compared_bars(
+    labels: Sequence[str],
+    exact: Sequence[float],
+    released: Sequence[float],
+    *,
+    names: tuple[str, str],
+    x_label: str,
+    y_label: str,
+    title: str = "",
+) -> Panel:
+    """Two bars for each label, side by side."""
+
+    def panel(axes: Axes, theme: Theme) -> None:
+        positions = np.arange(len(labels))
+        axes.bar(
+            positions - 0.2, exact, 0.4, label=names[0], color=theme.faint, hatch="////", edgecolor=theme.ink, lw=0.5
+        )
+        axes.bar(positions + 0.2, released, 0.4, label=names[1], color=BLUE)
+        axes.set_xticks(positions, labels)
+        _shorten_ticks(axes, labels)
+        _finish(axes, theme, x_label, y_label, title)
+
+    return panel
+
+
+def curves(
+    x: Sequence[float],
+    series: Sequence[Series],
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    logarithmic: bool = False,
+) -> Panel:
+    """One line for each series over common x."""
+
+    def panel(axes: Axes, theme: Theme) -> None:
+        for index, line in enumerate(series):
+            colour, marker = SERIES_COLOURS[index % 6], MARKERS[index % 6]
+            if line.dashed:
+                axes.plot(
+                    x, line.values, linestyle="--", color=theme.ink, label=line.label, lw=1, zorder=1 + index / 10
+                )
+            else:
+                errors = line.standard_errors
+                axes.errorbar(
+                    x, line.values, errors, color=colour, marker=marker, ms=4, lw=1.4, capsize=2, label=line.label
+                )
+        if logarithmic:
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xticks(list(x), [f"{value:g}" for value in x])
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        _finish(axes, theme, x_label, y_label, title)
+
+    return panel
+
+
+def claimed_and_measured(
+    names: Sequence[str], claimed: Sequence[float], measured: Sequence[float], *, title: str = ""
+) -> Panel:
+    """For each name the claimed ε as a line and the measured lower bound as a bar, red where it exceeds the claim."""
+
+    def panel(axes: Axes, theme: Theme) -> None:
+        positions = np.arange(len(names))[::-1]
+        colours = [VERMILLION if found > claim else BLUE for claim, found in zip(claimed, measured, strict=True)]
+        axes.barh(positions, measured, 0.5, color=colours, label="measured, at least")
+        axes.vlines(claimed, positions - 0.38, positions + 0.38, color=theme.ink, lw=2, label="claimed, at most")
+        axes.set_yticks(positions, names)
+        axes.set_xlim(left=0)
+        _finish(axes, theme, "ε", "", title)
+
+    return panel
+
+
+def _dress(axes: Axes, theme: Theme) -> None:
+    axes.set_facecolor("none")
+    axes.tick_params(colors=theme.ink, length=3)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(theme.ink)
+    axes.grid(color=theme.faint, lw=0.5, axis="y")
+    axes.set_axisbelow(True)
+
+
+def _finish(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) -> None:
+    axes.set_xlabel(x_label, color=theme.ink)
+    axes.set_ylabel(y_label, color=theme.ink)
+    if title:
+        axes.set_title(title, color=theme.ink, loc="left", fontsize=FONT_POINTS + 1)
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) > 1:
+        axes.legend(handles, labels, frameon=False, labelcolor=theme.ink, fontsize=FONT_POINTS - 1)
+
+
+def _shorten_ticks(axes: Axes, labels: Sequence[str]) -> None:
+    """Long labels slant, so that they do not run into each other."""
+    if sum(len(label) for label in labels) > 60:
+        for tick in axes.get_xticklabels():
+            tick.set(rotation=40, ha="right", rotation_mode="anchor")

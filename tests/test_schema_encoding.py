@@ -1,0 +1,470 @@
+"""Tables become matrices by the schema alone: within its bounds and norm, whatever frame they come in, telling no value."""
+
+from __future__ import annotations
+
+import copy
+import decimal
+import math
+import pickle
+import uuid
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from sudare.errors import (
+    ColumnMissing,
+    DataError,
+    InvalidParameter,
+    MissingValue,
+    SchemaError,
+    SudareError,
+    UnknownCategory,
+    WrongType,
+)
+from sudare.schema import ENCODINGS, Category, Encoding, Label, Number, Schema, SchemaEncoder, encode
+from sudare.schema.layout import square_root_rounded_up
+from tests.schema_strategies import SCHEMAS_WITH_TABLES, assert_keeps, numbers, schemas
+
+EVERY_ENCODING = pytest.mark.parametrize("encoding", ENCODINGS)
+
+
+def norm_squared(row: np.ndarray) -> Fraction:
+    """The squared Euclidean norm without any rounding."""
+    return sum((Fraction(float(value)) ** 2 for value in row), Fraction(0))
+
+
+@EVERY_ENCODING
+@given(SCHEMAS_WITH_TABLES)
+def test_no_row_leaves_the_public_bounds(encoding: Encoding, drawn: tuple[Schema, dict[str, list[Any]]]) -> None:
+    schema, table = drawn
+    matrix = SchemaEncoder(schema, encoding).fit_transform(table)
+    low, high = schema.bounds(encoding)
+    names = schema.names(encoding)
+    assert matrix.dtype == np.float64
+    assert matrix.shape == (len(next(iter(table.values()))), len(names))
+    assert len(set(names)) == len(names) == len(low) == len(high)
+    assert (low <= matrix).all()
+    assert (matrix <= high).all()
+    bound_squared = Fraction(schema.norm_bound(encoding)) ** 2
+    for row in matrix:
+        assert norm_squared(row) <= bound_squared
+
+
+@EVERY_ENCODING
+@given(schemas())
+def test_the_norm_bound_is_reached(encoding: Encoding, schema: Schema) -> None:
+    largest = Fraction(0)
+    for name, column in schema.features.items():
+        alone = Schema({name: column})
+        values = [column.low, column.high] if isinstance(column, Number) else [column.levels[0]]
+        rows = encode(alone, {name: [*values, *([] if column.missing is None else [None])]}, encoding).matrix
+        largest += max(norm_squared(row) for row in rows)
+    bound = schema.norm_bound(encoding)
+    assert Fraction(math.nextafter(bound, 0)) ** 2 < largest <= Fraction(bound) ** 2
+
+
+def test_one_hot_groups_count_once() -> None:
+    schema = Schema({"a": Category(("x", "y", "z")), "b": Number(0, 7), "c": Category((1, 2)), "d": Number(-3, 3)})
+    for encoding in ENCODINGS:
+        assert schema.norm_bound(encoding) == 2.0
+    marked = Schema({"x": Number(0, 10, missing="indicator")})
+    assert marked.norm_bound("centred") == marked.norm_bound("binned") == 1.0
+    assert marked.norm_bound("scaled") == math.sqrt(1.25)
+
+
+@given(st.fractions(min_value=0) | st.floats(0, 1e300).map(lambda value: Fraction(value) ** 2))
+def test_square_roots_are_rounded_up_once(value: Fraction) -> None:
+    root = square_root_rounded_up(value)
+    assert Fraction(root) ** 2 >= value
+    assert root == 0 or Fraction(math.nextafter(root, 0)) ** 2 < value
+
+
+def test_the_three_encodings_of_a_number() -> None:
+    schema = Schema({"x": Number(0, 10, centre=4, scale=2, bins=(2, 5))})
+    table = {"x": [-math.inf, 0, 2, 5, 10, math.inf]}
+    assert encode(schema, table, "scaled").matrix.ravel().tolist() == [0, 0, 0.2, 0.5, 1, 1]
+    assert encode(schema, table, "centred").matrix.ravel().tolist() == [-2, -2, -1, 0.5, 3, 3]
+    # A bin contains its left edge; the last one also `high`.
+    assert encode(schema, table, "binned").matrix.argmax(axis=1).tolist() == [0, 0, 1, 2, 2, 2]
+    assert schema.names("binned") == ("x=[0, 2)", "x=[2, 5)", "x=[5, 10]")
+    assert schema.bounds("centred")[0].tolist() == [-2]
+    assert schema.bounds("centred")[1].tolist() == [3]
+
+
+def test_defaults_are_the_middle_half_the_range_and_ten_bins() -> None:
+    schema = Schema({"x": Number(-1, 3)})
+    assert encode(schema, {"x": [-1, 1, 3]}, "centred").matrix.ravel().tolist() == [-1, 0, 1]
+    assert len(schema.names("binned")) == 10
+    assert schema.names("binned")[0] == "x=[-1, -0.6)"
+
+
+@given(numbers(), st.data())
+def test_bins_are_closed_on_the_left(number: Number, data: st.DataObject) -> None:
+    edges = (number.low, *number.edges, number.high)
+    value = data.draw(st.sampled_from(edges) | st.floats(number.low, number.high))
+    row = encode(Schema({"x": number}), {"x": [value]}, "binned").matrix[0]
+    expected = next(
+        i for i in range(len(edges) - 1) if edges[i] <= value < edges[i + 1] or value == edges[-1] == edges[i + 1]
+    )
+    assert row.argmax() == expected
+    assert row.sum() == 1
+
+
+@EVERY_ENCODING
+@pytest.mark.parametrize(
+    "column", [Number(-1.5, 4), Number(1, math.nextafter(1, 2)), Number(0, 5e-324), Number(-8e307, 8e307)]
+)
+def test_extreme_ranges_encode(column: Number, encoding: Encoding) -> None:
+    schema = Schema({"x": column})
+    matrix = encode(schema, {"x": [column.low, column.high, math.inf]}, encoding).matrix
+    assert np.isfinite(matrix).all()
+    assert (np.abs(matrix) <= 1).all()
+
+
+FRAMES: dict[str, Callable[[dict[str, list[Any]]], object]] = {
+    "pandas": pd.DataFrame,
+    "pandas objects": lambda table: pd.DataFrame(table, dtype=object),
+    "pandas nullable": lambda table: pd.DataFrame(table).convert_dtypes(),
+    "polars": lambda table: pl.DataFrame(table, strict=False),
+    "polars lazy": lambda table: pl.LazyFrame(table, strict=False),
+    "pyarrow": pa.table,
+    "pyarrow batch": pa.RecordBatch.from_pydict,
+    "numpy columns": lambda table: {name: np.array(values, dtype=object) for name, values in table.items()},
+    "tuples": lambda table: {name: tuple(values) for name, values in table.items()},
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@given(SCHEMAS_WITH_TABLES)
+def test_every_frame_gives_the_same_matrix(frame: str, drawn: tuple[Schema, dict[str, list[Any]]]) -> None:
+    schema, table = drawn
+    # Unused columns and another order change nothing.
+    other = dict(reversed([*table.items(), ("\0 unused", ["text"] * len(next(iter(table.values()))))]))
+    expected = encode(schema, table).matrix
+    np.testing.assert_array_equal(encode(schema, FRAMES[frame](other)).matrix, expected)
+
+
+@given(SCHEMAS_WITH_TABLES)
+def test_arrays_hold_the_features_in_order(drawn: tuple[Schema, dict[str, list[Any]]]) -> None:
+    schema, table = drawn
+    rows = [list(row) for row in zip(*(table[name] for name in schema.features), strict=True)]
+    expected = encode(schema, table).matrix
+    np.testing.assert_array_equal(encode(schema, rows).matrix, expected)
+    np.testing.assert_array_equal(encode(schema, np.array(rows, dtype=object)).matrix, expected)
+
+
+def test_other_forms_of_input() -> None:
+    schema = Schema({"x": Number(0, 10), "c": Category(("a", "b"))})
+    expected = [[0.1, 1, 0], [0.5, 0, 1]]
+    structured = np.array([(1, "a"), (5, "b")], dtype=[("x", "f4"), ("c", "U3")])
+    assert encode(schema, structured).matrix.tolist() == expected
+    assert (
+        encode(schema, pd.DataFrame({"x": [1, 5], "c": pd.Categorical(["a", "b"], ["z", "b", "a"])})).matrix.tolist()
+        == expected
+    )
+    assert (
+        encode(schema, pl.DataFrame({"x": [1, 5], "c": pl.Series(["a", "b"], dtype=pl.Categorical)})).matrix.tolist()
+        == expected
+    )
+    views = pa.table({"x": pa.array([1, 5], pa.uint8()), "c": pa.array(["a", "b"], pa.string_view())})
+    assert encode(schema, views).matrix.tolist() == expected
+    decimals = {"x": [decimal.Decimal("1"), decimal.Decimal("5.0")], "c": ["a", "b"]}
+    assert encode(schema, decimals).matrix.tolist() == expected
+    unnamed = pd.DataFrame(np.array([[1.0], [5.0]]))
+    assert encode(Schema({"0": Number(0, 10)}), unnamed).matrix.ravel().tolist() == [0.1, 0.5]
+    chunks = pa.chunked_array([["a"], [], ["b"]]).dictionary_encode()
+    assert encode(schema, pa.table({"x": [1, 5], "c": chunks})).matrix.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", ">f8", "i1", "u8", ">i4"])
+def test_numbers_of_every_width(dtype: str) -> None:
+    matrix = encode(Schema({"x": Number(0, 10)}), np.array([[1], [5]], dtype=dtype)).matrix
+    assert matrix.ravel().tolist() == [0.1, 0.5]
+
+
+GAPS = {
+    "None": {"x": [5, None]},
+    "NaN": {"x": [5, math.nan]},
+    "pandas NA": {"x": [5, pd.NA]},
+    "pandas nullable": pd.DataFrame({"x": pd.array([5, None], dtype="Int64")}),
+    "pandas float": pd.DataFrame({"x": [5, None]}),
+    "polars null": pl.DataFrame({"x": [5, None]}),
+    "polars NaN": pl.DataFrame({"x": [5.0, math.nan]}),
+    "pyarrow null": pa.table({"x": [5, None]}),
+    "masked": {"x": np.ma.masked_array([5, 7], [False, True])},
+    "masked objects": {"x": np.ma.masked_array(np.array([5, "?"], dtype=object), [False, True])},
+    "masked matrix": np.ma.masked_array([[5], [7]], [[False], [True]]),
+    "array": np.array([[5], [math.nan]]),
+}
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_every_gap_is_missing(gap: str) -> None:
+    table = GAPS[gap]
+    for declared in (Number(0, 10), Category((5, 7))):
+        with pytest.raises(MissingValue, match="'x'"):
+            encode(Schema({"x": declared}), table)
+    assert encode(Schema({"x": Number(0, 10, missing=2)}), table).matrix.ravel().tolist() == [0.5, 0.2]
+    assert encode(Schema({"x": Number(0, 10, missing="centre")}), table).matrix.ravel().tolist() == [0.5, 0.5]
+    marked = Schema({"x": Number(0, 10, centre=2, missing="indicator", bins=(3,))})
+    assert encode(marked, table).matrix.tolist() == [[0.5, 0], [0.2, 1]]
+    assert encode(marked, table, "binned").matrix.tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert marked.names() == ("x", "x=missing")
+    assert encode(Schema({"x": Category((5, 7), missing=7)}), table).matrix.tolist() == [[1, 0], [0, 1]]
+    further = Schema({"x": Category((5, 7), missing="no answer")})
+    assert further.names() == ("x=5", "x=7", "x=no answer")
+    assert encode(further, table).matrix.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_a_column_with_nothing_in_it_is_missing() -> None:
+    schema = Schema({"x": Number(0, 1, missing=1), "c": Category(("a", "b"), missing="b")})
+    for table in (pa.table({"x": pa.nulls(2), "c": pa.nulls(2)}), {"x": [None, None], "c": [None, None]}):
+        assert encode(schema, table).matrix.tolist() == [[1, 0, 1]] * 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "error"),
+    [
+        (Category((0, 1)), [True, False], WrongType),
+        (Category((0, 1)), ["0", "1"], WrongType),
+        (Category((0, 1)), [0, True], WrongType),
+        (Category((0, 1)), [0.0, True], WrongType),
+        (Category((0, 1)), [0, 0.5], UnknownCategory),
+        (Category((0, 1)), [0, 2], UnknownCategory),
+        (Category((0, 1)), [0, math.inf], UnknownCategory),
+        (Category((0, 1)), [0, 2**64], UnknownCategory),
+        (Category((0, -1)), np.array([0, 2**64 - 1], dtype=np.uint64), UnknownCategory),
+        (Category((False, True)), [0, 1], WrongType),
+        (Category((False, True)), [0.0, 1.0], WrongType),
+        (Category((False, True)), ["true"], WrongType),
+        (Category(("0", "1")), [0, 1], WrongType),
+        (Category(("true", "false")), [True], WrongType),
+        (Category(("a", "b")), ["a", "c"], UnknownCategory),
+        (Category(("a", "b")), ["a", " b"], UnknownCategory),
+        (Category(("a", "b")), [b"a", b"b"], WrongType),
+        (Category(("a", "b")), ["a", 1], WrongType),
+        (Category(("a", "b")), pd.Categorical(["a", "c"]), UnknownCategory),
+        (Category(("a", "b")), pd.Categorical([1, 2]), WrongType),
+        (Number(0, 1), ["0.5"], WrongType),
+        (Number(0, 1), [True], WrongType),
+        (Number(0, 1), [0.5, True], WrongType),
+        (Number(0, 1), [np.True_, 1], WrongType),
+        (Number(0, 1), [1j], WrongType),
+        (Number(0, 1), [pd.Timestamp(0)], WrongType),
+        (Number(0, 1), [pd.Timedelta(1)], WrongType),
+        (Number(0, 1), pd.Categorical(["a"]), WrongType),
+        (Number(0, 1), [[1], [2]], WrongType),
+        (Number(0, 1), [{"a": 1}], WrongType),
+        (Number(0, 1), pl.Series([object()], dtype=pl.Object), WrongType),
+    ],
+)
+def test_values_of_another_kind_are_refused(declared: Any, values: object, error: type[SudareError]) -> None:
+    with pytest.raises(error, match="'x'"):
+        encode(Schema({"x": declared}), {"x": values})
+
+
+def test_kinds_that_fit_are_taken() -> None:
+    whole = Schema({"x": Category((0, 1))})
+    for values in ([0, 1], [0.0, 1.0], np.array([0, 1], dtype=np.uint8), pd.Categorical([0, 1]), pd.Series([0, 1.0])):
+        assert encode(whole, {"x": values}).matrix.tolist() == [[1, 0], [0, 1]]
+    boolean = Schema({"x": Category((False, True))})
+    for values in ([False, True], np.array([False, True]), pd.array([False, True], dtype="boolean")):
+        assert encode(boolean, {"x": values}).matrix.tolist() == [[1, 0], [0, 1]]
+    assert encode(Schema({"x": Number(0, 1)}), {"x": [10**30, -(10**30), 1]}).matrix.ravel().tolist() == [1, 0, 1]
+    unused = pd.Categorical(["a", "b"], ["a", "b", "never seen"])
+    assert encode(Schema({"x": Category(("a", "b"))}), {"x": unused}).matrix.tolist() == [[1, 0], [0, 1]]
+
+
+def test_how_much_was_clipped_is_told_to_the_owner_only() -> None:
+    schema = Schema({"x": Number(0, 1), "y": Number(0, 1, missing="centre"), "c": Category(("a", "b"))})
+    encoder = SchemaEncoder(schema)
+    assert encoder.clipped_ == {}
+    encoder.fit_transform({"x": [-1, 2, 0.5, math.inf], "y": [None, None, 0, 1], "c": ["a"] * 4})
+    assert encoder.clipped_ == {"x": 3, "y": 0}
+    encoder.clipped_["x"] = 0
+    assert encoder.clipped_ == {"x": 3, "y": 0}
+    assert "clipped" not in repr(encoder)
+    assert list(encoder.get_params()) == ["encoding", "schema"]
+    for traveller in (clone(encoder), pickle.loads(pickle.dumps(encoder)), copy.deepcopy(encoder)):
+        assert traveller.clipped_ == {}
+        assert traveller.schema == schema
+    assert b"clipped" not in pickle.dumps(encoder)
+
+
+def test_fit_reads_names_and_nothing_else() -> None:
+    schema = Schema({"x": Number(0, 1), "c": Category(("a", "b"))})
+    unfit = {"x": ["text"], "c": [3.5], "other": [1]}
+    encoder = SchemaEncoder(schema, "centred").fit(unfit)
+    assert encoder.n_features_in_ == 2
+    assert encoder.feature_names_in_.tolist() == ["x", "c"]
+    assert encoder.norm_bound_ == schema.norm_bound("centred")
+    fitted_elsewhere = SchemaEncoder(schema, "centred").fit(pd.DataFrame({"x": [1e9], "c": ["b"]}))
+    table = {"x": [0.25], "c": ["a"]}
+    assert encoder.transform(table).tolist() == fitted_elsewhere.transform(table).tolist()
+    assert SchemaEncoder(schema, "centred").transform(table).tolist() == encoder.transform(table).tolist()
+    with pytest.raises(ColumnMissing, match="lacks 'x', 'c'"):
+        encoder.fit({"y": [1]})
+    with pytest.raises(ColumnMissing, match="lacks 'c'"):
+        encoder.transform(pd.DataFrame({"x": [1]}))
+    with pytest.raises(DataError, match="0 sample"):
+        encoder.transform(pd.DataFrame({"x": [], "c": []}))
+
+
+def test_wrong_parameters_are_refused_in_fit() -> None:
+    schema = Schema({"x": Number(0, 1)})
+    with pytest.raises(InvalidParameter, match="'scaled', 'centred', 'binned'"):
+        SchemaEncoder(schema, "onehot").fit({"x": [1]})  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="not a Schema"):
+        SchemaEncoder("patients.toml").fit({"x": [1]})  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="no features"):
+        SchemaEncoder(Schema({"y": Label((0, 1))})).fit({"y": [1]})
+    with pytest.raises(InvalidParameter, match="input_features"):
+        SchemaEncoder(schema).get_feature_names_out(["z"])
+    assert SchemaEncoder(schema).get_feature_names_out(["x"]).tolist() == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (np.array([1.0, 2.0]), "two dimensions"),
+        ([[1, 2], [3]], "two dimensions"),
+        ("patients.parquet", "two dimensions"),
+        (None, "two dimensions"),
+        ({"x": [1, 2], "y": [1]}, "different lengths"),
+        (pd.DataFrame(np.eye(2), columns=["x", "x"]), "same name"),
+        (pa.Table.from_arrays([pa.array([1]), pa.array([1])], names=["x", "x"]), "same name"),
+        ({"x": [1], 0: [1], "0": [1]}, "same name"),
+        (np.eye(3), "3 columns where 2"),
+    ],
+)
+def test_what_is_no_table_is_refused(data: object, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        encode(Schema({"x": Number(0, 1), "y": Number(0, 1)}), data)
+
+
+def test_frames_come_out_with_names_and_index() -> None:
+    schema = Schema({"x": Number(0, 1), "c": Category(("a", "b"))})
+    table = pd.DataFrame({"c": ["a", "b"], "x": [0.5, 1]}, index=[7, 9])
+    out = SchemaEncoder(schema).set_output(transform="pandas").fit_transform(table)
+    assert list(out.columns) == ["x", "c=a", "c=b"]
+    assert out.index.tolist() == [7, 9]
+    polars = SchemaEncoder(schema).set_output(transform="polars").fit_transform(table)
+    assert polars.columns == ["x", "c=a", "c=b"]
+
+
+def test_the_encoder_works_in_a_pipeline() -> None:
+    schema = Schema({"x": Number(0, 10), "c": Category(("a", "b")), "y": Label(("no", "yes"))})
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, 200)
+    table = pd.DataFrame({"x": x, "c": rng.choice(["a", "b"], 200), "y": np.where(x > 5, "yes", "no")})
+    pipeline = make_pipeline(SchemaEncoder(schema), LogisticRegression())
+    codes = schema.encode_target(table)
+    assert cross_val_score(pipeline, table, codes, cv=3).min() > 0.9
+    assert pipeline.fit(table, codes)[:-1].get_feature_names_out().tolist() == ["x", "c=a", "c=b"]
+
+
+# The number of columns of the data that a scikit-learn check makes; those not named take any number.
+WIDTHS = {
+    "check_fit2d_1feature": 1,
+    **dict.fromkeys(
+        [
+            "check_estimators_overwrite_params",
+            "check_estimators_fit_returns_self",
+            "check_readonly_memmap_input",
+            "check_fit_idempotent",
+            "check_fit_check_is_fitted",
+            "check_n_features_in",
+        ],
+        2,
+    ),
+    "check_n_features_in_after_fitting": 4,
+    "check_positive_only_tag_during_fit": 4,
+    "check_estimators_dtypes": 5,
+    "check_transformers_unfitted_stateless": 5,
+    "check_dtype_object": 10,
+    "check_fit2d_1sample": 10,
+}
+# It skips itself unless scipy was started in a special mode.
+NOT_RUN = {"check_array_api_input"}
+
+
+def encoder_of_width(width: int) -> SchemaEncoder:
+    return SchemaEncoder(Schema({f"x{index}": Number(-100, 100, missing="centre") for index in range(width)}))
+
+
+CHECKS = sorted({check.func.__name__ for _, check in estimator_checks_generator(encoder_of_width(3))} - NOT_RUN)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_accepts_the_encoder(name: str) -> None:
+    encoder = encoder_of_width(WIDTHS.get(name, 3))
+    found = [check for _, check in estimator_checks_generator(encoder) if check.func.__name__ == name]
+    assert found
+    for check in found:
+        check(encoder)
+
+
+def test_the_list_of_scikit_learn_checks_is_not_empty() -> None:
+    assert len(CHECKS) > 30
+    assert set(WIDTHS) <= set(CHECKS)
+
+
+def leaky_tables(secret: str) -> dict[str, tuple[Any, object]]:
+    """For every way in which data can be refused: a declaration, and data that contain the secret."""
+    number, text = Number(0, 1), Category(("a", "b"))
+    return {
+        "unknown category": (text, {"x": [secret]}),
+        "unknown category in a dictionary": (text, {"x": pd.Categorical([secret])}),
+        "unknown whole number": (Category((0, 1)), {"x": [int(secret, 16)]}),
+        "text for numbers": (number, {"x": [secret]}),
+        "text among numbers": (number, {"x": [1, secret]}),
+        "text among numbers, pandas": (number, pd.DataFrame({"x": [1.5, secret]}, dtype=object)),
+        "text among numbers, array": (number, np.array([[1.5], [secret]], dtype=object)),
+        "numbers among text": (text, {"x": [secret, 1]}),
+        "bytes": (text, {"x": [secret.encode()]}),
+        "bytes among text": (text, {"x": [secret, secret.encode()]}),
+        "broken text": (text, {"x": [secret + "\ud800"]}),
+        "objects": (text, {"x": [{secret: secret}]}),
+        "mixed categories": (text, {"x": pd.Categorical([secret, 1])}),
+        "missing beside a secret": (Category((secret, "b")), {"x": [secret, None]}),
+        "missing column": (number, {secret: [secret]}),
+        "missing column, pandas": (number, pd.DataFrame({secret: [secret]})),
+        "missing column, lazy": (number, pl.LazyFrame({secret: [secret]})),
+        "two columns of one name": (number, pd.DataFrame([[secret, secret]], columns=[secret, secret])),
+        "different lengths": (number, {"x": [1.0, 2.0], secret: [secret]}),
+        "no table": (number, secret),
+        "ragged rows": (number, [[secret], [secret, secret]]),
+        "wrong width": (number, np.array([[secret, secret]])),
+        "lazy failure": (number, pl.LazyFrame({"x": [secret]}).with_columns(pl.col("x").cast(pl.Float64))),
+    }
+
+
+@pytest.mark.parametrize("way", leaky_tables("0"))
+def test_errors_about_data_tell_no_value(way: str) -> None:
+    secret = uuid.uuid4().hex
+    column, data = leaky_tables(secret)[way]
+    if way == "different lengths":
+        schema = Schema({"x": column, "y": column})
+        data = {"x": [1.0, 2.0], "y": [float(int(secret, 16))]}
+        secret = str(data["y"][0])
+    else:
+        schema = Schema({"x": column})
+    with pytest.raises(SudareError) as caught:
+        SchemaEncoder(schema).fit_transform(data)
+    assert_keeps(secret, caught.value)
+    if "unknown whole number" in way:
+        assert_keeps(str(int(secret, 16)), caught.value)
