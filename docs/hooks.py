@@ -6,7 +6,6 @@ mkdocs calls `on_config` and `on_files`; everything between is plain functions f
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import posixpath
 import re
@@ -166,8 +165,6 @@ def error_page(error: type[SudareError]) -> str:
 
 def command_line_page() -> str:
     """Every command with its arguments and options, from the application itself."""
-    if importlib.util.find_spec("sudare.cli") is None:
-        return "# Command line\n"
     application = importlib.import_module("sudare.cli.main").app
     root = typer.main.get_command(application)
     sections = "\n".join(command_sections(root, "sudare", level=2))
@@ -199,7 +196,7 @@ def parameter_row(parameter: Any) -> str:
 
 def python_page() -> str:
     """Public names of the public modules, with signatures and docstrings; the proofs they name are links."""
-    modules = [importlib.import_module(name) for name in PUBLIC_MODULES if importlib.util.find_spec(name)]
+    modules = [importlib.import_module(name) for name in PUBLIC_MODULES]
     text = "\n\n".join(
         ["# Python", *map(module_section, modules), "Errors have [pages of their own](errors/index.md)."]
     )

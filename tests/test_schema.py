@@ -268,6 +268,23 @@ def test_the_digest_never_changes() -> None:
     assert Schema.from_toml(PATIENTS).digest == "68b8c5122a85bc81c25d2b919a1b17ec200da00e1e84ed8ca3b50231e61a6bfa"
 
 
+def test_the_largest_whole_numbers_survive() -> None:
+    schema = Schema({"x": Category((-(2**63), 2**63 - 1), missing=2**53 + 1), "y": Number(-(2**60), 2**60)})
+    assert Schema.from_toml(schema.to_toml()) == schema
+    assert schema != "another thing"
+    assert schema.names() == (f"x={-(2**63)}", f"x={2**63 - 1}", f"x={2**53 + 1}", "y")
+
+
+def test_a_question_mark_can_be_a_name() -> None:
+    number = Number(0, 1, unit="?")
+    for schema in (
+        Schema({"?": number}, target="?"),
+        Schema({"x": number}, Person("?", 1)),
+        Schema({"x": Category(("a", "?"), missing="?")}),
+    ):
+        assert Schema.from_toml(schema.to_toml()) == schema
+
+
 def test_the_order_of_columns_is_a_fact() -> None:
     one = Schema({"a": Number(0, 1), "b": Number(0, 2)})
     other = Schema({"b": Number(0, 2), "a": Number(0, 1)})

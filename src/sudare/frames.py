@@ -216,8 +216,7 @@ def parquet_batches(
     with opened_parquet(file) as parquet:
         names = wanted_columns(unique_names(parquet.schema_arrow.names), columns, schema)
         for batch in parquet.iter_batches(batch_size=batch_rows, columns=names):
-            if batch.num_rows:
-                yield Table(pa.Table.from_batches([batch])).select(names)
+            yield from pieces(Table(pa.Table.from_batches([batch])).select(names), batch_rows)
 
 
 def csv_reader(file: Path, options: Any) -> Any:

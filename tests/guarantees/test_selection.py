@@ -60,7 +60,7 @@ def test_number_of_tries_is_logarithmic(tries_parameter):
     """Chi-square over the first cells; the threshold is passed by a right sampler with probability below 1e-6."""
     from scipy import stats
 
-    count = 20_000
+    count = 30_000 // tries_parameter
     draws = np.array([logarithmic_draw(tries_parameter, SystemNoise()) for _ in range(count)])
     gamma = 1 / tries_parameter
     cells = np.arange(1, 12)

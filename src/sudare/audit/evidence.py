@@ -27,6 +27,7 @@ Bound = Callable[[Floats, Floats], Floats]
 
 DEFAULT_CONFIDENCE: Final = 1 - 1e-6
 _STATEMENTS: Final = 4
+_CHOOSING_ERROR: Final = 0.01
 _MOST_THRESHOLDS: Final = 400
 _FEWEST_SAMPLES: Final = 40
 
@@ -165,14 +166,18 @@ def _count_above(scores: Floats, thresholds: Floats) -> Floats:
 def _best_event(
     name: str, score: Score, first: Parts, second: Parts, swapped: bool, bound: Bound, error: float
 ) -> _Event:
-    """The threshold whose bound would be largest if the measured part showed the frequencies of the choosing part."""
+    """The threshold whose bound would be largest if the measured part showed frequencies a little worse than this part's.
+
+    A little worse: at the ends of intervals that the chosen frequencies hold to with moderate confidence. Without that,
+    the best of many thresholds would be one in the tails that a few lucky outputs flatter.
+    """
     likelier, rarer = (first, second) if swapped else (second, first)
     likelier_scores, rarer_scores = score(likelier.choosing), score(rarer.choosing)
     thresholds = _thresholds(np.concatenate([likelier_scores, rarer_scores]))
+    low = lower_limit(_count_above(likelier_scores, thresholds), len(likelier_scores), _CHOOSING_ERROR)
+    high = upper_limit(_count_above(rarer_scores, thresholds), len(rarer_scores), _CHOOSING_ERROR)
     trials = len(likelier.measuring), len(rarer.measuring)
-    hits = _count_above(likelier_scores, thresholds), _count_above(rarer_scores, thresholds)
-    expected = [count * (trial / len(likelier_scores)) for count, trial in zip(hits, trials, strict=True)]
-    promises = bound(lower_limit(expected[0], trials[0], error), upper_limit(expected[1], trials[1], error))
+    promises = bound(lower_limit(low * trials[0], trials[0], error), upper_limit(high * trials[1], trials[1], error))
     best = int(np.argmax(promises))
     return _Event(name, score, float(thresholds[best]), swapped, float(promises[best]))
 
@@ -198,7 +203,7 @@ def strongest_evidence(
         events = [_best_event(name, score, first, second, swapped, bound, error) for name, score in signed]
         event = max(events, key=lambda candidate: candidate.promise)
         value, counts = _measured(event, first, second, bound, error)
-        found.append((value, str(event), counts))
+        found.append((value, str(event) if value > 0 else "no event was seen to tell them apart", counts))
     return max(found, key=lambda evidence: evidence[0])
 
 

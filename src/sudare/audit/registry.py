@@ -129,65 +129,63 @@ def run_audit(
     return AuditReport(name, audit.subject, count, comparisons)
 
 
-def laplace_comparison(mechanism: Laplace, pair: Pair, samples: int, random_state: int) -> Comparison:
-    """Laplace noise on a pair of vectors."""
-    points = cloud(pair, mechanism.noise_scale)
-    exact = largest_log_ratio(laplace_log_density(mechanism.noise_scale), pair, points).epsilon_lower_bound
-    return _pure_comparison(mechanism, pair, samples, random_state, exact)
+def exact_epsilon(mechanism: object, pair: Pair) -> float | None:
+    """The largest privacy loss of known noise on a pair of vectors, by its density; None for noise of another kind.
+
+    Rounding to the grid is left out: after the noise it can only hide more, and before the noise it is paid for. Gaussian noise is
+    looked at along the line through both vectors, which tells all there is to tell.
+    """
+    if isinstance(mechanism, Gaussian):
+        scale, distance = mechanism.noise_scale, float(np.linalg.norm(pair[1] - pair[0]))
+        edges = np.linspace(-12 * scale, distance + 12 * scale, _CELLS)
+        first, second = (gaussian_cells(centre, scale, edges) for centre in (0.0, distance))
+        return epsilon_of_cells(first, second, mechanism.delta)
+    if isinstance(mechanism, Laplace):
+        density = laplace_log_density(mechanism.noise_scale)
+    elif isinstance(mechanism, GammaNorm):
+        density = gamma_norm_log_density(mechanism.rate)
+    else:
+        return None
+    return largest_log_ratio(density, pair, cloud(pair, mechanism.noise_scale)).epsilon_lower_bound
 
 
-def gamma_norm_comparison(mechanism: GammaNorm, pair: Pair, samples: int, random_state: int) -> Comparison:
-    """Gamma-norm noise on a pair of vectors. The grid is left out: rounding to it can only hide more."""
-    points = cloud(pair, mechanism.noise_scale)
-    exact = largest_log_ratio(gamma_norm_log_density(mechanism.rate), pair, points).epsilon_lower_bound
-    return _pure_comparison(mechanism, pair, samples, random_state, exact)
-
-
-def gaussian_comparison(mechanism: Gaussian, pair: Pair, samples: int, random_state: int) -> Comparison:
-    """Gaussian noise on a pair of vectors; its law enters along the line through both, which tells all there is to tell."""
-    claimed = Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta)
-    scale, distance = mechanism.noise_scale, float(np.linalg.norm(pair[1] - pair[0]))
-    edges = np.linspace(-12 * scale, distance + 12 * scale, _CELLS)
-    cells = [gaussian_cells(centre, scale, edges) for centre in (0.0, distance)]
+def noise_comparison(
+    mechanism: Laplace | Gaussian | GammaNorm, pair: Pair, samples: int, random_state: int
+) -> Comparison:
+    """Noise on a pair of vectors as far apart as its sensitivity allows."""
+    claimed = Guarantee(float(mechanism.cost.epsilon), float(mechanism.cost.delta))
     draws = _draws_of(mechanism)
-    sampled = distinguish_gaussian(
-        draws,
-        pair,
-        claimed,
-        float(mechanism.cost.mu or 0.0),
-        samples,
-        batched=True,
-        measured_share=_MEASURED_SHARE,
-        random_state=random_state,
-    )
+    options: dict[str, Any] = {"batched": True, "measured_share": _MEASURED_SHARE, "random_state": random_state}
+    if mechanism.cost.mu is None:
+        sampled = distinguish(draws, pair, claimed, samples, **options)
+    else:
+        sampled = distinguish_gaussian(draws, pair, claimed, mechanism.cost.mu, samples, **options)
     bits = precision(draws, pair, claimed, _bits_samples(samples), batched=True)
-    return Comparison(claimed, sampled, bits, epsilon_of_cells(cells[0], cells[1], mechanism.delta))
+    return Comparison(claimed, sampled, bits, exact_epsilon(mechanism, pair))
 
 
 def estimator_comparison(
-    estimator: PrivateEstimator, outputs: Sequence[str], pair: Pair, samples: int, random_state: int
+    estimator: PrivateEstimator,
+    outputs: Sequence[str],
+    sums: Callable[[Floats], Floats],
+    samples: int,
+    random_state: int,
 ) -> Comparison:
-    """An estimator fitted again and again to two neighbouring tables; `outputs` are the attributes looked at."""
+    """An estimator fitted again and again to two neighbouring tables; `outputs` are the attributes looked at.
+
+    `sums` says what the estimator adds up, so that the planned noise on it can be audited by its density too.
+    """
     claimed = Guarantee(epsilon=estimator.epsilon, delta=estimator.delta)
+    model = clone(estimator).fit(_TABLES[0])
+    planned = model.plan(len(_TABLES[0]), model.declared_).mechanism
 
     def fitted(table: Floats) -> Floats:
         model = clone(estimator).fit(table)
         return np.concatenate([_flat(getattr(model, name)) for name in outputs])
 
-    sampled = distinguish(fitted, pair, claimed, samples, measured_share=_MEASURED_SHARE, random_state=random_state)
-    bits = precision(fitted, pair, claimed, _bits_samples(samples))
-    return Comparison(claimed, sampled, bits, None)
-
-
-def _pure_comparison(
-    mechanism: Laplace | GammaNorm, pair: Pair, samples: int, random_state: int, exact: float
-) -> Comparison:
-    claimed = Guarantee(epsilon=mechanism.epsilon)
-    draws = _draws_of(mechanism)
-    sampled = distinguish(
-        draws, pair, claimed, samples, batched=True, measured_share=_MEASURED_SHARE, random_state=random_state
-    )
-    bits = precision(draws, pair, claimed, _bits_samples(samples), batched=True)
+    sampled = distinguish(fitted, _TABLES, claimed, samples, measured_share=_MEASURED_SHARE, random_state=random_state)
+    bits = precision(fitted, _TABLES, claimed, _bits_samples(samples))
+    exact = exact_epsilon(planned, (sums(_TABLES[0]), sums(_TABLES[1])))
     return Comparison(claimed, sampled, bits, exact)
 
 
@@ -207,61 +205,69 @@ def _flat(learned: Any) -> Floats:
     return np.asarray(learned, dtype=np.float64).ravel()
 
 
+def _neighbouring_tables(rows: int = 8) -> Pair:
+    """Two tables of two columns in [0, 1] that differ in their last row, as much as the bounds allow."""
+    first, second = np.tile([0.25, 0.75], (rows, 1)), np.tile([0.25, 0.75], (rows, 1))
+    first[-1], second[-1] = 0.0, 1.0
+    return first, second
+
+
+_TABLES: Final = _neighbouring_tables()
 _ORIGIN: Final = np.zeros(2)
 _L1_NEIGHBOUR: Final = np.array([0.6, 0.4])
 _L2_NEIGHBOUR: Final = np.array([0.6, 0.8])
 
 
-def _tables(changed: Sequence[float], to: Sequence[float], rows: int = 8) -> Pair:
-    """Two tables of two columns in [0, 1] that differ in their last row."""
-    first = np.tile([0.25, 0.75], (rows, 1))
-    first[-1] = changed
-    second = first.copy()
-    second[-1] = to
-    return first, second
-
-
 def _mean(epsilon: float, samples: int, random_state: int) -> Comparison:
-    estimator = PrivateMean(epsilon=epsilon, bounds=(0.0, 1.0))
-    return estimator_comparison(estimator, ["mean_"], _tables([0, 0], [1, 1]), samples, random_state)
+    def sums(table: Floats) -> Floats:
+        return np.asarray(table.sum(axis=0))
+
+    return estimator_comparison(PrivateMean(epsilon=epsilon, bounds=(0.0, 1.0)), ["mean_"], sums, samples, random_state)
 
 
 def _histogram(epsilon: float, samples: int, random_state: int) -> Comparison:
+    def sums(table: Floats) -> Floats:
+        return np.concatenate([np.histogram(column, bins=2, range=(0.0, 1.0))[0] for column in table.T]).astype(float)
+
     estimator = PrivateHistogram(epsilon=epsilon, bounds=(0.0, 1.0), bins=2)
-    return estimator_comparison(estimator, ["counts_"], _tables([0, 0], [1, 1]), samples, random_state)
+    return estimator_comparison(estimator, ["counts_"], sums, samples, random_state)
 
 
 def _scaler(epsilon: float, samples: int, random_state: int) -> Comparison:
+    def sums(table: Floats) -> Floats:
+        z = 2 * table - 1
+        return np.asarray(np.hstack([z, z * z]).sum(axis=0), dtype=np.float64)
+
     estimator = PrivateStandardScaler(epsilon=epsilon, bounds=(0.0, 1.0))
-    return estimator_comparison(estimator, ["mean_", "scale_"], _tables([0, 0], [1, 1]), samples, random_state)
+    return estimator_comparison(estimator, ["mean_", "scale_"], sums, samples, random_state)
 
 
 _AUDITS: Final[dict[str, NamedAudit]] = {
     "laplace": NamedAudit(
         "Laplace noise on one number",
         100_000,
-        lambda epsilon, samples, seed: laplace_comparison(
+        lambda epsilon, samples, seed: noise_comparison(
             Laplace(1.0, epsilon), (np.zeros(1), np.ones(1)), samples, seed
         ),
     ),
     "laplace-vector": NamedAudit(
         "Laplace noise on a vector",
         100_000,
-        lambda epsilon, samples, seed: laplace_comparison(
+        lambda epsilon, samples, seed: noise_comparison(
             Laplace(1.0, epsilon, 2), (_ORIGIN, _L1_NEIGHBOUR), samples, seed
         ),
     ),
     "gaussian": NamedAudit(
         f"Gaussian noise on a vector, δ = {AUDITED_DELTA:g}",
         100_000,
-        lambda epsilon, samples, seed: gaussian_comparison(
+        lambda epsilon, samples, seed: noise_comparison(
             Gaussian(1.0, epsilon, AUDITED_DELTA, 2), (_ORIGIN, _L2_NEIGHBOUR), samples, seed
         ),
     ),
     "gamma-norm": NamedAudit(
         "Euclidean gamma-norm noise on a vector",
         100_000,
-        lambda epsilon, samples, seed: gamma_norm_comparison(
+        lambda epsilon, samples, seed: noise_comparison(
             GammaNorm(1.0, epsilon, 2), (_ORIGIN, _L2_NEIGHBOUR), samples, seed
         ),
     ),

@@ -23,7 +23,9 @@ from rich.console import Console, RenderableType
 from sudare.errors import SudareError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and what it would cost. Nothing changes.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would happen and what it would cost. Nothing changes.")
+]
 LedgerAddress = Annotated[
     str,
     typer.Option(
@@ -74,7 +76,7 @@ def progress(as_json: bool) -> Iterator[Tell]:
         yield lambda text: None
         return
     with console.status("…") as status:
-        yield lambda text: status.update(text)
+        yield status.update
 
 
 def write_new_text(path: Path, text: str) -> None:

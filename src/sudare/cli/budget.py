@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from click.core import ParameterSource
 from rich.table import Table
 from rich.text import Text
 
@@ -36,7 +35,8 @@ def budget(
         return
     for name in ("ledger", "as_json"):
         # Ignored silently, an option before the subcommand would make it act on another ledger than was meant.
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"write --{name.removeprefix('as_')} after '{context.invoked_subcommand}'.")
 
 
@@ -103,7 +103,9 @@ def verify(
     ] = None,
     receipts: Annotated[
         list[Path] | None,
-        typer.Option("--receipt", metavar="RELEASE", help="A release whose receipt must be in the ledger; may be repeated."),
+        typer.Option(
+            "--receipt", metavar="RELEASE", help="A release whose receipt must be in the ledger; may be repeated."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -166,7 +168,9 @@ def backup(
     opened = _opened(ledger)
     opened.backup(target)
     position = opened.head().position
-    answer({"output": str(target), "last_entry": position}, as_json, f"Wrote {target}. Restoring it forgets later charges.")
+    answer(
+        {"output": str(target), "last_entry": position}, as_json, f"Wrote {target}. Restoring it forgets later charges."
+    )
 
 
 def _bar(account: Account) -> BudgetBar:
@@ -219,7 +223,9 @@ def _head_in(path: Path) -> Head:
     except (OSError, ValueError, KeyError, TypeError):
         found = None
     if found is None:
-        raise InvalidParameter(f"'{path.name}' is not a head of a ledger.", "Give a file that `sudare budget head` wrote.")
+        raise InvalidParameter(
+            f"'{path.name}' is not a head of a ledger.", "Give a file that `sudare budget head` wrote."
+        )
     return found
 
 

@@ -35,14 +35,22 @@ class Filter(StrEnum):
 @reported
 def fit(
     statistic: Annotated[Statistic, typer.Argument(help="Which statistic of all declared columns.")],
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")],
-    schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The public facts about the columns (TOML).")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
+    ],
+    schema: Annotated[
+        Path, typer.Option("--schema", metavar="FILE", help="The public facts about the columns (TOML).")
+    ],
     epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of the guarantee, charged to the account.")],
     account: Annotated[str, typer.Option("--account", metavar="NAME", help="The account that pays.")],
-    delta: Annotated[float, typer.Option("--delta", help="The δ of the guarantee; above 0 the noise is Gaussian.")] = 0.0,
+    delta: Annotated[
+        float, typer.Option("--delta", help="The δ of the guarantee; above 0 the noise is Gaussian.")
+    ] = 0.0,
     budget: Annotated[
         float | None,
-        typer.Option("--budget", metavar="EPSILON", help="Open the account with this ε, bound to the table, if it is new."),
+        typer.Option(
+            "--budget", metavar="EPSILON", help="Open the account with this ε, bound to the table, if it is new."
+        ),
     ] = None,
     budget_delta: Annotated[
         float | None, typer.Option("--budget-delta", metavar="DELTA", help="The δ of a newly opened account.")

@@ -32,9 +32,7 @@ def inspect(
 
     release, signature = _released(file, trusted)
     sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
-    card = card_of(
-        release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest
-    )
+    card = card_of(release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest)
     strength = card_strength(card)
     values: dict[str, Any] = {
         "file": str(file),

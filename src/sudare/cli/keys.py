@@ -1,4 +1,4 @@
-"""Ed25519 keys from PEM files. Making and keeping them is the steward's: openssl genpkey -algorithm ed25519 -out key.pem"""
+"""Ed25519 keys from PEM files, as openssl makes them."""
 
 from __future__ import annotations
 

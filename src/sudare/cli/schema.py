@@ -11,7 +11,9 @@ from sudare.cli.answers import AsJson, answer, progress, reported, write_new_tex
 
 app = typer.Typer(help="Draft a schema for a table, or check a table against one.", no_args_is_help=True)
 
-TablePath = Annotated[Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")]
+TablePath = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
+]
 
 
 @app.callback()
@@ -37,7 +39,9 @@ def draft(
     if output is not None:
         write_new_text(output, text)
     values = {"columns": list(types.names), "draft": text, "output": None if output is None else str(output)}
-    answer(values, as_json, text if output is None else f"Wrote {output}. Answer every question mark in it by knowledge.")
+    answer(
+        values, as_json, text if output is None else f"Wrote {output}. Answer every question mark in it by knowledge."
+    )
 
 
 @app.command("check")

@@ -61,21 +61,28 @@ def exact(number: float) -> Fraction:
     return Fraction(repr(float(number)))
 
 
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def rounded_up(number: Fraction) -> float:
     """The smallest float that is at least `number`."""
-    nearest = float(number)
-    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+    nearest = _nearest(number)
+    return nearest if nearest >= number else math.nextafter(nearest, math.inf)
 
 
 def rounded_down(number: Fraction) -> float:
     """The largest float that is at most `number`."""
-    nearest = float(number)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
+    nearest = _nearest(number)
+    return nearest if nearest <= number else math.nextafter(nearest, -math.inf)
 
 
 def decimal_up(number: Fraction) -> float:
     """A float whose decimal text names `number` or a little more: nine tenths is 0.9."""
-    nearest = float(number)
+    nearest = rounded_down(number)
     return nearest if exact(nearest) >= number else math.nextafter(nearest, math.inf)
 
 
@@ -236,23 +243,19 @@ def _checked_rational(name: str, number: object, checked: Callable[[float, str],
         raise InvalidCost(f"{name} must be a Fraction, at least 0; got {number!r}.", "Use exact(0.1) for one tenth.")
     if number.denominator.bit_length() > _LARGEST_DENOMINATOR_BITS:
         raise InvalidCost(f"{name} has too long a denominator.", "Use exact(0.1) for one tenth.")
-    try:
-        checked(rounded_up(number), name)
-    except OverflowError:
-        raise InvalidCost(f"{name} is larger than any float.", "Use for example exact(1.0).") from None
+    checked(rounded_up(number), name)
 
 
 def total_variation_delta(epsilon: Fraction, total_variation: Fraction) -> Fraction:
-    """(1 + e^ε)γ rounded up: what sampling within γ of the ideal law adds to δ at the composed ε (paper 001, Theorem 12)."""
+    """(1 + e^ε)γ rounded up: what sampling within γ of the ideal law adds to δ at the composed ε (paper 001, Theorem 12).
+
+    Beyond all floats it is 1: no guarantee is left.
+    """
     if total_variation == 0:
         return Fraction(0)
     with ball_context.workprec(_BALL_BITS):
         growth = _upper(1 + _ball(epsilon).exp())
-    if growth == math.inf:
-        raise InvalidCost(
-            f"A Gaussian cost at epsilon = {readable_up(rounded_up(epsilon))} has no guarantee.", "Use a smaller epsilon."
-        )
-    return total_variation * Fraction(growth)
+    return Fraction(1) if growth == math.inf else total_variation * Fraction(growth)
 
 
 def pure_cost(epsilon: float) -> Cost:
@@ -336,7 +339,7 @@ def declared_batch(costs: Sequence[Cost], delta: float) -> Cost:
     allowed = limit * (1 - TOTAL_VARIATION_SHARE)
     composed = _composed_epsilon(costs, allowed - len(costs) * _FOURIER_ERROR)
     if plain.delta <= limit and plain.epsilon <= composed:
-        return Cost(plain.epsilon, limit)
+        return Cost(plain.epsilon, plain.delta)
     if composed == math.inf:
         raise InvalidCost(f"delta = {delta:g} is too small for this batch.", "Use for example delta=1e-6.")
     epsilon = exact(max(SMALLEST_NORMAL, math.nextafter(composed, math.inf)))
@@ -466,8 +469,10 @@ class Budget:
         if self.composition == "basic" or spent == Spent():
             return plain
         leaked = spent.leaked_delta + total_variation_delta(self.epsilon, spent.total_variation)
-        mu = math.nextafter(math.sqrt(rounded_up(spent.mu_squared)), math.inf)
-        composed = gaussian_epsilon(mu, rounded_down(self.delta - self.reserved_delta))
+        composed = gaussian_epsilon(rounded_up_root(spent.mu_squared), rounded_down(self.delta - self.reserved_delta))
+        if spent.mu_squared <= Fraction(self.mu) ** 2:
+            # Rounded up twice, a full account would be shown as more than full.
+            composed = min(composed, decimal_down(self.epsilon))
         if spent.gaussian_charges == 0 and plain[0] <= composed:
             return plain[0], decimal_up(leaked)
         return composed, decimal_up(self.delta - self.reserved_delta + leaked)

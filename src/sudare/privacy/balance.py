@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
-from sudare.privacy.accounting import Budget, Composition, Cost, Spent, decimal_down, exact
+from sudare.privacy.accounting import (
+    Budget,
+    Composition,
+    Cost,
+    Spent,
+    decimal_down,
+    decimal_up,
+    exact,
+    gaussian_cost,
+    rational,
+    rounded_up,
+)
 from sudare.privacy.chain import Entry, canonical_json
-from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon
+from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
+
+# Everything that reading an entry or a balance which sudare did not write can end in.
+_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Amount(NamedTuple):
@@ -31,6 +46,13 @@ class Terms:
     unit: Unit
     source: str
 
+    def __post_init__(self) -> None:
+        if self.neighbours not in NEIGHBOURS or self.unit not in UNITS:
+            raise InvalidParameter(
+                f"neighbours must be one of {', '.join(NEIGHBOURS)} and unit one of {', '.join(UNITS)}.",
+                "Use these words.",
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Exact values as text."""
         return {
@@ -47,10 +69,10 @@ class Terms:
     def from_dict(cls, values: Mapping[str, Any]) -> Terms:
         """The terms that `to_dict` wrote."""
         budget = Budget(
-            Fraction(values["epsilon"]),
-            Fraction(values["delta"]),
+            rational(values["epsilon"]),
+            rational(values["delta"]),
             values["composition"],
-            Fraction(values["reserved_delta"]),
+            rational(values["reserved_delta"]),
         )
         return cls(budget, values["neighbours"], values["unit"], values["source"])
 
@@ -73,14 +95,12 @@ class AskedTerms:
             raise UnknownAccount(
                 f"The ledger has no account '{name}', and no budget was given to open it with.", UnknownAccount.help
             )
-        neighbours, unit = self.neighbours or "replace-one", self.unit or "record"
-        if neighbours not in NEIGHBOURS or unit not in UNITS:
-            raise InvalidParameter(
-                f"neighbours must be one of {', '.join(NEIGHBOURS)} and unit one of {', '.join(UNITS)}.",
-                "Use these words.",
-            )
-        budget = Budget.of(self.epsilon, self.delta or 0.0, self.composition or "basic", self.reserved_delta)
-        return Terms(budget, neighbours, unit, name if self.source is None else source_text(self.source))
+        neighbours = "replace-one" if self.neighbours is None else self.neighbours
+        unit = "record" if self.unit is None else self.unit
+        delta = 0.0 if self.delta is None else self.delta
+        composition = "basic" if self.composition is None else self.composition
+        budget = Budget.of(self.epsilon, delta, composition, self.reserved_delta)
+        return Terms(budget, neighbours, unit, source_text(name if self.source is None else self.source))
 
     def check_same(self, name: str, terms: Terms) -> None:
         """Nothing, if every term that was given is the account's own; an ε alone means δ = 0."""
@@ -94,7 +114,7 @@ class AskedTerms:
             ("composition", self.composition, budget.composition),
             (
                 "reserved_delta",
-                None if self.reserved_delta is None else exact(self.reserved_delta),
+                None if self.reserved_delta is None else exact(checked_delta(self.reserved_delta, "reserved_delta")),
                 budget.reserved_delta,
             ),
             ("source", None if self.source is None else source_text(self.source), terms.source),
@@ -103,16 +123,20 @@ class AskedTerms:
         if different:
             raise AccountMismatch(
                 f"Account '{name}' was opened with another {' and '.join(different)}: it has "
-                f"ε = {float(budget.epsilon):g}, δ = {float(budget.delta):g}, {terms.neighbours} {terms.unit}, "
-                f"{budget.composition} composition.",
+                f"ε = {readable_up(decimal_up(budget.epsilon))}, δ = {readable_up(decimal_up(budget.delta))}, "
+                f"{terms.neighbours} {terms.unit}, {budget.composition} composition.",
                 AccountMismatch.help,
             )
 
 
 def source_text(source: str | os.PathLike[str]) -> str:
-    """One text for one source: a file that exists is named by its real path, so that two spellings are one source."""
-    text = os.fspath(source).strip()
-    return os.path.realpath(text) if os.path.exists(text) else text
+    """One text for one source: a path is resolved, and so is text that names an existing file."""
+    text = os.fspath(source)
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidParameter("A source needs a name, as text.", "Give a path, an address or a description.")
+    text = text.strip()
+    is_path = isinstance(source, os.PathLike) or os.path.exists(text)
+    return os.path.realpath(text) if is_path else text
 
 
 @dataclass(frozen=True)
@@ -143,20 +167,35 @@ class AccountState:
         """The state that `to_text` wrote."""
         try:
             values = json.loads(text)
-            totals = {name: Fraction(total) for name, total in values["spent"].items()}
+            totals = {name: rational(total) for name, total in values["spent"].items()}
             spent = Spent(**totals, gaussian_charges=values["gaussian_charges"])
-            return cls(Terms.from_dict(values["terms"]), spent, values["entries"])
-        except (ValueError, KeyError, TypeError, AttributeError, InvalidCost):
-            raise LedgerCorrupt("An account of the ledger cannot be read.", LedgerCorrupt.help) from None
+            state = cls(Terms.from_dict(values["terms"]), spent, values["entries"])
+            is_canonical = state.to_text() == text and type(spent.gaussian_charges) is type(state.entries) is int
+        except _UNREADABLE:
+            is_canonical = False
+        if not is_canonical:
+            raise LedgerCorrupt("An account of the ledger cannot be read.", LedgerCorrupt.help)
+        return state
 
     def after(self, entry: Entry) -> AccountState:
-        """The state after one more entry."""
-        if entry.kind == "charge":
-            spent = self.spent.plus(Cost.from_dict(entry.body["cost"]))
-            return replace(self, spent=spent, entries=self.entries + 1)
-        if entry.kind == "raise":
-            return replace(self, terms=Terms.from_dict(entry.body), entries=self.entries + 1)
-        return replace(self, entries=self.entries + 1)
+        """The state after one more entry; a ValueError or the like if that is not one this account can have."""
+        state = replace(self, entries=self.entries + 1)
+        match entry.kind:
+            case "charge":
+                return replace(state, spent=self.spent.plus(Cost.from_dict(entry.body["cost"])))
+            case "raise":
+                terms = Terms.from_dict(entry.body)
+                if not is_raise(self.terms.budget, terms.budget) or terms != replace(self.terms, budget=terms.budget):
+                    raise ValueError("not a raise")
+                return replace(state, terms=terms)
+            case "disclosure" | "release":
+                return state
+            case _:
+                raise ValueError("not an entry of an open account")
+
+    def is_admitted(self) -> bool:
+        """Whether the charges so far are within the budget."""
+        return self.terms.budget.admits(self.spent)
 
     def amount_spent(self) -> Amount:
         """For people to read, rounded up."""
@@ -164,28 +203,76 @@ class AccountState:
 
     def amount_left(self) -> Amount:
         """For people to read, rounded down; never below zero."""
+        budget, spent = self.terms.budget, self.amount_spent()
+        return Amount(_left(budget.epsilon, spent.epsilon), _left(budget.delta, spent.delta))
+
+    def affordable_epsilon(self, cost: Cost, neighbours: Neighbours) -> float:
+        """The largest ε found at which a charge otherwise like `cost`, in relation `neighbours`, fits; 0 if there is none."""
         budget = self.terms.budget
-        epsilon, delta = (exact(part) for part in self.amount_spent())
-        return Amount(
-            decimal_down(max(Fraction(0), budget.epsilon - epsilon)),
-            decimal_down(max(Fraction(0), budget.delta - delta)),
-        )
+        steps = cost.to(self.terms.neighbours, neighbours).epsilon / cost.epsilon
+        plain = decimal_down(max(Fraction(0), budget.epsilon - self.spent.epsilon) / steps)
+        low, high = 0.0, rounded_up(cost.epsilon)
+        if self._affords(cost, neighbours, plain):
+            if budget.composition == "basic":
+                return plain
+            low = plain
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._affords(cost, neighbours, middle) else (low, middle)
+        return low
+
+    def _affords(self, cost: Cost, neighbours: Neighbours, epsilon: float) -> bool:
+        try:
+            if cost.mu is None:
+                like = Cost(exact(epsilon), cost.delta)
+            else:
+                like = gaussian_cost(epsilon, decimal_down(cost.delta), cost.total_variation)
+            after = replace(self, spent=self.spent.plus(like.to(self.terms.neighbours, neighbours)))
+        except InvalidCost:
+            return False
+        return after.is_admitted()
+
+
+def _left(limit: Fraction, spent: float) -> float:
+    return 0.0 if spent == math.inf else decimal_down(max(Fraction(0), limit - exact(spent)))
+
+
+def is_raise(old: Budget, new: Budget) -> bool:
+    """Whether `new` is more than `old` and otherwise the same."""
+    same_filter = (new.composition, new.reserved_delta) == (old.composition, old.reserved_delta)
+    return new != old and same_filter and new.epsilon >= old.epsilon and new.delta >= old.delta
 
 
 def replayed(entries: Iterable[Entry]) -> dict[str, AccountState]:
-    """The state of every account from its entries alone, checking that each charge fitted when it was made."""
+    """The state of every account from its entries alone, checking that each entry was allowed when it was made."""
     states: dict[str, AccountState] = {}
+    sources: set[str] = set()
+    releasable: dict[int, str] = {}
     for entry in entries:
+        if (entry.kind == "ledger") != (entry.position == 0):
+            raise _refused(entry, "is out of place")
         if entry.kind == "ledger":
             continue
         try:
             if entry.kind == "open":
-                states[entry.account] = AccountState(Terms.from_dict(entry.body), Spent(), 1)
-                continue
-            state = states[entry.account].after(entry)
-        except (ValueError, KeyError, TypeError, InvalidCost):
-            raise LedgerCorrupt(f"Entry {entry.position} of the ledger cannot be read.", LedgerCorrupt.help) from None
-        if not state.terms.budget.admits(state.spent):
-            raise LedgerCorrupt(f"Entry {entry.position} of the ledger overspends its account.", LedgerCorrupt.help)
+                state = AccountState(Terms.from_dict(entry.body), Spent(), 1)
+            else:
+                state = states[entry.account].after(entry)
+            paid_by = releasable.pop(entry.body["charge"], None) if entry.kind == "release" else entry.account
+        except _UNREADABLE:
+            raise _refused(entry, "cannot be read") from None
+        if entry.kind == "open" and (entry.account in states or state.terms.source in sources):
+            raise _refused(entry, "opens an account or a source a second time")
+        if paid_by != entry.account:
+            raise _refused(entry, "releases what was not charged")
+        if not state.is_admitted():
+            raise _refused(entry, "overspends its account")
         states[entry.account] = state
+        sources.add(state.terms.source)
+        if entry.kind in ("charge", "disclosure"):
+            releasable[entry.position] = entry.account
     return states
+
+
+def _refused(entry: Entry, reason: str) -> LedgerCorrupt:
+    return LedgerCorrupt(f"Entry {entry.position} of the ledger {reason}.", LedgerCorrupt.help)

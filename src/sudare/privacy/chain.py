@@ -95,8 +95,13 @@ def verify_contains(ledger: str, entries: list[Entry], heads: Iterable[Head]) ->
                 "A head or receipt was given out by another ledger than this one.",
                 "Check that this is the right ledger file.",
             )
-        if head.position >= len(entries) or entries[head.position].hash != head.hash:
+        if head.position not in range(len(entries)) or entries[head.position].hash != head.hash:
             raise LedgerRolledBack(
                 f"The ledger once confirmed entry {head.position}, which it no longer has; its last is {len(entries) - 1}.",
                 LedgerRolledBack.help,
+            )
+        if isinstance(head, Receipt) and entries[head.position].account != head.account:
+            raise LedgerRolledBack(
+                f"A receipt names another account than entry {head.position} of the ledger does.",
+                "Check the release that the receipt came with.",
             )

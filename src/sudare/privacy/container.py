@@ -27,19 +27,22 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from numpy.typing import NDArray
 
-from sudare.errors import ReleaseMalformed, ReleaseUntrusted
+from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted
 from sudare.privacy.chain import canonical_json
 
 LARGEST_HEADER_BYTES: Final = 1 << 20
 LARGEST_FILE_BYTES: Final = 64 << 20
 LARGEST_TENSOR_COUNT: Final = 256
 LARGEST_DIMENSIONS: Final = 8
+LARGEST_NESTING: Final = 12
 
 Tensors = Mapping[str, NDArray[Any]]
 
 _DTYPES: Final[dict[str, np.dtype[Any]]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
 _NAMES_OF_DTYPES: Final = {dtype: name for name, dtype in _DTYPES.items()}
 _TENSOR_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+# JSON can spell halves of characters (surrogates), which no UTF-8 text holds.
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _NO_DIGEST: Final = "0" * 64
 _NO_SIGNATURE: Final = "0" * 128
 _SIGNED_AS: Final = b"sudare release\n"
@@ -59,6 +62,8 @@ class Parsed:
 
 def written(manifest: Mapping[str, Any], tensors: Tensors, key: Ed25519PrivateKey) -> bytes:
     """The one file for this content under this key."""
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidParameter("key is not an Ed25519 private key.", "Sign with an Ed25519PrivateKey.")
     data = b"".join(tensors[name].tobytes() for name in sorted(tensors))
     public_key = key.public_key().public_bytes_raw().hex()
     shapes = {name: (_NAMES_OF_DTYPES[tensor.dtype], tensor.shape) for name, tensor in tensors.items()}
@@ -104,7 +109,7 @@ def parsed(file: bytes) -> Parsed:
     arguments = metadata["manifest"], metadata["public_key"]
     if header != _header(*arguments, metadata["digest"], metadata["signature"], shapes):
         raise _malformed("its header is not in canonical form")
-    if _canonical(manifest) != metadata["manifest"]:
+    if canonical_json(manifest) != metadata["manifest"]:
         raise _malformed("its manifest is not in canonical form")
     tensors = dict(_tensors(shapes, data))
     unsigned = _header(*arguments, _NO_DIGEST, _NO_SIGNATURE, shapes)
@@ -122,7 +127,7 @@ def parsed(file: bytes) -> Parsed:
 
 def verify_signature(content: Parsed, trusted: Iterable[Ed25519PublicKey]) -> None:
     """Nothing, if a trusted key signed the file; `ReleaseUntrusted` otherwise."""
-    for key in trusted:
+    for key in trusted_keys(trusted):
         if key.public_bytes_raw() == content.public_key:
             try:
                 key.verify(content.signature, content.signed_bytes)
@@ -135,6 +140,14 @@ def verify_signature(content: Parsed, trusted: Iterable[Ed25519PublicKey]) -> No
         f"The file is signed by a key that is not trusted (fingerprint {fingerprint(content.public_key)}).",
         ReleaseUntrusted.help,
     )
+
+
+def trusted_keys(trusted: Iterable[Ed25519PublicKey]) -> list[Ed25519PublicKey]:
+    """The keys, if they are keys: one alone, or text, is a slip that must not look like a bad file."""
+    keys = list(trusted) if isinstance(trusted, Iterable) else None
+    if keys is None or not all(isinstance(key, Ed25519PublicKey) for key in keys):
+        raise InvalidParameter("trusted is not a list of Ed25519 public keys.", "Give trusted=[public_key, …].")
+    return keys
 
 
 def fingerprint(public_key: bytes) -> str:
@@ -155,12 +168,35 @@ def _malformed(reason: str) -> ReleaseMalformed:
 
 def _json_object(text: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(text.decode("utf-8"), object_pairs_hook=_without_duplicates)
+        value = json.loads(
+            text.decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_float=_plain_float,
+            parse_constant=_plain_float,
+        )
     except (ValueError, RecursionError):
         raise _malformed("its JSON cannot be read") from None
     if not isinstance(value, dict):
         raise _malformed("its JSON is not an object")
+    if not _nested_within(value, LARGEST_NESTING):
+        raise _malformed("its JSON is nested too deeply")
     return value
+
+
+def _plain_float(text: str) -> float:
+    """A finite float; minus zero is refused, because it is equal to zero and written in another way."""
+    number = float(text)
+    if not math.isfinite(number) or (number == 0 and math.copysign(1.0, number) < 0):
+        raise ValueError("not a plain number")
+    return number
+
+
+def _nested_within(value: object, levels: int) -> bool:
+    """Whether lists and objects are nested at most so many levels deep; it looks no deeper than that."""
+    if not isinstance(value, dict | list):
+        return True
+    children = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_nested_within(child, levels - 1) for child in children)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,33 +206,16 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _canonical(value: object) -> str | None:
-    """Canonical JSON, or None where there is none (infinite numbers, nesting beyond reason)."""
-    try:
-        return canonical_json(value)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _metadata(value: object) -> dict[str, str]:
     lengths = {"digest": 64, "public_key": 64, "signature": 128}
     if not isinstance(value, dict) or set(value) != {"manifest", *lengths}:
         raise _malformed("its metadata have other fields than they should")
-    if not all(isinstance(text, str) and text.isascii() for name, text in value.items() if name != "manifest"):
-        raise _malformed("its metadata hold something else than text")
     for name, length in lengths.items():
-        if not re.fullmatch(f"[0-9a-f]{{{length}}}", value[name]):
+        if not isinstance(value[name], str) or not re.fullmatch(f"[0-9a-f]{{{length}}}", value[name]):
             raise _malformed(f"its {name.replace('_', ' ')} is not {length} hexadecimal digits")
-    if not isinstance(value["manifest"], str) or _encoded(value["manifest"]) is None:
+    if not isinstance(value["manifest"], str) or _HALF_CHARACTER.search(value["manifest"]):
         raise _malformed("its manifest is not text")
     return value
-
-
-def _encoded(text: str) -> bytes | None:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return None
 
 
 def _shape(name: str, field: object) -> tuple[str, Sequence[int]]:
@@ -209,7 +228,7 @@ def _shape(name: str, field: object) -> tuple[str, Sequence[int]]:
         raise _malformed("a tensor has a type that is not allowed")
     if not isinstance(shape, list) or len(shape) > LARGEST_DIMENSIONS:
         raise _malformed("a tensor has a shape that is not allowed")
-    if not all(type(size) is int and 0 <= size <= LARGEST_FILE_BYTES for size in shape):
+    if not all(type(size) is int and 1 <= size <= LARGEST_FILE_BYTES for size in shape):
         raise _malformed("a tensor has a shape that is not allowed")
     return dtype, shape
 

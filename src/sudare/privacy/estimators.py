@@ -8,24 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from fractions import Fraction
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sudare.errors import InvalidParameter
-from sudare.privacy.base import Bounds, Mechanism, Plan, PrivateEstimator, TensorRule
+from sudare.privacy.accounting import rounded_up
+from sudare.privacy.base import Bounds, Mechanism, Plan, PrivateEstimator, TensorRule, natural_bounds
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace, power_of_two_below
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.release import Content, on_grid
 from sudare.schema import Encoding, Number, Schema
+from sudare.schema.layout import square_root_rounded_up
 
 Floats = NDArray[np.float64]
 
-_FIXED_POINT_BITS = 30
-_GRID_BITS = 16
+MOST_BINS: Final = 10_000
+# Counts beyond this are noise; floats hold every whole number up to here.
+LARGEST_COUNT: Final = 2**53
+
+_FIXED_POINT_BITS: Final = 30
+_GRID_BITS: Final = 16
 
 
 def fixed_point_step(rows: int) -> float:
@@ -40,9 +47,14 @@ def exact_sums(matrix: Floats, step: float) -> Floats:
     return sums
 
 
-def rounded_up_root(number: float) -> float:
-    """A square root that is not too small."""
-    return math.nextafter(math.sqrt(number), math.inf)
+def l1_sensitivity(of_a_column: Fraction, columns: int, unit_rows: int) -> float:
+    """L1 distance by which one unit moves sums over its rows: its columns add up, and so do its rows."""
+    return rounded_up(of_a_column * columns * unit_rows)
+
+
+def l2_sensitivity(squared_of_a_column: Fraction, columns: int, unit_rows: int) -> float:
+    """L2 distance by which one unit moves sums over its rows: squares of columns add up, its rows may all point one way."""
+    return square_root_rounded_up(squared_of_a_column * columns * unit_rows**2)
 
 
 def sum_mechanism(
@@ -78,6 +90,7 @@ class PrivateMean(PrivateEstimator):
     ----------
     mean_ : means in the columns' own units, within the bounds.
     noise_scale_ : scale of the noise on a mean of a column whose range is one (public).
+    grid_ : the power of two of which all released numbers are multiples (public).
     clipped_ : how many values lay outside, per column; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
@@ -102,10 +115,9 @@ class PrivateMean(PrivateEstimator):
     def plan(self, rows: int, declared: Schema) -> Plan:
         """One row moves every column's scaled sum by at most one."""
         columns, unit = len(declared.features), rows_per_unit(declared)
-        l1, l2 = float(columns * unit), rounded_up_root(columns) * unit
-        step = fixed_point_step(rows)
-        mechanism = sum_mechanism(columns, columns, l1, l2, self.epsilon, self.delta, step)
-        return Plan(mechanism, self._guarantee(declared))
+        l1, l2 = l1_sensitivity(Fraction(1), columns, unit), l2_sensitivity(Fraction(1), columns, unit)
+        guarantee, step = self._guarantee(declared), fixed_point_step(rows)
+        return Plan(sum_mechanism(columns, columns, l1, l2, guarantee.epsilon, guarantee.delta, step), guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means."""
@@ -117,8 +129,8 @@ class PrivateMean(PrivateEstimator):
         low, high = natural_bounds(self.declared_)
         self.n_rows_ = rows
         self.noise_scale_ = plan.mechanism.noise_scale / rows
-        self._grid = public_grid(self.noise_scale_, high - low)
-        self.mean_ = on_grid(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), self._grid)
+        self.grid_ = public_grid(self.noise_scale_, high - low)
+        self.mean_ = on_grid_within(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), low, high, self.grid_)
         self._seal()
         return self
 
@@ -130,16 +142,20 @@ class PrivateMean(PrivateEstimator):
 
     def release_content(self) -> Content:
         """The means."""
-        return self._content(self.n_rows_, {"mean": self.mean_}, {"mean": self._grid})
+        return self._content({"mean": self.mean_}, {"mean": self.grid_})
 
     @classmethod
     def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
         """One mean a column."""
         return {"mean": TensorRule(len(declared.features), np.float64)}
 
+    @classmethod
+    def values_fit(cls, content: Content, declared: Schema) -> bool:
+        """Means lie within the bounds."""
+        return lie_within(content.tensors["mean"], *natural_bounds(declared))
+
     def _take(self, content: Content) -> None:
-        self.mean_, self._grid = content.tensors["mean"], content.grid("mean")
-        self.n_rows_ = content.parameters["rows"]
+        self.mean_, self.grid_ = content.tensors["mean"], content.grid("mean")
 
 
 class PrivateHistogram(PrivateEstimator):
@@ -161,6 +177,7 @@ class PrivateHistogram(PrivateEstimator):
 
     encoding: ClassVar[Encoding] = "binned"
     numbers_only: ClassVar[bool] = False
+    relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
 
     def __init__(
         self,
@@ -186,29 +203,32 @@ class PrivateHistogram(PrivateEstimator):
     def plan(self, rows: int, declared: Schema) -> Plan:
         """A replaced row leaves one cell of each column and enters another; an added one only enters."""
         columns, unit = len(declared.features), rows_per_unit(declared)
-        cells = 2 if self.neighbours == "replace-one" else 1
-        dimension = len(declared.names(self.encoding))
+        cells = Fraction(2 if self.neighbours == "replace-one" else 1)
+        guarantee, dimension = self._guarantee(declared), len(declared.names(self.encoding))
         mechanism: Mechanism
-        if self.delta > 0:
-            l2 = rounded_up_root(cells * columns) * unit
-            mechanism = Gaussian(l2, self.epsilon, self.delta, dimension, integer_grid=1.0)
+        if guarantee.delta > 0:
+            l2 = l2_sensitivity(cells, columns, unit)
+            mechanism = Gaussian(l2, guarantee.epsilon, guarantee.delta, dimension, integer_grid=1.0)
         else:
-            mechanism = Laplace(float(cells * columns * unit), self.epsilon, dimension, integer_grid=1.0)
-        return Plan(mechanism, self._guarantee(declared))
+            mechanism = Laplace(l1_sensitivity(cells, columns, unit), guarantee.epsilon, dimension, integer_grid=1.0)
+        return Plan(mechanism, guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy counts."""
-        if self.neighbours not in NEIGHBOURS:
-            raise InvalidParameter(f"neighbours must be one of {', '.join(NEIGHBOURS)}.", "Use one of these words.")
         cells = self._read(X, reset=True)
         plan = self.plan(len(cells), self.declared_)
         passage = self._enter(plan)
         noisy = plan.mechanism.apply(cells.sum(axis=0), passage.noise)
         self.n_rows_ = len(cells) if self.neighbours == "replace-one" else None
         self.noise_scale_ = plan.mechanism.noise_scale
-        self._set_counts(np.rint(noisy).astype(np.int64))
+        self._set_counts(np.clip(np.rint(noisy), -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64))
         self._seal()
         return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.neighbours not in NEIGHBOURS:
+            raise InvalidParameter(f"neighbours must be one of {', '.join(NEIGHBOURS)}.", "Use one of these words.")
 
     def _set_counts(self, counts: NDArray[np.int64]) -> None:
         ends = np.cumsum([block.width for block in self.declared_.blocks(self.encoding)])
@@ -221,31 +241,42 @@ class PrivateHistogram(PrivateEstimator):
         cells = self._read(X, reset=False)
         probabilities = np.concatenate(list(self.probabilities_.values()))
         # A cell that noise pushed to zero counts as half a record, so that one row cannot make the score infinite.
-        rows = max(1.0, float(sum(part.clip(0).sum() for part in self.counts_.values())) / len(self.counts_))
+        rows = max(1.0, float(np.mean([part.clip(0).sum(dtype=np.float64) for part in self.counts_.values()])))
         return float(np.mean(cells @ np.log(np.maximum(probabilities, 0.5 / rows))))
 
     def release_content(self) -> Content:
         """The counts."""
         counts = np.concatenate(list(self.counts_.values()))
-        return self._content(self.n_rows_, {"counts": counts}, {"counts": None})
+        return self._content({"counts": counts}, {"counts": None})
 
     @classmethod
     def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
         """One count a cell."""
         return {"counts": TensorRule(len(declared.names(cls.encoding)), np.int64)}
 
+    @classmethod
+    def values_fit(cls, content: Content, declared: Schema) -> bool:
+        """Counts are no larger than noise can make them."""
+        return lie_within(content.tensors["counts"], -LARGEST_COUNT, LARGEST_COUNT)
+
     def _take(self, content: Content) -> None:
-        self.n_rows_ = content.parameters["rows"]
+        self.neighbours = content.parameters["neighbours"]
+        if self.schema is None:
+            edges = [column.edges for column in self.declared_.columns.values() if isinstance(column, Number)]
+            # Columns that share no edges were cut into a number of equal bins.
+            self.bins = edges[0] if len(set(edges)) == 1 else len(edges[0]) + 1
         self._set_counts(content.tensors["counts"])
 
     def _bounded_column(self, low: float, high: float) -> Number:
-        if isinstance(self.bins, int):
-            if isinstance(self.bins, bool) or self.bins < 2:
-                raise InvalidParameter(f"bins must be at least 2, got {self.bins!r}.", "Use for example bins=10.")
-            inner: Sequence[float] = [float(edge) for edge in np.linspace(low, high, self.bins + 1)[1:-1]]
-        else:
-            inner = self.bins
-        return Number(float(low), float(high), bins=tuple(inner))
+        if isinstance(self.bins, int | np.integer):
+            if isinstance(self.bins, bool) or not 2 <= self.bins <= MOST_BINS:
+                raise InvalidParameter(f"bins must be from 2 to {MOST_BINS}, got {self.bins!r}.", "Use for example 10.")
+            return Number(
+                float(low), float(high), bins=tuple(np.linspace(low, high, int(self.bins) + 1)[1:-1].tolist())
+            )
+        if not isinstance(self.bins, Sequence | np.ndarray) or isinstance(self.bins, str):
+            raise InvalidParameter("bins must be a number of bins or a list of inner edges.", "Use for example 10.")
+        return Number(float(low), float(high), bins=tuple(self.bins))
 
 
 class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -279,10 +310,10 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
     def plan(self, rows: int, declared: Schema) -> Plan:
         """With z in [−1, 1] a row moves (z, z²) by at most 9/4 in L1 and 2 in L2, and rounding adds a step to z²."""
         columns, unit = len(declared.features), rows_per_unit(declared)
-        step = fixed_point_step(rows)
-        l1, l2 = (2.25 + step) * columns * unit, (2.0 + step) * rounded_up_root(columns) * unit
-        mechanism = sum_mechanism(columns, 2 * columns, l1, l2, self.epsilon, self.delta, step)
-        return Plan(mechanism, self._guarantee(declared))
+        guarantee, step = self._guarantee(declared), fixed_point_step(rows)
+        l1 = l1_sensitivity(Fraction(9, 4) + Fraction(step), columns, unit)
+        l2 = l2_sensitivity((2 + Fraction(step)) ** 2, columns, unit)
+        return Plan(sum_mechanism(columns, 2 * columns, l1, l2, guarantee.epsilon, guarantee.delta, step), guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute noisy means and deviations."""
@@ -290,21 +321,19 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         rows = len(scaled)
         plan = self.plan(rows, self.declared_)
         passage = self._enter(plan)
-        step = fixed_point_step(rows)
-        z = np.rint((2 * scaled - 1) / step) * step
-        sums = plan.mechanism.apply(exact_sums(np.hstack([z, z * z]), step), passage.noise)
+        sums = plan.mechanism.apply(exact_moments(scaled, fixed_point_step(rows)), passage.noise)
         first, second = np.split(sums / rows, 2)
         low, high = natural_bounds(self.declared_)
         self.n_rows_ = rows
         self.noise_scale_ = plan.mechanism.noise_scale / rows
         half = (high - low) / 2
-        self._grid = public_grid(self.noise_scale_, half)
+        self.grid_ = public_grid(self.noise_scale_, half)
         mean = np.clip(first, -1.0, 1.0)
         # A variance that is lost in the noise is set to the noise itself, which is public.
         floor = min(1.0, self.noise_scale_)
         deviation = np.sqrt(np.clip(second - mean**2, floor**2, 1.0))
-        self.mean_ = on_grid(low + half * (1 + mean), self._grid)
-        self.scale_ = np.maximum(on_grid(half * deviation, self._grid), self._grid)
+        self.mean_ = on_grid_within(low + half * (1 + mean), low, high, self.grid_)
+        self.scale_ = on_grid_within(half * deviation, self.grid_, half, self.grid_)
         self._set_bounds()
         self._seal()
         return self
@@ -327,28 +356,49 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
     def release_content(self) -> Content:
         """Means and deviations."""
         tensors = {"mean": self.mean_, "scale": self.scale_}
-        return self._content(self.n_rows_, tensors, dict.fromkeys(tensors, self._grid))
+        return self._content(tensors, dict.fromkeys(tensors, self.grid_))
 
     @classmethod
     def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
         """One mean and one deviation a column."""
         return dict.fromkeys(("mean", "scale"), TensorRule(len(declared.features), np.float64))
 
+    @classmethod
+    def values_fit(cls, content: Content, declared: Schema) -> bool:
+        """Means lie within the bounds, deviations between a step of the grid and half of the range; both on one grid."""
+        low, high = natural_bounds(declared)
+        grid, mean, scale = content.grid("mean"), content.tensors["mean"], content.tensors["scale"]
+        return (
+            content.grid("scale") == grid and lie_within(mean, low, high) and lie_within(scale, grid, (high - low) / 2)
+        )
+
     def _take(self, content: Content) -> None:
-        self.mean_, self.scale_ = content.tensors["mean"], content.tensors["scale"]
-        self._grid, self.n_rows_ = content.grid("mean"), content.parameters["rows"]
+        self.mean_, self.scale_, self.grid_ = content.tensors["mean"], content.tensors["scale"], content.grid("mean")
         self._set_bounds()
 
 
-def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:
-    """Low and high of number columns in their own units."""
-    numbers = [column for column in declared.features.values() if isinstance(column, Number)]
-    return np.array([number.low for number in numbers]), np.array([number.high for number in numbers])
+def exact_moments(scaled: Floats, step: float) -> Floats:
+    """Exact sums of z and of z² rounded, where z in [−1, 1] is twice the scaled value less one, on the fixed-point grid."""
+    z = np.rint((2 * scaled - 1) / step) * step
+    return exact_sums(np.hstack([z, z * z]), step)
 
 
 def public_grid(noise_scale: float, ranges: Floats) -> float:
-    """A power of two far below the noise on the narrowest column: where released numbers lie."""
-    return power_of_two_below(noise_scale * float(ranges.min())) * 2.0**-_GRID_BITS
+    """A power of two far below the noise on the narrowest column, and far below its range: where released numbers lie."""
+    exponents = math.frexp(min(1.0, noise_scale))[1] + math.frexp(float(ranges.min()))[1] - 2
+    return math.ldexp(1.0, max(exponents - _GRID_BITS, -1074))
+
+
+def on_grid_within(values: Floats, low: Floats | float, high: Floats, grid: float) -> Floats:
+    """Values rounded to the multiples of the grid that lie from low to high."""
+    rounded = on_grid(np.clip(values, low, high), grid)
+    rounded = np.where(rounded < low, rounded + grid, rounded)
+    return np.where(rounded > high, rounded - grid, rounded)
+
+
+def lie_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> bool:
+    """Whether all values lie from low to high; what is not a number does not."""
+    return bool(np.all((values >= low) & (values <= high)))
 
 
 def proportions(counts: NDArray[np.int64]) -> Floats:

@@ -12,12 +12,14 @@ import datetime
 import io
 import json
 import os
+import shlex
+import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import sqlalchemy as sql
 
@@ -35,10 +37,21 @@ from sudare.errors import (
 )
 from sudare.privacy import storage
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
-from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, replayed
+from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
 from sudare.privacy.chain import Entry, Head, Kind, Receipt, canonical_json, next_entry, verify_chain, verify_contains
-from sudare.privacy.guarantee import Guarantee, Neighbours, Unit, checked_delta, checked_epsilon
+from sudare.privacy.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    checked_delta,
+    checked_epsilon,
+    readable_down,
+    readable_up,
+)
 from sudare.privacy.storage import Storage
+
+# A release, which carries the name in its receipt, takes no longer one.
+_LONGEST_NAME: Final = 256
 
 
 @dataclass(frozen=True)
@@ -72,10 +85,12 @@ class Ledger:
     def __init__(self, address: str | os.PathLike[str], *, create: bool = True, timeout_seconds: float = 60.0) -> None:
         self._storage = Storage(address, timeout_seconds)
         if create:
-            self._storage.create_if_absent()
-        elif self._storage.path is not None and not self._storage.path.exists():
-            raise LedgerMissing(f"There is no ledger at '{self._storage.path.name}'.", LedgerMissing.help)
-        with self._storage.transaction() as connection:
+            self._storage.create_file_if_absent()
+        with self._storage.reading() as connection:
+            is_ready = storage.is_ready(connection)
+        with self._storage.reading() if is_ready else self._storage.transaction() as connection:
+            if create and not is_ready:
+                storage.create_tables_if_absent(connection)
             head = storage.head(connection)
             if head is None:
                 if not create:
@@ -84,7 +99,7 @@ class Ledger:
         self.identity = head.ledger
 
     def __repr__(self) -> str:
-        return f"Ledger({self._storage.url.render_as_string(hide_password=True)!r})"
+        return f"Ledger({self._storage.public_name!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and self.identity == other.identity
@@ -108,8 +123,11 @@ class Ledger:
 
         `source` says which data it is for (default: the name itself). One source has one account in a ledger.
         """
-        if not name or not isinstance(name, str):
+        if not isinstance(name, str) or not name.strip():
             raise InvalidParameter("An account needs a name.", "Use for example 'patients-2026'.")
+        _checked_texts(name=name)
+        if len(name) > _LONGEST_NAME:
+            raise InvalidParameter(f"An account's name has at most {_LONGEST_NAME} letters.", "Use a shorter one.")
         asked = AskedTerms(epsilon, delta, neighbours, unit, composition, reserved_delta, source)
         with self._storage.transaction() as connection:
             head = self._head(connection)
@@ -122,13 +140,13 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         """All accounts, by name."""
-        with self._storage.transaction() as connection:
+        with self._storage.reading() as connection:
             self._head(connection)
             return [Account(self, name) for name in storage.account_states(connection)]
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first."""
-        with self._storage.transaction() as connection:
+        with self._storage.reading() as connection:
             self._head(connection)
             return storage.entries(connection)
 
@@ -136,16 +154,20 @@ class Ledger:
         """Whether this ledger has the entry that a receipt names."""
         if receipt.ledger != self.identity:
             return False
-        with self._storage.transaction() as connection:
+        with self._storage.reading() as connection:
             self._head(connection)
-            entry = storage.entry_at(connection, receipt.position)
-        return entry is not None and entry.hash == receipt.hash and entry.account == receipt.account
+            return _entry_of(connection, receipt) is not None
 
     def enter_release(self, receipt: Receipt, content: str) -> None:
         """Enter that what a charge paid for leaves, by the digest of its content: one charge, one content."""
         with self._storage.transaction() as connection:
             head = self._head(connection)
             state = _state(connection, receipt.account)
+            entry = _entry_of(connection, receipt)
+            if receipt.ledger != self.identity or entry is None or entry.kind not in ("charge", "disclosure"):
+                raise NotCharged(
+                    "The ledger does not have the entry that this release's receipt names.", NotCharged.help
+                )
             body = {"charge": receipt.position, "content": content}
             for entry in storage.entries(connection, receipt.account):
                 if entry.kind == "release" and entry.body["charge"] == receipt.position:
@@ -158,6 +180,7 @@ class Ledger:
 
     def raise_budget(self, name: str, *, epsilon: float | None = None, delta: float | None = None, reason: str) -> None:
         """Give an account a larger budget: an act of the steward that stays in the ledger with its reason."""
+        _checked_texts(reason=reason)
         if not reason.strip():
             raise InvalidParameter("Raising a budget needs a reason.", "Say why in a sentence; it stays in the ledger.")
         with self._storage.transaction() as connection:
@@ -169,23 +192,28 @@ class Ledger:
                 epsilon=budget.epsilon if epsilon is None else exact(checked_epsilon(epsilon)),
                 delta=budget.delta if delta is None else exact(checked_delta(delta)),
             )
-            if larger == budget or larger.epsilon < budget.epsilon or larger.delta < budget.delta:
+            if not is_raise(budget, larger):
                 raise InvalidParameter(
-                    f"A budget can only be raised: account '{name}' has ε = {float(budget.epsilon):g}, "
-                    f"δ = {float(budget.delta):g}.",
+                    f"A budget can only be raised: account '{name}' has ε = {readable_up(decimal_up(budget.epsilon))}, "
+                    f"δ = {readable_up(decimal_up(budget.delta))}.",
                     "Give a larger epsilon or delta.",
+                )
+            if not larger.admits(state.spent):
+                raise InvalidParameter(
+                    f"At that ε the reserved δ of account '{name}' does not cover the noise it has paid for.",
+                    "Raise ε by less, or delta only.",
                 )
             body = {**replace(state.terms, budget=larger).to_dict(), "reason": reason}
             self._append(connection, head, name, state, "raise", body)
 
     def head(self) -> Head:
         """The chain's last point. Keep it somewhere else; `verify` finds an older copy of the ledger by it."""
-        with self._storage.transaction() as connection:
+        with self._storage.reading() as connection:
             return self._head(connection)
 
     def verify(self, known: Iterable[Head] = ()) -> Head:
         """The head, if nothing was edited, deleted or reordered and every known head and receipt is still there."""
-        with self._storage.transaction() as connection:
+        with self._storage.reading() as connection:
             head = self._head(connection)
             problem = self._storage.integrity_problem(connection)
             if problem is not None:
@@ -208,15 +236,23 @@ class Ledger:
             raise LedgerError(
                 "This ledger is kept by a database server.", "Back it up with the server's own tool (pg_dump)."
             )
-        if target.exists():
-            raise InvalidParameter(f"'{target.name}' exists already.", "Choose a new name for the copy.")
-        with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".backup-") as folder:
-            copy = Path(folder) / "ledger.db"
-            storage.copy_file(self._storage.path, copy)
-            os.link(copy, target)
+        self.head()
+        try:
+            with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=".backup-") as folder:
+                copy = Path(folder) / "ledger.db"
+                storage.copy_file(self._storage.path, copy)
+                os.link(copy, target)
+        except FileExistsError:
+            raise InvalidParameter(f"'{target.name}' exists already.", "Choose a new name for the copy.") from None
+        except (OSError, sqlite3.Error) as error:
+            raise LedgerError(
+                f"'{target.name}' cannot be written ({type(error).__name__}).", "Check folder, rights and space."
+            ) from None
 
     def export(self, kind: Literal["json", "csv"] = "json") -> str:
         """All entries as text, for the steward's own tools."""
+        if kind not in ("json", "csv"):
+            raise InvalidParameter(f"A ledger is exported as json or csv, got {kind!r}.", "Use one of these words.")
         entries = [entry.to_dict() for entry in self.entries()]
         if kind == "json":
             return json.dumps(entries, indent=2, ensure_ascii=False)
@@ -233,6 +269,8 @@ class Ledger:
         return head
 
     def _open(self, connection: sql.Connection, head: Head, name: str, terms: Terms) -> None:
+        if storage.has_entries(connection, name):
+            raise LedgerCorrupt(f"Account '{name}' has entries but no balance any more.", LedgerCorrupt.help)
         owner = storage.account_of_source(connection, terms.source)
         if owner is not None:
             raise SourceTaken(
@@ -252,8 +290,11 @@ class Ledger:
         body: Mapping[str, Any],
     ) -> Receipt:
         entry = next_entry(head, _now(), name, kind, body)
+        after = state.after(entry)
+        if not after.is_admitted():
+            raise BudgetExceeded(f"Account '{name}' does not have that much left.", BudgetExceeded.help)
         storage.append(connection, entry)
-        storage.set_account_state(connection, name, state.after(entry).to_text())
+        storage.set_account_state(connection, name, after.to_text())
         return Receipt(head.ledger, entry.position, entry.hash, name)
 
 
@@ -288,7 +329,7 @@ class Account:
 
     def entries(self) -> list[Entry]:
         """This account's entries, oldest first."""
-        with self.ledger._storage.transaction() as connection:
+        with self.ledger._storage.reading() as connection:
             self.ledger._head(connection)
             return storage.entries(connection, self.name)
 
@@ -297,20 +338,22 @@ class Account:
         state = self._read()
         cost, _ = _in_relation(self.name, state.terms, guarantee, cost)
         after = replace(state, spent=state.spent.plus(cost))
-        return Quote(_asked(cost), state.amount_left(), after.amount_left(), after.terms.budget.admits(after.spent))
+        return Quote(_asked(cost), state.amount_left(), after.amount_left(), after.is_admitted())
 
     def charge(self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "") -> Charged:
         """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn."""
+        _checked_texts(what=what, purpose=purpose)
         ledger = self.ledger
-        with ledger._storage.transaction() as connection:
-            head = ledger._head(connection)
-            state = _state(connection, self.name)
-            cost, guarantee = _in_relation(self.name, state.terms, guarantee, cost)
-            if not state.terms.budget.admits(state.spent.plus(cost)):
-                raise _budget_exceeded(self.name, what, cost, state)
-            body = {"what": what, "purpose": purpose, "cost": cost.to_dict(), "guarantee": guarantee.to_dict()}
-            receipt = ledger._append(connection, head, self.name, state, "charge", body)
-        return Charged(receipt, guarantee)
+        try:
+            with ledger._storage.transaction() as connection:
+                head = ledger._head(connection)
+                state = _state(connection, self.name)
+                paid, stated = _in_relation(self.name, state.terms, guarantee, cost)
+                body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
+                receipt = ledger._append(connection, head, self.name, state, "charge", body)
+        except BudgetExceeded:
+            raise _budget_exceeded(self.name, what, guarantee, cost, state) from None
+        return Charged(receipt, stated)
 
     def disclose(self, what: str, towards: str, numbers: int, purpose: str = "") -> Receipt:
         """Enter that exact values are shown to others: no ε, but a line that says what and to whom."""
@@ -318,6 +361,7 @@ class Account:
             raise InvalidParameter(
                 f"A disclosure shows at least one number, got {numbers!r}.", "Count the values that leave."
             )
+        _checked_texts(what=what, towards=towards, purpose=purpose)
         guarantee = Guarantee.none(towards).to_dict()
         body = {"what": what, "purpose": purpose, "numbers": numbers, "guarantee": guarantee}
         ledger = self.ledger
@@ -326,13 +370,26 @@ class Account:
             return ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
 
     def _read(self) -> AccountState:
-        with self.ledger._storage.transaction() as connection:
+        with self.ledger._storage.reading() as connection:
             self.ledger._head(connection)
             return _state(connection, self.name)
 
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _checked_texts(**texts: object) -> None:
+    """Nothing, if these can be written into any database: text, without the character zero or half a surrogate pair."""
+    for name, text in texts.items():
+        if not isinstance(text, str) or "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise InvalidParameter(f"{name} must be text that can be stored.", "Use letters, figures and signs.")
+
+
+def _entry_of(connection: sql.Connection, receipt: Receipt) -> Entry | None:
+    """The entry that a receipt names, if it is there and the same."""
+    entry = storage.entry_at(connection, receipt.position)
+    return entry if entry is not None and (entry.hash, entry.account) == (receipt.hash, receipt.account) else None
 
 
 def _started(connection: sql.Connection) -> Head:
@@ -353,6 +410,15 @@ def _in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> t
     """Cost and guarantee in the account's relation and unit; what cannot be converted is refused."""
     if guarantee.notion == "none":
         raise InvalidCost("What has no guarantee cannot be charged.", "Enter it with Account.disclose.")
+    if guarantee.notion == "parameter":
+        raise InvalidCost(
+            "A guarantee about parameters says nothing about the records of an account.",
+            "Charge the guarantee that follows from it for a record.",
+        )
+    if _asked(cost) != (guarantee.epsilon, guarantee.delta):
+        raise InvalidCost(
+            "The cost of a charge is not the (epsilon, delta) of its guarantee.", "State what the cost pays for."
+        )
     if terms.unit == "person" and guarantee.unit != "person":
         raise RelationMismatch(f"Account '{name}' protects persons, the guarantee only records.", RelationMismatch.help)
     converted = guarantee.to(terms.neighbours)
@@ -363,13 +429,23 @@ def _asked(cost: Cost) -> Amount:
     return Amount(decimal_up(cost.epsilon), decimal_up(cost.delta))
 
 
-def _budget_exceeded(name: str, what: str, cost: Cost, state: AccountState) -> BudgetExceeded:
-    asked, left, budget = _asked(cost), state.amount_left(), state.terms.budget
-    delta = f", δ = {asked.delta:g}" if asked.delta else ""
-    left_delta = f", δ {left.delta:g} of {float(budget.delta):g}," if asked.delta else ""
+def _budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, state: AccountState) -> BudgetExceeded:
+    asked, left, budget = (
+        _asked(cost.to(state.terms.neighbours, guarantee.neighbours)),
+        state.amount_left(),
+        state.terms.budget,
+    )
+    delta = f", δ = {readable_up(asked.delta)}" if asked.delta else ""
+    left_delta = f", δ {readable_down(left.delta)} of {readable_up(decimal_up(budget.delta))}," if asked.delta else ""
+    affordable = readable_down(state.affordable_epsilon(cost, guarantee.neighbours))
+    if affordable != "0":
+        advice = f"Use epsilon <= {affordable}{f' at delta = {readable_up(guarantee.delta)}' if asked.delta else ''}, or have"
+    elif budget.composition == "basic" and asked.delta > left.delta:
+        advice = f"Use delta <= {readable_down(left.delta)}, or have"
+    else:
+        advice = "Have"
     return BudgetExceeded(
-        f"{what} asks for ε = {asked.epsilon:g}{delta} of account '{name}'; "
-        f"{left.epsilon:g} of {float(budget.epsilon):g}{left_delta} is left.",
-        f"Use epsilon <= {left.epsilon:g}{' and delta <= %g' % left.delta if asked.delta else ''}, or have the steward raise "
-        f"the budget (`sudare budget raise {name}`). Nothing was computed or spent.",
+        f"{what} asks for ε = {readable_up(asked.epsilon)}{delta} of account '{name}'; "
+        f"{readable_down(left.epsilon)} of {readable_up(decimal_up(budget.epsilon))}{left_delta} is left.",
+        f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)}`). Nothing was computed or spent.",
     )

@@ -6,12 +6,14 @@ learner, writes a line to the ledger, and then the file, which appears whole or 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +27,8 @@ from sudare.errors import (
     InvalidCost,
     NotCharged,
     NotReleasable,
+    RelationMismatch,
+    ReleaseError,
     ReleaseExists,
     ReleaseMalformed,
     ReleaseVersion,
@@ -74,15 +78,14 @@ def pass_through(
     """Charge the account, then hand out noise. Without an account nothing is charged, and nothing made with it may leave."""
     if account is None:
         noise = noise_source(random_state)
-        valid = guarantee.valid and noise.valid
-        return Passage(noise, Guarantee(**{**vars(guarantee), "valid": valid}), None)
+        return Passage(noise, replace(guarantee, valid=guarantee.valid and noise.valid), None)
     if random_state is not None:
         raise SeededNoiseRefused("A fit was given both an account and a random_state.", SeededNoiseRefused.help)
     charged = account.charge(guarantee, cost, what, purpose)
     return Passage(SystemNoise(), charged.guarantee, charged.receipt)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Content:
     """What a learner would let out: public parameters, tensors, and the grid each tensor's numbers lie on.
 
@@ -93,6 +96,12 @@ class Content:
     tensors: Tensors
     grids: Mapping[str, float | None]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Content) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
     def grid(self, name: str) -> float:
         """The grid of a tensor of floats."""
         grid = self.grids[name]
@@ -101,7 +110,7 @@ class Content:
         return grid
 
     def digest(self) -> str:
-        """A seal: it changes when anything that would leave is changed."""
+        """SHA-256 that changes when anything that would leave is changed."""
         hashed = hashlib.sha256(canonical_json(dict(self.parameters)).encode())
         for name in sorted(self.tensors):
             tensor = self.tensors[name]
@@ -109,6 +118,20 @@ class Content:
                 f"\0{name} {tensor.dtype.str} {tensor.shape} {self.grids[name]}\0".encode() + tensor.tobytes()
             )
         return hashed.hexdigest()
+
+    def kept(self) -> Content:
+        """A copy that does not change when the learner does."""
+        tensors = {name: tensor.copy() for name, tensor in self.tensors.items()}
+        for tensor in tensors.values():
+            tensor.setflags(write=False)
+        return replace(self, tensors=tensors)
+
+
+def sealed(content: Content, guarantee: Guarantee, receipt: Receipt | None, schema_digest: str | None) -> str:
+    """What `fit` writes down last: it no longer matches when a fitted learner or its promise is changed."""
+    paid = None if receipt is None else receipt.to_dict()
+    text = canonical_json([content.digest(), guarantee.to_dict(), paid, schema_digest])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -129,34 +152,32 @@ class Release:
     def of(cls, model: Any) -> Release:
         """The release of a fitted, charged and unchanged learner. Nothing is written yet."""
         name = type(model).__name__
-        if LEARNERS.get(name) != type(model).__module__:
+        if name not in LEARNERS or type(model) is not learner_class(name):
             raise NotReleasable(f"A {name} can never be released.", NotReleasable.help)
         check_is_fitted(model)
-        receipt, account = model.receipt_, model.account
-        if receipt is None or account is None:
+        receipt, account, guarantee = model.receipt_, model.account, model.guarantee_
+        if receipt is None or not isinstance(account, Account):
             raise NotCharged(NOT_CHARGED, "Refit with account=….")
-        content: Content = model.release_content()
-        if content.digest() != model.seal_:
+        content = model.release_content().kept()
+        if sealed(content, guarantee, receipt, model.schema_digest_) != model.seal_:
             raise NotCharged(
                 f"This {name} was changed after it was fitted.", "Refit it with account=…; release it as it is."
             )
-        if not model.guarantee_.valid:
+        if not guarantee.valid:
             raise NotReleasable(
                 "The model's guarantee is not valid: something in it came from the data.",
                 "Declare bounds and classes, then refit.",
             )
-        if not account.ledger.contains(receipt):
+        if not _is_charged(account.ledger, receipt, guarantee):
             raise NotCharged(
-                "The ledger does not have the entry that this model's receipt names.", "Refit with account=…."
+                "The ledger does not have the charge that this model's receipt names.", "Refit with account=…."
             )
-        _check_grids(content)
-        schema = model.schema
         return cls(
             learner=name,
             content=content,
-            guarantee=model.guarantee_,
+            guarantee=guarantee,
             receipt=receipt,
-            schema_digest=None if schema is None else schema.digest,
+            schema_digest=model.schema_digest_,
             versions={package: version(package) for package in ("opendp", "sudare")},
             _ledger=account.ledger,
         )
@@ -182,9 +203,11 @@ class Release:
                 "This release was loaded from a file.", "Pass the file itself on; its signature goes with it."
             )
         target = Path(path)
-        if target.exists():
-            raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help)
+        if os.path.lexists(target):
+            raise _exists(target)
         file = written(self.manifest(), self.content.tensors, key)
+        # What a reader would refuse must not leave, and must not be entered as having left.
+        audited(parsed(file))
         self._ledger.enter_release(self.receipt, self.content.digest())
         _write_new(target, file)
 
@@ -197,72 +220,102 @@ class Release:
 
     def model(self) -> Any:
         """The learner, fitted with the released numbers and nothing else."""
-        learner = learner_class(self.learner)
-        model = learner.from_release(self.content)
+        model = learner_class(self.learner).from_release(self.content, self.schema_digest)
         model.guarantee_, model.receipt_, model.seal_ = self.guarantee, self.receipt, None
         return model
 
 
+def _is_charged(ledger: Ledger, receipt: Receipt, guarantee: Guarantee) -> bool:
+    """Whether the ledger has the charge that a receipt names, for exactly this promise."""
+    if not ledger.contains(receipt):
+        return False
+    entries = {entry.position: entry for entry in Account(ledger, receipt.account).entries()}
+    entry = entries[receipt.position]
+    return entry.kind == "charge" and entry.body["guarantee"] == guarantee.to_dict()
+
+
 def read(path: str | os.PathLike[str]) -> Parsed:
-    """The parsed content of a file, whose size is looked at before it is read."""
+    """The parsed content of a file, whose kind and size are looked at before it is read."""
     try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size > LARGEST_FILE_BYTES:
+        with open(path, "rb", opener=_opened_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise SourceUnreadable(f"'{Path(path).name}' is not a file.", "Give the path of a release.")
+            if status.st_size > LARGEST_FILE_BYTES:
                 raise ReleaseMalformed(
                     f"The file is larger than {LARGEST_FILE_BYTES >> 20} MiB.", ReleaseMalformed.help
                 )
-            return parsed(file.read(LARGEST_FILE_BYTES + 1))
+            content = file.read(LARGEST_FILE_BYTES + 1)
     except OSError as error:
         raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({error.strerror}).", "Check the path.") from None
+    return parsed(content)
+
+
+def _opened_without_waiting(path: str, flags: int) -> int:
+    """A handle at once: opening a pipe that nobody writes to would otherwise wait for ever."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def audited(content: Parsed) -> Release:
     """The release that a manifest describes, if every field has the type and the range it must have."""
     manifest = content.manifest
-    if "format" in manifest and manifest["format"] != FORMAT:
+    if "format" in manifest and (type(manifest["format"]) is not int or manifest["format"] != FORMAT):
         raise ReleaseVersion(f"The file has a format other than {FORMAT}.", ReleaseVersion.help)
     if tuple(sorted(manifest)) != _FIELDS:
         raise _unfit("its manifest has other fields than it should")
-    learner = manifest["learner"]
+    learner, schema_digest = manifest["learner"], manifest["schema"]
     if not isinstance(learner, str):
         raise _unfit("its learner has no name")
+    if schema_digest is not None:
+        schema_digest = _hexadecimal(schema_digest, 64, "schema")
     grids = _grids(manifest["tensors"], content.tensors)
     released = Content(_json_fields(manifest["parameters"], "parameters"), content.tensors, grids)
-    _check_grids(released)
     try:
-        learner_class(learner).check_content(released)
+        promised = learner_class(learner).check_content(released, schema_digest)
         guarantee = Guarantee.from_dict(_json_fields(manifest["guarantee"], "guarantee"))
-    except (InvalidCost, SchemaError, UnknownName) as error:
+        if not _is_same_promise(guarantee, promised):
+            raise _unfit("its guarantee is not the one that its parameters give")
+    except (InvalidCost, RelationMismatch, SchemaError, UnknownName) as error:
         raise _unfit(error.problem.rstrip(".")) from None
-    if guarantee.notion == "none":
-        raise _unfit("it promises nothing")
+    _check_grids(released)
     return Release(
         learner=learner,
         content=released,
         guarantee=guarantee,
         receipt=_receipt(_json_fields(manifest["receipt"], "receipt")),
-        schema_digest=_hexadecimal(manifest["schema"], 64, "schema") if manifest["schema"] is not None else None,
+        schema_digest=schema_digest,
         versions=_versions(_json_fields(manifest["versions"], "versions")),
         digest=content.digest,
         signed_by=fingerprint(content.public_key),
     )
 
 
+def _is_same_promise(stated: Guarantee, promised: Guarantee) -> bool:
+    """Whether two promises are one, in the stated relation; machines may differ in the last digits of a converted δ."""
+    converted = promised.to(stated.neighbours)
+    close = all(
+        math.isclose(*pair, rel_tol=1e-9)
+        for pair in ((stated.epsilon, converted.epsilon), (stated.delta, converted.delta))
+    )
+    return close and stated == replace(converted, epsilon=stated.epsilon, delta=stated.delta)
+
+
 def on_grid(values: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
-    """Values rounded to a public grid (a power of two)."""
-    return np.asarray(np.rint(values / grid) * grid, dtype=np.float64)
+    """Values rounded to a public grid (a power of two), zero without a sign."""
+    with np.errstate(over="ignore"):
+        steps = values / grid
+    # A float that many steps away from zero is a multiple of the grid as it is.
+    return np.where(np.abs(steps) < 2.0**53, np.rint(steps) * grid, values) + 0.0
 
 
 def _check_grids(content: Content) -> None:
     """Nothing, if floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
     for name, tensor in content.tensors.items():
-        grid = content.grids[name]
-        if (grid is None) != (tensor.dtype.kind != "f"):
-            raise _unfit(f"tensor '{name}' has no grid")
-        if grid is None:
+        if (content.grids[name] is None) != (tensor.dtype.kind != "f"):
+            raise _unfit(f"tensor '{name}' has a grid of the wrong kind")
+        if content.grids[name] is None:
             continue
-        steps = tensor / grid
-        if not np.all(np.isfinite(steps)) or not np.array_equal(np.rint(steps), steps):
+        if not np.all(np.isfinite(tensor)) or on_grid(tensor, content.grid(name)).tobytes() != tensor.tobytes():
             raise _unfit(f"tensor '{name}' is not on its public grid")
 
 
@@ -280,7 +333,7 @@ def _grids(exponents: object, tensors: Tensors) -> dict[str, float | None]:
     if not isinstance(exponents, dict) or set(exponents) != set(tensors):
         raise _unfit("its tensors are not those its manifest names")
     if not all(
-        exponent is None or (type(exponent) is int and -1000 <= exponent <= 1000) for exponent in exponents.values()
+        exponent is None or (type(exponent) is int and -1074 <= exponent <= 1023) for exponent in exponents.values()
     ):
         raise _unfit("a grid is not a power of two")
     return {name: None if exponent is None else math.ldexp(1.0, exponent) for name, exponent in exponents.items()}
@@ -316,27 +369,42 @@ def _versions(values: Mapping[str, Any]) -> dict[str, str]:
     return dict(values)
 
 
+def _exists(target: Path) -> ReleaseExists:
+    return ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help)
+
+
 def _write_new(target: Path, file: bytes) -> None:
     """The file under its final name, durable and complete, or not there at all."""
-    folder = target.absolute().parent
     try:
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".sudare-", suffix=".partial")
+        handle, temporary = tempfile.mkstemp(dir=target.absolute().parent, prefix=".sudare-", suffix=".partial")
         try:
-            with os.fdopen(handle, "wb") as stream:
+            with open(handle, "wb") as stream:
                 stream.write(file)
                 stream.flush()
                 os.fsync(stream.fileno())
+            # Unlike a renaming, a link never replaces a file that appeared meanwhile.
             os.link(temporary, target)
         finally:
-            os.unlink(temporary)
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+            # A partial file that cannot be removed is litter; it must not make a release that is there look as if it were not.
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        _make_name_durable(target)
     except FileExistsError:
-        raise ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help) from None
+        raise _exists(target) from None
     except OSError as error:
-        raise SourceUnreadable(
+        raise ReleaseError(
             f"'{target.name}' cannot be written ({error.strerror}).", "Check folder, rights and space."
         ) from None
+
+
+def _make_name_durable(target: Path) -> None:
+    """The folder's entry forced to disk; where that fails the name is taken away again."""
+    try:
+        folder = os.open(target.absolute().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError:
+        os.unlink(target)
+        raise

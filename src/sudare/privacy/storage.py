@@ -1,7 +1,7 @@
 """Where the ledger's entries are kept: SQLite in one file, or PostgreSQL by URL.
 
 One transaction does one thing, on a connection of its own: nothing is shared with forked or pickled copies. Writers
-queue on the database's lock, so the chain has one head at a time. SQLite runs with full durability: a commit that
+queue on the database's lock, so the chain has one head at a time. Both run with full durability: a commit that
 returned survives a power cut.
 """
 
@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import random
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import sqlalchemy as sql
-from sqlalchemy.exc import DatabaseError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from sudare.errors import InvalidParameter, LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing, LedgerVersion
+from sudare.errors import (
+    ExtraMissing,
+    InvalidParameter,
+    LedgerBusy,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerMissing,
+    LedgerVersion,
+)
 from sudare.privacy.chain import Entry, Head, canonical_json
 
 FORMAT: Final = 1
@@ -57,122 +68,272 @@ _accounts = sql.Table(
 )
 
 
+# Waiting writers ask for SQLite's lock this often, at random. Its own waiting (ever longer, up to 0.1 s) starves some
+# of them: with 32 writers one waited for 8 of 12 seconds.
+_POLL_SECONDS: Final = (0.001, 0.005)
+# A number of our own, so that two processes do not create the tables of one PostgreSQL database at once.
+_CREATION_LOCK: Final = 0x737564617265
+# What servers call a lock that was not given in time (PostgreSQL: lock timeout, deadlock, serialisation).
+_BUSY_STATES: Final = ("55P03", "40P01", "40001")
+# Rights are lacking, or the server takes no writes.
+_REFUSED_STATES: Final = ("42501", "25006")
+_LONGEST_TIMEOUT_SECONDS: Final = 86_400.0
+
+
 class Storage:
     """The tables of one ledger. Holds no connection; can be pickled, copied and forked."""
 
     def __init__(self, address: str | os.PathLike[str], timeout_seconds: float) -> None:
+        if not 0 <= timeout_seconds <= _LONGEST_TIMEOUT_SECONDS:
+            raise InvalidParameter(
+                f"timeout_seconds must be between 0 and {_LONGEST_TIMEOUT_SECONDS:g}, got {timeout_seconds!r}.",
+                "Use for example 60.",
+            )
         self.url = _as_url(address)
         self.timeout_seconds = timeout_seconds
-        self.path = Path(self.url.database) if self.url.get_backend_name() == "sqlite" and self.url.database else None
+        self.path = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         self._engine: sql.Engine | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None}
 
     @property
+    def public_name(self) -> str:
+        """The file's name, or the server and database: no folders, no password, no options."""
+        if self.path is not None:
+            return self.path.name
+        return f"{self.url.drivername}://{self.url.host or ''}/{self.url.database or ''}"
+
+    @property
     def engine(self) -> sql.Engine:
         """An engine without a pool: every transaction opens a connection and closes it."""
         if self._engine is None:
-            options: dict[str, Any] = {"poolclass": sql.NullPool}
-            if self.path is not None:
-                options["creator"] = self._connect_to_file
-            self._engine = sql.create_engine(self.url, **options)
-            if self.path is not None:
-                # sqlite3 would begin transactions by itself, and too late; `_begin` does it.
-                sql.event.listen(self._engine, "begin", _begin_immediately)
+            # Shown to other threads only when it is complete: without the listener they would write without a lock.
+            self._engine = self._new_engine()
         return self._engine
+
+    def _new_engine(self) -> sql.Engine:
+        try:
+            if self.path is not None:
+                engine = sql.create_engine(self.url, poolclass=sql.NullPool, creator=self._connect_to_file)
+            else:
+                # What is read after the one row of `chain` is locked must be the newest there is, not a snapshot.
+                engine = sql.create_engine(self.url, poolclass=sql.NullPool, isolation_level="READ COMMITTED")
+        except (ImportError, SQLAlchemyError):
+            raise ExtraMissing(
+                f"The database driver for '{self.url.drivername}' is not installed.",
+                "Install it, for example: pip install 'psycopg[binary]' for postgresql+psycopg://.",
+            ) from None
+        sql.event.listen(engine, "begin", self._begin_in_file if self.path is not None else self._begin_on_server)
+        return engine
 
     def _connect_to_file(self) -> sqlite3.Connection:
         # mode=rw: a handle whose ledger is gone must not create an empty one, which would be a fresh budget.
-        connection = sqlite3.connect(
+        # sqlite3 would begin transactions by itself, and too late; `_begin_in_file` does it.
+        return sqlite3.connect(
             f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=self.timeout_seconds, isolation_level=None
         )
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA synchronous = EXTRA")
-        return connection
+
+    def _begin_in_file(self, connection: sql.Connection) -> None:
+        raw: Any = connection.connection.driver_connection
+        if _is_reading(connection):
+            raw.execute("BEGIN")
+            return
+        deadline = time.monotonic() + self.timeout_seconds
+        raw.execute("PRAGMA busy_timeout = 0")
+        _execute_patiently(raw, "PRAGMA journal_mode = DELETE", deadline)
+        raw.execute("PRAGMA synchronous = EXTRA")
+        _execute_patiently(raw, "BEGIN IMMEDIATE", deadline)
+        # The commit waits for readers.
+        raw.execute(f"PRAGMA busy_timeout = {math.ceil(1000 * self.timeout_seconds)}")
+
+    def _begin_on_server(self, connection: sql.Connection) -> None:
+        if _is_reading(connection):
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            return
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1, math.ceil(1000 * self.timeout_seconds))}")
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sql.Connection]:
         """A write transaction: all of it is durable, or none of it happened."""
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        except OperationalError as error:
-            raise self._explained(error) from None
-        except DatabaseError as error:
-            raise LedgerCorrupt(
-                f"The database refused the ledger's statement ({type(error.orig).__name__}).", LedgerCorrupt.help
-            ) from None
-        except SQLAlchemyError as error:
-            raise LedgerError(
-                f"The ledger's database cannot be reached ({type(error).__name__}).", "Check its address."
-            ) from None
+        with self._errors_explained(), self.engine.begin() as connection:
+            yield connection
 
-    def _explained(self, error: OperationalError) -> LedgerError:
-        if "locked" in str(error.orig):
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sql.Connection]:
+        """A transaction that sees one state of the ledger and writes nothing, not even to a file it may not write."""
+        with self._errors_explained(), self.engine.connect() as connection:
+            yield connection.execution_options(**{_READING: True})
+
+    @contextlib.contextmanager
+    def _errors_explained(self) -> Iterator[None]:
+        """Our errors instead of the driver's, whose messages may hold addresses and values."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise self._explained(getattr(error, "orig", None) or error) from None
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: BaseException) -> LedgerError:
+        if _is_busy(error):
             return LedgerBusy(
                 f"The ledger was locked by another process for {self.timeout_seconds:g} s.", LedgerBusy.help
             )
         if self.path is not None and not self.path.exists():
             return LedgerMissing(f"There is no ledger at '{self.path.name}'.", LedgerMissing.help)
+        text = str(error)
+        if "no such table: chain" in text or 'relation "chain" does not exist' in text:
+            return LedgerMissing("The database holds no ledger.", LedgerMissing.help)
+        kind = type(error).__name__
+        if _is_about_content(error):
+            return LedgerCorrupt(f"The database refused the ledger's statement ({kind}).", LedgerCorrupt.help)
         return LedgerError(
-            f"The ledger's database cannot be used ({type(error.orig).__name__}).",
+            f"The ledger's database cannot be used ({kind}).",
             "Check that the disk has space, the file may be written and the server answers. Nothing was charged.",
         )
 
-    def create_if_absent(self) -> None:
-        """An empty database in place, readable by its owner only; one that exists is left alone."""
-        if self.path is not None:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            except OSError as error:
-                raise LedgerError(
-                    f"A ledger cannot be opened there ({error.strerror}).", "Check the path and its rights."
-                ) from None
-        with self.transaction() as connection:
-            _tables.create_all(connection)
+    def create_file_if_absent(self) -> None:
+        """An empty file in place, readable by its owner only; one that exists is left alone."""
+        if self.path is None or self.path.is_file():
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise LedgerError(
+                f"A ledger cannot be opened there ({error.strerror}).", "Check the path and its rights."
+            ) from None
 
     def integrity_problem(self, connection: sql.Connection) -> str | None:
         """What SQLite's own check finds wrong with the file, if anything."""
         if self.path is None:
             return None
-        answer = connection.exec_driver_sql("PRAGMA integrity_check").scalar_one()
+        answer = connection.exec_driver_sql("PRAGMA integrity_check").scalars().first()
         return None if answer == "ok" else "The database file is damaged."
+
+
+_READING: Final = "sudare_reading"
+
+
+def _is_reading(connection: sql.Connection) -> bool:
+    return bool(connection.get_execution_options().get(_READING))
+
+
+def _is_busy(error: BaseException) -> bool:
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or getattr(error, "sqlstate", None) in _BUSY_STATES
+
+
+def _is_about_content(error: BaseException) -> bool:
+    """Whether what is in the database is to blame, rather than disk, rights or server."""
+    if getattr(error, "sqlite_errorname", None) == "SQLITE_ERROR" or "Could not decode" in str(error):
+        return True
+    families = {family.__name__ for family in type(error).__mro__}
+    is_refused = getattr(error, "sqlstate", None) in _REFUSED_STATES
+    return "DatabaseError" in families and "OperationalError" not in families and not is_refused
+
+
+def _execute_patiently(connection: sqlite3.Connection, statement: str, deadline: float) -> None:
+    while True:
+        try:
+            connection.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(random.uniform(*_POLL_SECONDS))  # noqa: S311 (nothing secret)
 
 
 def _as_url(address: str | os.PathLike[str]) -> sql.URL:
     text = os.fspath(address)
-    url = sql.make_url(text) if "://" in text else sql.URL.create("sqlite", database=text)
-    if url.get_backend_name() != "sqlite":
-        return url
-    if not url.database or url.database == ":memory:":
+    if not isinstance(text, str):
+        raise InvalidParameter("A ledger's address is text.", "Give a path such as 'ledger.db'.")
+    if isinstance(address, os.PathLike) or "://" not in text:
+        return _file_url(text)
+    try:
+        url = sql.make_url(text)
+    except (ArgumentError, ValueError):
+        raise InvalidParameter(
+            "The ledger's address cannot be read.", "Use a path, or postgresql+psycopg://user@host/database."
+        ) from None
+    match url.get_backend_name():
+        case "sqlite":
+            return _file_url(url.database or "")
+        case "postgresql":
+            return url
+        case backend:
+            raise InvalidParameter(f"A ledger cannot be kept in '{backend}'.", "Use SQLite or PostgreSQL.")
+
+
+def _file_url(path: str) -> sql.URL:
+    if path in ("", ":memory:"):
         raise InvalidParameter("A ledger in memory would forget what was spent.", "Give a path such as 'ledger.db'.")
-    return url.set(database=str(Path(url.database).absolute()))
+    return sql.URL.create("sqlite", database=str(Path(path).absolute()))
 
 
-def _begin_immediately(connection: sql.Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+def create_tables_if_absent(connection: sql.Connection) -> None:
+    """The tables of a ledger in a database that has none; one with a ledger of whatever format is left alone."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sql.select(sql.func.pg_advisory_xact_lock(_CREATION_LOCK)))
+    found = {table for table in _tables.tables if sql.inspect(connection).has_table(table)}
+    if not found:
+        _tables.create_all(connection, checkfirst=False)
+    elif _chain.name not in found:
+        raise LedgerCorrupt("The database has a part of a ledger's tables only.", LedgerCorrupt.help)
 
 
 def head(connection: sql.Connection, *, ledger: str | None = None) -> Head | None:
-    """The chain's last point, locked until the transaction ends; None in a database without a ledger.
+    """The chain's last point, locked until a write transaction ends; None in a database without a ledger.
 
     A newer format is refused, an older one migrated; another ledger than the expected one is refused.
     """
-    row = connection.execute(sql.select(_chain).with_for_update()).one_or_none()
-    if row is None:
+    is_reading = _is_reading(connection)
+    query = sql.select(_chain) if is_reading else sql.select(_chain).with_for_update()
+    rows = connection.execute(query.limit(2)).all()
+    if not rows:
         return None
+    row = rows[0]
+    if len(rows) > 1 or not (_are_integers(row.format, row.position) and _are_texts(row.ledger, row.hash)):
+        raise LedgerCorrupt("The head of the ledger cannot be read.", LedgerCorrupt.help)
     if row.format > FORMAT:
         raise LedgerVersion(
             f"The ledger has format {row.format}, this version knows up to {FORMAT}.", LedgerVersion.help
         )
-    for version in range(row.format, FORMAT):
-        MIGRATIONS[version](connection)
-        connection.execute(sql.update(_chain).values(format=version + 1))
+    if row.format < FORMAT:
+        _migrate(connection, row.format)
     if ledger is not None and row.ledger != ledger:
         raise LedgerMissing("Another ledger stands where the one in use was.", LedgerMissing.help)
     return Head(row.ledger, row.position, row.hash)
+
+
+def _migrate(connection: sql.Connection, found: int) -> None:
+    if _is_reading(connection):
+        raise LedgerVersion(
+            f"The ledger has format {found}, an older one than {FORMAT}.",
+            "Open it anew with Ledger(…), which migrates it.",
+        )
+    for version in range(found, FORMAT):
+        if version not in MIGRATIONS:
+            raise LedgerCorrupt(f"The ledger has format {version}, which never was.", LedgerCorrupt.help)
+        MIGRATIONS[version](connection)
+        connection.execute(sql.update(_chain).values(format=version + 1))
+
+
+def is_ready(connection: sql.Connection) -> bool:
+    """Whether the database holds a ledger in this version's format, which needs nothing done to it."""
+    if not sql.inspect(connection).has_table(_chain.name):
+        return False
+    return connection.execute(sql.select(_chain.c.format)).scalars().first() == FORMAT
+
+
+def _are_integers(*values: object) -> bool:
+    return all(type(value) is int for value in values)
+
+
+def _are_texts(*values: object) -> bool:
+    return all(type(value) is str for value in values)
 
 
 def start(connection: sql.Connection, ledger: str, entry: Entry) -> None:
@@ -206,28 +367,36 @@ def entries(connection: sql.Connection, account: str | None = None) -> list[Entr
     query = sql.select(_entries).order_by(_entries.c.position)
     if account is not None:
         query = query.where(_entries.c.account == account)
-    return [
-        Entry(row.position, row.previous, row.time, row.account, row.kind, _parsed(row.body), row.hash)
-        for row in connection.execute(query)
-    ]
+    return [_entry(row) for row in connection.execute(query)]
 
 
 def entry_at(connection: sql.Connection, position: int) -> Entry | None:
     """One entry by its position."""
     row = connection.execute(sql.select(_entries).where(_entries.c.position == position)).one_or_none()
-    if row is None:
-        return None
-    return Entry(row.position, row.previous, row.time, row.account, row.kind, _parsed(row.body), row.hash)
+    return None if row is None else _entry(row)
 
 
-def _parsed(body: str) -> dict[str, Any]:
-    try:
-        values = json.loads(body)
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
+def has_entries(connection: sql.Connection, account: str) -> bool:
+    """Whether anything was ever entered for an account."""
+    query = sql.select(_entries.c.position).where(_entries.c.account == account).limit(1)
+    return connection.execute(query).one_or_none() is not None
+
+
+def _entry(row: sql.Row[Any]) -> Entry:
+    """An entry, if every cell has its type and the body is the one text for what it says."""
+    texts = (row.previous, row.time, row.account, row.kind, row.body, row.hash)
+    body = _parsed(row.body) if _are_integers(row.position) and _are_texts(*texts) else None
+    if body is None:
         raise LedgerCorrupt("An entry of the ledger cannot be read.", LedgerCorrupt.help)
-    return values
+    return Entry(row.position, row.previous, row.time, row.account, row.kind, body, row.hash)
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        body = json.loads(text)
+        return body if isinstance(body, dict) and canonical_json(body) == text else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def account_states(connection: sql.Connection) -> dict[str, tuple[str, str]]:
@@ -259,7 +428,11 @@ def set_account_state(connection: sql.Connection, name: str, state: str) -> None
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """A consistent copy of an SQLite file, taken while others may write."""
-    with contextlib.closing(sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True)) as reading:
-        with contextlib.closing(sqlite3.connect(target)) as writing:
-            reading.backup(writing)
+    """A consistent copy of an SQLite file, taken while others may write and readable by its owner only."""
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    # mode=rw: a writer that was killed may have left a journal that must be rolled back first.
+    with (
+        contextlib.closing(sqlite3.connect(f"file:{quote(str(source))}?mode=rw", uri=True)) as reading,
+        contextlib.closing(sqlite3.connect(target)) as writing,
+    ):
+        reading.backup(writing)

@@ -14,7 +14,7 @@ from typing import Any, Self
 from sudare.report.numbers import rounded_up, whole
 
 BAR_WIDTH = 15
-ENTRY_HEADINGS = ("entry", "time", "kind", "what", "ε", "δ")
+ENTRY_HEADINGS = ("entry", "kind", "what", "ε", "δ", "time")
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,16 @@ class BudgetBar:
 def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """One exported line of a ledger as a steward reads it, under `ENTRY_HEADINGS`."""
     kind, body = entry["kind"], entry["body"]
-    what = body.get("what") or body.get("reason") or (f"file of entry {body['charge']}" if "charge" in body else "")
+    described = {"open": "budget", "release": f"file of entry {body.get('charge')}"}
+    what = body.get("what") or body.get("reason") or described.get(kind, "")
     amounts = {"open": body, "raise": body, "charge": body.get("cost")}.get(kind)
-    epsilon, delta = (("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta")))
-    return str(entry["position"]), entry["time"], kind, str(what), epsilon, delta
+    epsilon, delta = ("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta"))
+    return str(entry["position"]), kind, str(what), epsilon, delta, time_text(entry["time"])
+
+
+def time_text(time: str) -> str:
+    """A time as people write it: 2026-11-15T05:19:11+00:00 is 2026-11-15 05:19:11 UTC."""
+    return time.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _exact_text(number: str) -> str:

@@ -8,7 +8,6 @@ one to at most e^ε/(1 + e^ε). Rounded up that is 74 % at ε = 1, 96 % at ε = 
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -70,7 +69,9 @@ def card_of(
 ) -> Card:
     """The card of a release from its manifest and how many numbers each of its tensors has."""
     promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
-    numbers = ", ".join(f"{whole(size)} {'number' if size == 1 else 'numbers'} ({name})" for name, size in sizes.items())
+    numbers = ", ".join(
+        f"{whole(size)} {'number' if size == 1 else 'numbers'} ({name})" for name, size in sizes.items()
+    )
     return Card(
         what=f"{manifest['learner']}: {numbers}",
         epsilon=float(promise["epsilon"]),
@@ -81,7 +82,7 @@ def card_of(
         towards=promise["towards"],
         valid=promise["valid"],
         rows=parameters["rows"],
-        columns=list(tomllib.loads(parameters["columns"])["columns"]),
+        columns=[name for name, _ in parameters["columns"]],
         account=receipt["account"],
         entry=receipt["position"],
         ledger=receipt["ledger"],

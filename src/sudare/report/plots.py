@@ -67,15 +67,16 @@ def picture(panels: Sequence[Panel], alt: str) -> Picture:
     return Picture(rendered(panels, theme=DAY), rendered(panels, theme=NIGHT), alt)
 
 
-def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme = DAY) -> bytes:
-    """Panels below each other, as the bytes of an image; the same numbers give the same bytes."""
+def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme = DAY, *, columns: int = 1) -> bytes:
+    """Panels in rows of so many columns, as the bytes of an image; the same numbers give the same bytes."""
+    rows = -(-len(panels) // columns)
     with mpl.rc_context(
         {"svg.hashsalt": "sudare", "svg.fonttype": "path", "font.size": FONT_POINTS, "hatch.linewidth": 0.6}
     ):
-        figure = Figure(figsize=(PANEL_WIDTH_INCHES, PANEL_HEIGHT_INCHES * len(panels)), layout="constrained")
+        figure = Figure(figsize=(PANEL_WIDTH_INCHES * columns, PANEL_HEIGHT_INCHES * rows), layout="constrained")
         figure.set_facecolor(theme.paper)
-        rows = figure.subplots(len(panels), 1, squeeze=False)
-        for panel, (axes,) in zip(panels, rows, strict=True):
+        for position, panel in enumerate(panels, start=1):
+            axes = figure.add_subplot(rows, columns, position)
             _dress(axes, theme)
             panel(axes, theme)
         file = io.BytesIO()
@@ -176,7 +177,9 @@ def _finish(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) ->
         axes.set_title(title, color=theme.ink, loc="left", fontsize=FONT_POINTS + 1)
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
-        axes.legend(handles, labels, frameon=False, labelcolor=theme.ink, fontsize=FONT_POINTS - 1)
+        # Lines with one label are explained once.
+        unique = dict(zip(labels, handles, strict=True))
+        axes.legend(unique.values(), unique.keys(), frameon=False, labelcolor=theme.ink, fontsize=FONT_POINTS - 1)
 
 
 def _shorten_ticks(axes: Axes, labels: Sequence[str]) -> None:

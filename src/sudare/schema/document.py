@@ -18,8 +18,8 @@ from sudare.schema.layout import plain_number
 KINDS: dict[str, type[Column]] = {"number": Number, "category": Category, "label": Label}
 SECTIONS = ("columns", "target", "person")
 QUESTION = "?"
-# Here "?" may be a real category or unit.
-MAY_BE_A_QUESTION_MARK = ("missing", "unit")
+# Here "?" may be a real category, unit or name.
+MAY_BE_A_QUESTION_MARK = ("missing", "unit", "column")
 
 DRAFT_HEADING = """\
 # A draft: replace every "?" by what is known without looking at the data: questionnaires, instruments, law, sense.

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import scipy.sparse
 
 from sudare.errors import ColumnMissing, DataError, WrongType
 
@@ -106,7 +107,7 @@ def refuse_missing_columns(wanted: Sequence[str], present: Sequence[str]) -> Non
 
 def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Callable[[int], object]]:
     """The names of the columns of `data`, and a function that gives a column by position."""
-    if hasattr(data, "tocsr"):
+    if scipy.sparse.issparse(data):
         raise WrongType(
             "The table is a sparse matrix.", "Give a dense array (`.toarray()`), or a frame with named columns."
         )

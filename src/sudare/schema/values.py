@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sudare.errors import MissingValue, UnknownCategory, WrongType
-from sudare.schema.columns import INTEGER_LEVELS, Category, Label, Level, LevelKind, Number
+from sudare.schema.columns import Category, Label, Level, LevelKind, Number
 from sudare.schema.table import attempt
 
 Floats = npt.NDArray[np.float64]
@@ -18,6 +18,8 @@ Codes = npt.NDArray[np.int64]
 
 MISSING = -1
 UNKNOWN = -2
+# From here on a float64 may stand for several whole numbers.
+EXACT_BELOW = 2.0**53
 DECLARED_AS = {"text": "text", "integer": "whole numbers", "boolean": "booleans"}
 
 
@@ -99,12 +101,7 @@ def codes_of_fractions(values: pa.Array, levels: tuple[Level, ...]) -> Codes:
     """Codes of whole numbers that are stored as fractions."""
     found = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     missing = np.isnan(found)
-    whole = (
-        ~missing
-        & (np.trunc(found) == found)
-        & (found >= float(INTEGER_LEVELS.start))
-        & (found < float(INTEGER_LEVELS.stop))
-    )
+    whole = (np.trunc(found) == found) & (np.abs(found) < EXACT_BELOW)
     written = pa.array(np.where(whole, found, 0).astype(np.int64))
     listed = [level for level in levels if not isinstance(level, str)]
     positions = pc.index_in(written, value_set=pa.array(listed, type=pa.int64())).fill_null(UNKNOWN).to_numpy()

@@ -1,0 +1,64 @@
+"""diffprivlib's side; runs in the environment of peers.lock, where sudare is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from diffprivlib import tools
+from diffprivlib.accountant import BudgetAccountant
+from diffprivlib.mechanisms import Laplace, Snapping, Vector
+
+Run = Callable[[], object]
+
+
+def mean(rows: int, columns: int) -> Run:
+    """Private means of columns in [0, 1], ε = 1."""
+    table = np.random.default_rng(0).random((rows, columns))
+    return lambda: tools.mean(table, epsilon=1.0, bounds=(0.0, 1.0), axis=0)
+
+
+def histogram(rows: int, bins: int) -> Run:
+    """Private counts of numbers in [0, 1], ε = 1."""
+    table = np.random.default_rng(0).random(rows)
+    return lambda: tools.histogram(table, epsilon=1.0, bins=bins, range=(0.0, 1.0))
+
+
+def laplace(dimension: int) -> Run:
+    """Laplace noise on each number; there is no mechanism for vectors."""
+    values, mechanism = np.random.default_rng(0).random(dimension).tolist(), Laplace(epsilon=1.0, sensitivity=1.0)
+    return lambda: [mechanism.randomise(value) for value in values]
+
+
+def snapping(dimension: int) -> Run:
+    """The snapping mechanism, which is meant to survive floating point, on each number."""
+    values = np.random.default_rng(0).random(dimension).tolist()
+    mechanism = Snapping(epsilon=1.0, sensitivity=1.0, lower=0.0, upper=1.0)
+    return lambda: [mechanism.randomise(value) for value in values]
+
+
+def gamma_norm(dimension: int) -> Run:
+    """The noise vector of objective perturbation."""
+    mechanism = Vector(epsilon=1.0, function_sensitivity=0.25, data_sensitivity=1.0, dimension=dimension, alpha=10.0)
+    return lambda: mechanism.randomise(lambda point: 0.0)
+
+
+def charges(charges: int) -> Run:
+    """Charges to a new accountant, in memory."""
+
+    def run() -> None:
+        accountant = BudgetAccountant(epsilon=1.0, delta=0.0)
+        for _ in range(charges):
+            accountant.spend(0.001, 0.0)
+
+    return run
+
+
+CASES = {
+    "mean": mean,
+    "histogram": histogram,
+    "laplace": laplace,
+    "snapping": snapping,
+    "gamma_norm": gamma_norm,
+    "charges": charges,
+}

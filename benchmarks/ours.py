@@ -1,0 +1,71 @@
+"""Our side of every benchmark. Each case prepares its input and returns what is timed."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean
+from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
+from sudare.privacy.mechanisms import GammaNorm, Laplace
+from sudare.privacy.noise import SystemNoise
+
+Run = Callable[[], object]
+
+
+def mean(rows: int, columns: int) -> Run:
+    """Private means of columns in [0, 1], ε = 1."""
+    table = np.random.default_rng(0).random((rows, columns))
+    return lambda: PrivateMean(1.0, bounds=(0.0, 1.0)).fit(table)
+
+
+def histogram(rows: int, bins: int) -> Run:
+    """Private counts of numbers in [0, 1], ε = 1."""
+    table = np.random.default_rng(0).random((rows, 1))
+    return lambda: PrivateHistogram(1.0, bounds=(0.0, 1.0), bins=bins).fit(table)
+
+
+def laplace(dimension: int) -> Run:
+    """Laplace noise on a vector of sensitivity 1, ε = 1."""
+    values, mechanism = np.random.default_rng(0).random(dimension), Laplace(1.0, 1.0, dimension)
+    return lambda: mechanism.apply(values, SystemNoise())
+
+
+def gamma_norm(dimension: int) -> Run:
+    """Euclidean gamma-norm noise, sensitivity 2, ε = 1."""
+    values, mechanism = np.zeros(dimension), GammaNorm(2.0, 1.0, dimension)
+    return lambda: mechanism.apply(values, SystemNoise())
+
+
+def charges(charges: int) -> Run:
+    """Charges to a new account of one ledger, each durable when it returns."""
+    folder = tempfile.TemporaryDirectory(prefix="sudare-bench-")
+    ledger, numbers = Ledger(Path(folder.name) / "ledger.db"), itertools.count()
+    cost, guarantee = pure_cost(0.001), Guarantee(0.001)
+
+    def run(keep: object = folder) -> None:
+        account = ledger.account(f"account-{next(numbers)}", epsilon=1.0)
+        for _ in range(charges):
+            account.charge(guarantee, cost, "benchmark")
+
+    return run
+
+
+def composition(charges: int) -> Run:
+    """Total ε of different Gaussian charges at δ = 1e-6."""
+    costs = [gaussian_cost(0.01 + 0.0001 * index, 1e-9) for index in range(charges)]
+    return lambda: Budget.of(100.0, 1e-6, "gaussian").shown(Spent.of(costs))
+
+
+CASES = {
+    "mean": mean,
+    "histogram": histogram,
+    "laplace": laplace,
+    "gamma_norm": gamma_norm,
+    "charges": charges,
+    "composition": composition,
+}

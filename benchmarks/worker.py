@@ -1,0 +1,56 @@
+"""One side of a comparison in a process of its own that stays: its start is never timed. Standard library only.
+
+    python -m benchmarks.worker MODULE
+
+Requests and answers are lines of JSON. `{"case": NAME, "arguments": {…}}` prepares a case from MODULE.CASES;
+`{"repeat": N}` runs it N times and answers with the seconds that all of them took. An error is answered by its text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Case = Callable[..., Callable[[], object]]
+
+
+def seconds_of(run: Callable[[], object], repeat: int) -> float:
+    """How long so many runs take."""
+    start = time.perf_counter()
+    for _ in range(repeat):
+        run()
+    return time.perf_counter() - start
+
+
+def answered(request: Mapping[str, Any], cases: Mapping[str, Case], prepared: list[Callable[[], object]]) -> object:
+    """The answer to one request; `prepared` keeps the case between requests."""
+    if "case" in request:
+        prepared[:] = [cases[request["case"]](**request["arguments"])]
+        prepared[0]()
+        return {"ready": True}
+    return {"seconds": seconds_of(prepared[0], int(request["repeat"]))}
+
+
+def main(module: str) -> None:
+    """Answer requests until there are no more."""
+    answers = sys.stdout
+    # What a library prints must not get between the answers.
+    sys.stdout = sys.stderr
+    prepared: list[Callable[[], object]] = []
+    cases: Mapping[str, Case] = {}
+    for line in sys.stdin:
+        try:
+            cases = cases or importlib.import_module(module).CASES
+            answer = answered(json.loads(line), cases, prepared)
+        except Exception as error:  # noqa: BLE001 - whatever a peer raises is told to the other side
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,88 @@
+"""`sudare audit`: does the promise hold? Claimed beside measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.errors import AuditFailed, InvalidParameter
+
+if TYPE_CHECKING:
+    from sudare.audit.registry import AuditReport
+
+
+@reported
+def audit(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An audit, or `list` for all of them.")],
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", min=100, help="Outputs to draw on each data set; without it, as many as the audit says."
+        ),
+    ] = None,
+    epsilons: Annotated[
+        list[float] | None, typer.Option("--epsilon", help="An ε to claim; may be repeated. Without it: 0.1, 1 and 5.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw claimed and measured into a PNG or SVG file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how much privacy a mechanism really loses, from below, and compare with what it claims. A failure exits with 60."""
+    from sudare.audit.registry import EPSILONS, audit_names, run_audit
+
+    if name == "list":
+        answer({"audits": list(audit_names())}, as_json, *audit_names())
+        return
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
+    with progress(as_json) as tell:
+        tell(f"auditing {name}")
+        report = run_audit(name, samples=samples, epsilons=tuple(epsilons or EPSILONS))
+    if plot is not None:
+        _draw(report, plot)
+    verdict = "The promise held." if report.holds else f"AuditFailed: {AuditFailed.help}"
+    answer(report.to_dict(), as_json, report.subject, _table(report), verdict)
+    if not report.holds:
+        raise typer.Exit(AuditFailed.exit_code)
+
+
+def _table(report: AuditReport) -> Table:
+    from sudare.report.numbers import nearest
+
+    table = Table(
+        "claimed ε",
+        "δ",
+        "measured ε, at least",
+        "by sampling",
+        "by lowest bits",
+        "by the law",
+        "",
+        box=None,
+        pad_edge=False,
+    )
+    for each in report.comparisons:
+        measured = (each.measured, each.sampled.epsilon_lower_bound, each.lowest_bits.epsilon_lower_bound)
+        computed = "–" if each.computed is None else nearest(each.computed)
+        claim = nearest(each.claimed.epsilon), nearest(each.claimed.delta)
+        table.add_row(*claim, *map(nearest, measured), computed, "holds" if each.holds else "REFUTED")
+    return table
+
+
+def _draw(report: AuditReport, file: Path) -> None:
+    from sudare.report import claimed_and_measured, rendered
+
+    panel = claimed_and_measured(
+        [f"ε = {each.claimed.epsilon:g}" for each in report.comparisons],
+        [each.claimed.epsilon for each in report.comparisons],
+        [each.measured for each in report.comparisons],
+        title=report.subject,
+    )
+    try:
+        file.write_bytes(rendered([panel], "svg" if file.suffix == ".svg" else "png"))
+    except OSError as error:
+        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

@@ -1,0 +1,47 @@
+"""`sudare demo`: private releases end to end, on made-up data, and a page about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sudare.cli.answers import AsJson, answer, progress, reported
+
+if TYPE_CHECKING:
+    from sudare.studies.scenarios.scene import Line
+
+LINE_WIDTH = 16
+
+
+@reported
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder for report.html and the files of each run.")
+    ] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Make a table, release statistics of it privately, try to cheat, and write DIR/report.html about all of it."""
+    from sudare.studies.demo import run_demo
+
+    def show(line: Line) -> None:
+        if not as_json:
+            answer({}, as_json, f"✓ {line.who:<{LINE_WIDTH}} {line.what}")
+
+    with progress(as_json) as tell:
+        played = run_demo(out, tell, show)
+    values = {
+        "report": str(played.report),
+        "folder": str(played.folder),
+        "lines": [line._asdict() for line in played.lines],
+        "seconds": round(played.seconds, 1),
+    }
+    answer(values, as_json, f"Open {played.report}   ({_duration(played.seconds)}; nothing left this machine)")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{seconds:.1f} s"

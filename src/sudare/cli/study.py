@@ -1,0 +1,54 @@
+"""`sudare study`: figures and tables of the papers beside our own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, answer, progress, reported
+
+if TYPE_CHECKING:
+    from sudare.studies import ResultTable
+
+
+@reported
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study, or `list` for all of them.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for NAME.json and NAME.png.")] = Path(
+        "results"
+    ),
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", min=2, help="How often to repeat; without it, as often as the study says."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and PNG."""
+    from sudare.studies import load_study, study_names, write_result
+    from sudare.studies.results import result_values
+
+    if name == "list":
+        studies = {known: load_study(known) for known in study_names()}
+        listed = {known: {"title": each.title, "paper": each.paper} for known, each in studies.items()}
+        answer({"studies": listed}, as_json, *(f"{known}  {each.title}" for known, each in studies.items()))
+        return
+    chosen = load_study(name)
+    with progress(as_json) as tell:
+        result = chosen.run(tell, repeats or chosen.repeats)
+        files = write_result(name, chosen, result, out)
+    values = {**result_values(name, chosen, result), "files": [str(file) for file in files]}
+    shown = [part for table in result.tables for part in (_shown(table), table.says, "")]
+    answer(values, as_json, chosen.title, "", *shown, f"Wrote {' and '.join(map(str, files))}.")
+
+
+def _shown(table: ResultTable) -> Table:
+    from sudare.studies.results import cell_text
+
+    shown = Table(*table.columns, title=table.title, title_justify="left", box=None, pad_edge=False)
+    for row in table.rows:
+        shown.add_row(*(Text(cell_text(cell)) for cell in row))
+    return shown

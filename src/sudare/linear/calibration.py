@@ -1,0 +1,138 @@
+"""How much noise objective perturbation needs: a, σ and the penalty from ε, δ, row norm and loss. Proof: proofs/objective.md.
+
+R bounds the Euclidean norm of a row (bias column included), ρ is the penalty nΛ of the summed loss, κ = R²/ρ. Everything
+that a guarantee rests on is evaluated in ball arithmetic or rounded towards more privacy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from flint import arb
+from flint import ctx as ball_context
+
+from sudare.errors import InvalidParameter
+from sudare.linear.losses import Loss
+from sudare.privacy.accounting import gaussian_delta, rounded_down
+
+_BALL_BITS: Final = 192
+_CALIBRATION_STEPS: Final = 80
+
+
+def penalty_needed(epsilon: float, norm_bound: float, loss: Loss) -> float:
+    """cR²/(e^{ε/2} − 1): with it the slack of the general bound takes half of ε, and never more."""
+    return loss.largest_curvature * norm_bound**2 / math.expm1(min(epsilon, 1000.0) / 2)
+
+
+def pure_loss(rate: float, norm_bound: float, penalty: float, loss: Loss) -> float:
+    """The ε of objective perturbation with noise density ∝ exp(−rate·‖b‖), rounded up.
+
+    General loss with slopes up to L: 2·rate·R·L + log(1 + cκ). Logistic, where slope and curvature belong together:
+    rate·R + max over g in [0, 1] of rate·R·g + log(1 + κg(1 − g)).
+    """
+    with ball_context.workprec(_BALL_BITS):
+        reach = arb(rate) * arb(norm_bound)
+        ratio = arb(norm_bound) ** 2 / arb(penalty)
+        if loss.joint:
+            total = reach + _largest_joint_loss(reach, ratio)
+        else:
+            total = 2 * reach * arb(loss.largest_slope) + (1 + arb(loss.largest_curvature) * ratio).log()
+        return _upper(total)
+
+
+def _largest_joint_loss(reach: arb, ratio: arb) -> arb:
+    """An upper bound of max over g of h(g) = reach·g + log(1 + ratio·g(1 − g)), exact to many digits.
+
+    h is concave on [0, 1], so its tangent at any g is above it: h ≤ h(g) + |h′(g)| everywhere.
+    """
+    if ratio <= reach:
+        return reach
+    # The stationary point: reach·(1 + κg(1 − g)) + κ(1 − 2g) = 0, the root that lies in [0, 1].
+    lean = reach - 2
+    place = (lean + (lean**2 + 4 * reach * (reach + ratio) / ratio).sqrt()) / (2 * reach)
+    place = arb(min(1.0, max(0.0, float(place.mid()))))
+    inner = 1 + ratio * place * (1 - place)
+    slope = reach + ratio * (1 - 2 * place) / inner
+    return reach * place + inner.log() + abs(slope)
+
+
+@functools.lru_cache(maxsize=4096)
+def pure_rate(epsilon: Fraction, norm_bound: float, penalty: float, loss: Loss) -> float:
+    """The largest rate for which the noise density ∝ exp(−rate·‖b‖) keeps ε, rounded down."""
+    limit = rounded_down(epsilon)
+    high = limit / (2 * norm_bound * loss.largest_slope) * (1 + 2.0**-40)
+    rate = _largest(lambda rate: pure_loss(rate, norm_bound, penalty, loss) <= limit, high)
+    if rate == 0:
+        raise InvalidParameter(
+            "The regularization is too small for objective perturbation at this epsilon.",
+            "Use a larger regularization, or leave it out.",
+        )
+    return rate
+
+
+def gaussian_loss_delta(deviation: float, epsilon: float, norm_bound: float, penalty: float, loss: Loss) -> float:
+    """The δ of objective perturbation with noise N(0, deviation²·I) at ε, rounded up.
+
+    The privacy loss is convex in the change of the gradient, which lies in a parallelogram: its corners decide, and each is a Gaussian
+    mechanism. For the logistic loss the determinant's slack goes to the corners that are short.
+    """
+    reach = math.nextafter(norm_bound * loss.largest_slope / deviation, math.inf)
+    with ball_context.workprec(_BALL_BITS):
+        ratio = arb(norm_bound) ** 2 / arb(penalty)
+        slack = _upper((1 + arb(loss.largest_curvature) * ratio).log())
+        short_slack = _upper(ratio + (arb(norm_bound) / arb(deviation)) ** 2 / 2 + (1 + ratio / 4).log())
+    bounds = [1.0]
+    if slack < epsilon:
+        left = math.nextafter(epsilon - slack, 0.0)
+        second = reach if loss.one_sided else math.nextafter(math.sqrt(2) * reach * (1 + 2.0**-50), math.inf)
+        first_count = 1 if loss.one_sided else 2
+        bounds.append(first_count * gaussian_delta(2 * reach, left) + 2 * gaussian_delta(second, left))
+    if loss.joint and short_slack < epsilon:
+        left = math.nextafter(epsilon - short_slack, 0.0)
+        bounds.append(
+            gaussian_delta(2 * reach, epsilon) + gaussian_delta(reach, epsilon) + gaussian_delta(reach, left)
+        )
+    # Three additions of rounded numbers lose less than 2⁻⁵⁰.
+    return min(1.0, min(bounds) * (1 + 2.0**-50))
+
+
+@functools.lru_cache(maxsize=4096)
+def gaussian_deviation(epsilon: Fraction, delta: Fraction, norm_bound: float, penalty: float, loss: Loss) -> float:
+    """The smallest standard deviation (to a relative 2⁻²⁴) for which noise N(0, σ²I) keeps (ε, δ), rounded up."""
+    epsilon_limit, delta_limit = rounded_down(epsilon), rounded_down(delta)
+
+    def holds(precision: float) -> bool:
+        return gaussian_loss_delta(1 / precision, epsilon_limit, norm_bound, penalty, loss) <= delta_limit
+
+    size = norm_bound * loss.largest_slope
+    precision = _largest(holds, 2.0**10 / size, steps=40)
+    if precision == 0:
+        raise InvalidParameter(
+            "The regularization is too small for objective perturbation at this epsilon and delta.",
+            "Use a larger regularization, or leave it out.",
+        )
+    return 1 / precision
+
+
+def _largest(holds: Callable[[float], bool], high: float, steps: int = _CALIBRATION_STEPS) -> float:
+    """The largest number in (0, high] (to the last bisection) up to which a predicate holds; 0 if there is none found."""
+    if holds(high):
+        return high
+    low = high
+    while not holds(low):
+        low, high = low / 2, low
+        if low < 2.0**-200:
+            return 0.0
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _upper(ball: arb) -> float:
+    """An upper bound of what is in the ball; infinite when nothing is known."""
+    return math.nextafter(float(ball.upper()), math.inf) if ball.is_finite() else math.inf

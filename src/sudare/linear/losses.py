@@ -1,0 +1,190 @@
+"""Convex losses of a linear score: value, slope and curvature, and the public bounds on them that privacy rests on.
+
+Every function takes scores xᵀθ and targets of the same shape. Classification targets are −1 and +1; regression targets
+are numbers. Slopes and curvatures are derivatives with respect to the score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sudare.errors import InvalidParameter
+
+Floats = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """A convex function of a score, differentiable, with bounded slope and curvature."""
+
+    @property
+    def largest_slope(self) -> float:
+        """A bound on |slope|, whatever the score and target."""
+
+    @property
+    def largest_curvature(self) -> float:
+        """A bound on the curvature, whatever the score and target."""
+
+    @property
+    def value_at_zero(self) -> float:
+        """A bound on the value at score zero."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether |slope| = g implies curvature ≤ g(1 − g), as for the logistic loss."""
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether the slope's sign depends on the target alone."""
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        """The loss."""
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        """Its first derivative."""
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        """Its second derivative, where there is one."""
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """log(1 + e^{−y·score}): slope −y·g and curvature g(1 − g) with g = 1/(1 + e^{y·score})."""
+
+    largest_slope: float = 1.0
+    largest_curvature: float = 0.25
+    value_at_zero: float = 0.6931471805599454
+    joint: bool = True
+    one_sided: bool = True
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        """The loss, without overflow."""
+        return np.asarray(np.logaddexp(0.0, -targets * scores), dtype=np.float64)
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        """−y·g."""
+        return np.asarray(-targets * expit(-targets * scores), dtype=np.float64)
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        """g(1 − g)."""
+        wrong = expit(-targets * scores)
+        return np.asarray(wrong * (1.0 - wrong), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class SmoothedHinge:
+    """The hinge loss max(0, 1 − y·score), made a parabola within `width` of its corner (Chapelle 2007)."""
+
+    width: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.width <= 1e6:
+            raise InvalidParameter(f"The smoothing width must be positive, got {self.width!r}.", "Use for example 0.5.")
+
+    @property
+    def largest_slope(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def largest_curvature(self) -> float:
+        """1/(2·width), rounded up."""
+        return float(np.nextafter(0.5 / self.width, np.inf))
+
+    @property
+    def value_at_zero(self) -> float:
+        """At most 1 + width."""
+        return 1.0 + self.width
+
+    @property
+    def joint(self) -> bool:
+        """No: the curvature does not vanish where the slope is largest."""
+        return False
+
+    @property
+    def one_sided(self) -> bool:
+        """Yes: the slope is never on the target's side."""
+        return True
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        """0 beyond 1 + width, a line before 1 − width, and a parabola that joins them."""
+        excess = 1.0 + self.width - targets * scores
+        bowl = np.clip(excess, 0.0, 2 * self.width)
+        return np.asarray(bowl**2 / (4 * self.width) + np.maximum(excess - 2 * self.width, 0.0), dtype=np.float64)
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        """−y times a ramp from 0 to 1."""
+        ramp = np.clip((1.0 + self.width - targets * scores) / (2 * self.width), 0.0, 1.0)
+        return np.asarray(-targets * ramp, dtype=np.float64)
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        """1/(2·width) within the parabola, else 0."""
+        inside = np.abs(1.0 - targets * scores) < self.width
+        return np.asarray(inside * (0.5 / self.width), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class CappedSquares:
+    """½(score − target)² where the residual is at most `cap`, and a line beyond (Huber 1964).
+
+    Targets lie in [−1, 1]; with a cap of 2 every score in that range has the plain squared loss.
+    """
+
+    cap: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.cap <= 1e6:
+            raise InvalidParameter(f"The residual cap must be positive, got {self.cap!r}.", "Use for example 1.0.")
+
+    @property
+    def largest_slope(self) -> float:
+        """The cap."""
+        return self.cap
+
+    @property
+    def largest_curvature(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def value_at_zero(self) -> float:
+        """At most ½: targets lie in [−1, 1]."""
+        return 0.5
+
+    @property
+    def joint(self) -> bool:
+        """No: the curvature is one up to the largest slope."""
+        return False
+
+    @property
+    def one_sided(self) -> bool:
+        """No: a residual has either sign."""
+        return False
+
+    def value(self, scores: Floats, targets: Floats) -> Floats:
+        """The loss."""
+        size = np.abs(scores - targets)
+        inside = np.minimum(size, self.cap)
+        return np.asarray(inside * (size - 0.5 * inside), dtype=np.float64)
+
+    def slope(self, scores: Floats, targets: Floats) -> Floats:
+        """The residual, capped."""
+        return np.asarray(np.clip(scores - targets, -self.cap, self.cap), dtype=np.float64)
+
+    def curvature(self, scores: Floats, targets: Floats) -> Floats:
+        """One within the cap, else 0."""
+        return np.asarray(np.abs(scores - targets) < self.cap, dtype=np.float64)
+
+
+def logistic_losses(scores: Floats, targets: Floats) -> Floats:
+    """log(1 + e^{−y·score}) for targets −1 and +1: what experts are judged by."""
+    return Logistic().value(scores, targets)
+
+
+def squared_losses(scores: Floats, targets: Floats) -> Floats:
+    """½(score − target)², not capped: for comparing predictions, not for private fits."""
+    return np.asarray(0.5 * (scores - targets) ** 2, dtype=np.float64)
