@@ -145,11 +145,12 @@ class refused:
         self._caught = self._raises.__enter__()
 
     def __exit__(self, *error: Any) -> bool:
-        caught = self._raises.__exit__(*error)
+        if not self._raises.__exit__(*error):
+            return False
         assert type(self._caught.value) is self.kind
         assert self._caught.value.problem == self.problem
         assert self._caught.value.remedy == (self.kind.help if self.remedy is None else self.remedy)
-        return bool(caught)
+        return True
 
 
 def malformed(reason: str) -> refused:

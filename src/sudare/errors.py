@@ -92,6 +92,13 @@ class SourceUnreadable(DataError):
     help = "A data source cannot be opened or is not in the format its name promises. Check path, address and format."
 
 
+class NotSolved(DataError):
+    """A minimiser could not be certified to the accuracy that its guarantee needs."""
+
+    exit_code = 22
+    help = "The solver could not certify its answer, so nothing leaves; what was charged stays charged. Use a larger regularization."
+
+
 class BudgetError(SudareError):
     """A charge was refused; nothing was computed or spent."""
 

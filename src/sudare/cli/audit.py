@@ -54,17 +54,7 @@ def audit(
 def _table(report: AuditReport) -> Table:
     from sudare.report.numbers import nearest
 
-    table = Table(
-        "claimed ε",
-        "δ",
-        "measured ε, at least",
-        "by sampling",
-        "by lowest bits",
-        "by the law",
-        "",
-        box=None,
-        pad_edge=False,
-    )
+    table = Table("claimed ε", "δ", "measured ε ≥", "sampled", "low bits", "law", "", box=None, pad_edge=False)
     for each in report.comparisons:
         measured = (each.measured, each.sampled.epsilon_lower_bound, each.lowest_bits.epsilon_lower_bound)
         computed = "–" if each.computed is None else nearest(each.computed)
@@ -74,15 +64,9 @@ def _table(report: AuditReport) -> Table:
 
 
 def _draw(report: AuditReport, file: Path) -> None:
-    from sudare.report import claimed_and_measured, rendered
+    from sudare.audit.plot import save_audit_figure
 
-    panel = claimed_and_measured(
-        [f"ε = {each.claimed.epsilon:g}" for each in report.comparisons],
-        [each.claimed.epsilon for each in report.comparisons],
-        [each.measured for each in report.comparisons],
-        title=report.subject,
-    )
     try:
-        file.write_bytes(rendered([panel], "svg" if file.suffix == ".svg" else "png"))
+        save_audit_figure(report, file)
     except OSError as error:
         raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

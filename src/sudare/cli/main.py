@@ -39,10 +39,10 @@ def root(
             stream.reconfigure(errors="replace")
 
 
-app.command("demo")(demo.demo)
-app.add_typer(budget.app, name="budget")
+app.command("demo", short_help="Private releases end to end on made-up data, with a report.")(demo.demo)
 app.add_typer(schema.app, name="schema")
-app.command("fit")(fit.fit)
-app.command("inspect")(inspect.inspect)
-app.command("audit")(audit.audit)
-app.command("study")(study.study)
+app.command("fit", short_help="From a table to a signed release, charged to an account.")(fit.fit)
+app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
+app.add_typer(budget.app, name="budget")
+app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)
+app.command("study", short_help="Our numbers beside the papers'.")(study.study)

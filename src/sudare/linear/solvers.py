@@ -85,19 +85,29 @@ def evaluated(objective: Objective, parameters: Floats, hessian: bool, blocks: i
     return _Evaluated(value, gradient, matrix)
 
 
-def rounding_bound(objective: Objective, parameters_norm: float, linear_norm: float) -> float:
+def rounding_bound(
+    rows: int,
+    width: int,
+    loss: Loss,
+    norm_bound: float,
+    penalty: float,
+    parameters_norm: float,
+    linear_norm: float,
+) -> float:
     """A bound on the norm of the rounding error in a full pass's gradient. Proof: proofs/objective.md."""
-    rows, loss, norm = objective.rows, objective.loss, objective.norm_bound
-    inner = loss.largest_curvature * (rows.width + 2) * norm * parameters_norm + 8 * loss.largest_slope
-    summing = (min(BLOCK_ROWS, rows.count) + rows.count / BLOCK_ROWS + 4) * loss.largest_slope
-    total = rows.count * norm * (inner + summing) + 4 * objective.penalty * parameters_norm + 4 * linear_norm
+    inner = loss.largest_curvature * (width + 2) * norm_bound * parameters_norm + 8 * loss.largest_slope
+    summing = (min(BLOCK_ROWS, rows) + rows / BLOCK_ROWS + 6) * loss.largest_slope
+    total = rows * norm_bound * (inner + summing) + 6 * penalty * parameters_norm + 6 * linear_norm
     return 1.01 * UNIT_ROUNDOFF * total
 
 
 def gradient_bound(objective: Objective, parameters: Floats, gradient: Floats) -> float:
     """A bound on the true gradient's norm from the computed one."""
     sizes = [float(np.linalg.norm(vector)) * (1 + 2.0**-40) for vector in (gradient, parameters, objective.linear)]
-    return sizes[0] + rounding_bound(objective, sizes[1], sizes[2])
+    rows = objective.rows
+    return sizes[0] + rounding_bound(
+        rows.count, rows.width, objective.loss, objective.norm_bound, objective.penalty, sizes[1], sizes[2]
+    )
 
 
 def minimised(objective: Objective, tolerance: float) -> Minimum:

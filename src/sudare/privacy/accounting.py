@@ -51,6 +51,8 @@ TOTAL_VARIATION_SHARE: Final = Fraction(1, 2**20)
 # bound: what is measured is below 2⁻⁵⁵ (tests/guarantees/test_accounting.py).
 _FOURIER_ERROR: Final = Fraction(1, 2**40)
 _LOSS_STEP: Final = 1e-4
+# Beyond this e^ε is not a float, and dp-accounting fails.
+_LARGEST_LOSS: Final = 700
 _BALL_BITS: Final = 192
 _LARGEST_DENOMINATOR_BITS: Final = 4096
 _RATIONAL: Final = re.compile(r"(0|[1-9][0-9]*)(/[1-9][0-9]*)?")
@@ -82,8 +84,8 @@ def rounded_down(number: Fraction) -> float:
 
 def decimal_up(number: Fraction) -> float:
     """A float whose decimal text names `number` or a little more: nine tenths is 0.9."""
-    nearest = rounded_down(number)
-    return nearest if exact(nearest) >= number else math.nextafter(nearest, math.inf)
+    nearest = _nearest(number)
+    return nearest if nearest == math.inf or exact(nearest) >= number else math.nextafter(nearest, math.inf)
 
 
 def decimal_down(number: Fraction) -> float:
@@ -348,11 +350,11 @@ def declared_batch(costs: Sequence[Cost], delta: float) -> Cost:
 
 def _composed_epsilon(costs: Sequence[Cost], delta: Fraction) -> float:
     """ε at δ of independent mechanisms with these costs, before the distances of their samplers; infinite if none."""
-    if delta <= 0:
+    if delta <= 0 or any(cost.epsilon > _LARGEST_LOSS for cost in costs):
         return math.inf
     # Coarser steps where losses are large keep the distribution small.
     size = sum(rounded_up(cost.epsilon) + (cost.mu or 0.0) ** 2 for cost in costs)
-    step = _LOSS_STEP * max(1, math.ceil(size / 100))
+    step = _LOSS_STEP * max(1, math.ceil(size / 20))
     distribution = functools.reduce(
         lambda left, right: left.compose(right),
         (_loss_distribution(cost, step).self_compose(times) for cost, times in Counter(costs).items()),

@@ -188,8 +188,8 @@ class Gaussian:
         mu = gaussian_mu_within(self.epsilon, self.delta)
         growth = self.epsilon + math.log1p(math.exp(-self.epsilon))
         kept = float(TOTAL_VARIATION_SHARE) * self.delta
-        needed = (growth + 2 * math.log(mu) - math.log(24 * kept)) / math.log(4) if mu > 0 else math.inf
-        if needed > _GAUSSIAN_MOST_GRID_BITS:
+        needed = (growth + 2 * math.log(mu) - math.log(24 * kept)) / math.log(4)
+        if mu < 1 / _LARGEST_NUMBER or needed > _GAUSSIAN_MOST_GRID_BITS:
             raise InvalidParameter(
                 f"Gaussian noise cannot be exact enough for epsilon = {self.epsilon!r} with delta = {self.delta!r}.",
                 "Use a larger delta, or an epsilon that is neither tiny nor huge.",

@@ -304,8 +304,8 @@ def on_grid(values: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
     """Values rounded to a public grid (a power of two), zero without a sign."""
     with np.errstate(over="ignore"):
         steps = values / grid
-    # A float that many steps away from zero is a multiple of the grid as it is.
-    return np.where(np.abs(steps) < 2.0**53, np.rint(steps) * grid, values) + 0.0
+        # A float that many steps away from zero is a multiple of the grid as it is.
+        return np.where(np.abs(steps) < 2.0**53, np.rint(steps) * grid, values) + 0.0
 
 
 def _check_grids(content: Content) -> None:

@@ -3,7 +3,7 @@
 from sudare.report.budget import BudgetBar
 from sudare.report.card import Card, Strength, card_text, strength_of
 from sudare.report.page import Page, Part, Table, Transcript, page_html
-from sudare.report.plots import Picture, Series, claimed_and_measured, compared_bars, curves, picture, rendered
+from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
 
 __all__ = [
     "BudgetBar",
@@ -16,7 +16,6 @@ __all__ = [
     "Table",
     "Transcript",
     "card_text",
-    "claimed_and_measured",
     "compared_bars",
     "curves",
     "page_html",

@@ -143,23 +143,6 @@ def curves(
     return panel
 
 
-def claimed_and_measured(
-    names: Sequence[str], claimed: Sequence[float], measured: Sequence[float], *, title: str = ""
-) -> Panel:
-    """For each name the claimed ε as a line and the measured lower bound as a bar, red where it exceeds the claim."""
-
-    def panel(axes: Axes, theme: Theme) -> None:
-        positions = np.arange(len(names))[::-1]
-        colours = [VERMILLION if found > claim else BLUE for claim, found in zip(claimed, measured, strict=True)]
-        axes.barh(positions, measured, 0.5, color=colours, label="measured, at least")
-        axes.vlines(claimed, positions - 0.38, positions + 0.38, color=theme.ink, lw=2, label="claimed, at most")
-        axes.set_yticks(positions, names)
-        axes.set_xlim(left=0)
-        _finish(axes, theme, "ε", "", title)
-
-    return panel
-
-
 def _dress(axes: Axes, theme: Theme) -> None:
     axes.set_facecolor("none")
     axes.tick_params(colors=theme.ink, length=3)

@@ -1,0 +1,334 @@
+"""Combining other members' models on one's own data: mirror averaging, Gibbs weights, the plain average, stacking.
+
+Every sender stays protected by its own guarantee, whatever the receiver does with the models (Proposition 4.1 of Minami
+et al. 2015: post-processing). The receiver's own data are not protected at all: weights and combined models stay in the
+house, and `Release.of` refuses them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.experts.fitting import PENALTIES, fitted_coefficients
+from sudare.experts.panel import Combine, Floats, Panel, row_count
+from sudare.experts.weights import (
+    LOGISTIC_TEMPERATURE,
+    cached_rows,
+    exponential_weights,
+    logistic_losses,
+    mirror_average,
+    oracle_residual,
+    squared_losses,
+)
+from sudare.privacy import Guarantee
+from sudare.privacy.base import checked_matrix
+
+Temperature = float | Literal["theory"]
+
+
+def _classifies(estimator: Any) -> bool:
+    """Whether the experts classify, before and after `fit`."""
+    panel = estimator.__dict__.get("panel_")
+    if panel is None:
+        panel = Panel.of(estimator.experts)
+    return bool(panel.task == "classification")
+
+
+class CombinedExperts(BaseEstimator):
+    """What all combinations share: experts are kept as they are, inputs checked, answers added up with weights."""
+
+    experts: Sequence[Any]
+    combine: Combine
+
+    panel_: Panel
+    guarantee_: tuple[Guarantee, ...]
+    weights_: Floats
+    classes_: NDArray[Any]
+    n_features_in_: int
+    intercept_: float = 0.0
+
+    @abstractmethod
+    def _learn(self, rows: Any, targets: Floats) -> None:
+        """Set `weights_` from own rows and targets (−1 and +1, or numbers)."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from own data how to combine the experts. They themselves are not changed."""
+        self.panel_ = Panel.of(self.experts)
+        if self.combine not in ("scores", "votes"):
+            raise InvalidParameter(f"combine is 'scores' or 'votes', got {self.combine!r}.", "Use one of them.")
+        rows = self._rows(X, reset=True)
+        targets = self._targets(y, row_count(rows))
+        self.guarantee_ = self.panel_.guarantees
+        self._learn(rows, targets)
+        return self
+
+    def decision_values(self, X: Any) -> Floats:
+        """The weighted sum of the experts' answers (eq. 17 before the sign)."""
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        blocks = self.panel_.blocks(rows, self.combine)
+        values = np.concatenate([outputs @ self.weights_ for _, outputs in blocks])
+        return np.asarray(values + self.intercept_, dtype=np.float64)
+
+    @available_if(_classifies)
+    def decision_function(self, X: Any) -> Floats:
+        """Combined scores: positive for the second class."""
+        return self.decision_values(X)
+
+    @available_if(_classifies)
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of both classes under the logistic model whose loss the experts are judged by."""
+        second = expit(self.decision_values(X))
+        return np.stack([1 - second, second], axis=1)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes, or numbers if the experts are regressors."""
+        values = self.decision_values(X)
+        if self.panel_.task == "regression":
+            return values
+        return np.asarray(self.classes_[(values > 0).astype(np.intp)])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy, or R² if the experts are regressors."""
+        metric = r2_score if self.panel_.task == "regression" else accuracy_score
+        return float(metric(y, self.predict(X)))
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy with the same experts: they are other members' finished work and are never fitted anew."""
+        return type(self)(**self.get_params(deep=False))
+
+    def __sklearn_tags__(self) -> Any:
+        """Classifier or regressor, as the experts are; binary only."""
+        from sklearn.utils import ClassifierTags, RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        try:
+            classifies = _classifies(self)
+        except InvalidParameter:
+            classifies = True
+        if classifies:
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_class=False)
+        else:
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        return tags
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        """Own rows: a frame stays one, so that experts find columns by name; anything else becomes a finite matrix."""
+        if hasattr(X, "columns") or hasattr(X, "column_names"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            rows = X
+        else:
+            rows = checked_matrix(self, X, reset=reset)
+        if row_count(rows) == 0:
+            raise DataError("The table has no rows.", "Give at least one row.")
+        wanted = self.panel_.features
+        if wanted is not None and not hasattr(rows, "columns") and rows.shape[1] != wanted:
+            raise DataError(
+                f"The rows have {rows.shape[1]} features; the experts were fitted on {wanted}.", "Use the same schema."
+            )
+        return rows
+
+    def _targets(self, y: Any, rows: int) -> Floats:
+        if y is None:
+            raise DataError(
+                f"This {type(self).__name__} requires y to be passed, but the target y is None.", "Give own labels."
+            )
+        if self.panel_.task == "regression":
+            targets = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        else:
+            targets = self._signs(column_or_1d(y, warn=True))
+        if len(targets) != rows:
+            raise DataError(f"There are {rows} rows and {len(targets)} labels.", "Give one label a row.")
+        return np.asarray(targets, dtype=np.float64)
+
+    def _signs(self, y: NDArray[Any]) -> Floats:
+        """−1 for the first class and +1 for the second, as the experts name them, or else as they are sorted."""
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind not in ("binary", "multiclass"):
+            raise DataError(f"Unknown label type: {kind}.", "Give one of two classes a row.")
+        found = np.unique(y)
+        classes = self.panel_.classes
+        if classes is None:
+            if len(found) > 2:
+                raise DataError(
+                    "Only binary classification is supported. The type of the target is multiclass.",
+                    "Combine experts for two classes at a time.",
+                )
+            if len(found) < 2:
+                raise DataError(
+                    "y has one class only, and no expert says which classes there are.",
+                    "Use experts with classes_, or own data with both classes.",
+                )
+            classes = found
+        if not np.all(np.isin(found, classes)):
+            raise DataError("y has a class that the experts do not know.", "Use the same classes as they do.")
+        self.classes_ = classes
+        return np.where(y == classes[1], 1.0, -1.0)
+
+    def _loss_blocks(self, rows: Any, targets: Floats, largest_score: float | None = None) -> Iterator[Floats]:
+        """Losses in the order of the data, rows × experts; each block may be overwritten."""
+        for part, outputs in self.panel_.blocks(rows, self.combine):
+            step = cached_rows(len(self.panel_))
+            for start in range(0, len(outputs), step):
+                piece = outputs[start : start + step]
+                own = targets[part][start : start + step, np.newaxis]
+                if largest_score is not None:
+                    np.clip(piece, -largest_score, largest_score, out=piece)
+                if self.panel_.task == "classification":
+                    piece *= -own
+                    yield logistic_losses(piece)
+                else:
+                    piece -= own
+                    yield squared_losses(piece)
+
+
+class AverageExperts(CombinedExperts):
+    """The plain average of the experts: own data choose nothing.
+
+    Parameters
+    ----------
+    experts : fitted binary classifiers or regressors, or releases of such.
+    combine : "scores" adds up scores, "votes" the experts' decisions (−1 or +1).
+
+    Attributes
+    ----------
+    weights_ : one weight an expert, 1/M.
+    guarantee_ : what each sender promised about its own records, in the order of the experts.
+    """
+
+    def __init__(self, experts: Sequence[Any] = (), *, combine: Combine = "scores") -> None:
+        self.experts = experts
+        self.combine = combine
+
+    def _learn(self, rows: Any, targets: Floats) -> None:
+        self.weights_ = np.full(len(self.panel_), 1 / len(self.panel_))
+
+
+class ExponentialWeights(CombinedExperts):
+    """Gibbs weights of the experts' total losses on own data (eq. 11): the order of rows does not matter.
+
+    Parameters
+    ----------
+    experts, combine : as in AverageExperts.
+    temperature : β > 0; small trusts the best expert, large trusts all. "theory" as in MirrorAveraging.
+
+    Attributes
+    ----------
+    weights_ : one weight an expert; they sum to one. Learned from own data: for the owner only.
+    guarantee_ : as in AverageExperts.
+    """
+
+    def __init__(
+        self, experts: Sequence[Any] = (), *, temperature: Temperature = 3.0, combine: Combine = "scores"
+    ) -> None:
+        self.experts = experts
+        self.temperature = temperature
+        self.combine = combine
+
+    def _learn(self, rows: Any, targets: Floats) -> None:
+        beta, largest = _temperature(self.temperature, self.panel_)
+        blocks = self._loss_blocks(rows, targets, largest)
+        self.weights_ = exponential_weights(blocks, len(self.panel_), beta)
+        self.temperature_ = beta
+
+
+class MirrorAveraging(CombinedExperts):
+    """The average over time of the Gibbs weights of losses so far, in the order of the data (eqs. 15–17).
+
+    With "theory", scores are judged within [−1, 1] (that is where condition 19 holds with β = e), and the expected
+    logistic risk of the weighted sum of clipped scores is at most that of the best expert plus `oracle_residual_`
+    (eq. 20). For regression there is no such temperature without a bound on the residuals, so "theory" is refused.
+
+    Parameters
+    ----------
+    experts, combine : as in AverageExperts.
+    temperature : β > 0, the paper's 3 by default, or "theory".
+
+    Attributes
+    ----------
+    weights_ : one weight an expert; they sum to one. Learned from own data: for the owner only.
+    weight_path_ : weights λ⁽ᵗ⁾ after the numbers of rows in `path_rows_` (at most 200 of them): for the owner only.
+    oracle_residual_ : β log M / n.
+    guarantee_ : as in AverageExperts.
+    """
+
+    def __init__(
+        self, experts: Sequence[Any] = (), *, temperature: Temperature = 3.0, combine: Combine = "scores"
+    ) -> None:
+        self.experts = experts
+        self.temperature = temperature
+        self.combine = combine
+
+    def _learn(self, rows: Any, targets: Floats) -> None:
+        beta, largest = _temperature(self.temperature, self.panel_)
+        blocks = self._loss_blocks(rows, targets, largest)
+        average = mirror_average(blocks, len(self.panel_), len(targets), beta)
+        self.weights_, self.weight_path_, self.path_rows_ = average.weights, average.path, average.path_rows
+        self.temperature_ = beta
+        self.oracle_residual_ = oracle_residual(beta, len(self.panel_), len(targets))
+
+
+class StackedExperts(CombinedExperts):
+    """Penalised regression on the experts' answers (Sarwate et al. 2014): weights of any sign, with an intercept.
+
+    Parameters
+    ----------
+    experts, combine : as in AverageExperts.
+    penalty : λ of the sum of losses + (λ/2)‖weights‖², or "cross-validation" to choose it on own data.
+
+    Attributes
+    ----------
+    weights_, intercept_ : learned from own data: for the owner only.
+    penalty_ : the penalty used.
+    guarantee_ : as in AverageExperts.
+    """
+
+    def __init__(
+        self,
+        experts: Sequence[Any] = (),
+        *,
+        penalty: float | Literal["cross-validation"] = "cross-validation",
+        combine: Combine = "scores",
+    ) -> None:
+        self.experts = experts
+        self.penalty = penalty
+        self.combine = combine
+
+    def _learn(self, rows: Any, targets: Floats) -> None:
+        outputs = np.concatenate([block for _, block in self.panel_.blocks(rows, self.combine)])
+        scale = np.maximum(np.sqrt(np.mean(outputs**2)), np.finfo(np.float64).tiny)
+        design = np.column_stack([outputs / scale, np.ones(len(outputs))])
+        penalties = PENALTIES if self.penalty == "cross-validation" else (_positive("penalty", self.penalty),)
+        fitted = fitted_coefficients(design, targets, penalties, np.ones(design.shape[1]), self.panel_.task)
+        self.weights_, self.intercept_ = fitted.coefficients[:-1] / scale, float(fitted.coefficients[-1])
+        self.penalty_ = fitted.penalty
+
+
+def _temperature(asked: Temperature, panel: Panel) -> tuple[float, float | None]:
+    """β, and the largest score that condition (19) allows, if it is asked for."""
+    if asked == "theory":
+        if panel.task == "regression":
+            raise InvalidParameter(
+                "temperature='theory' is known for classification only.", "Give a number: 2·(largest residual)²."
+            )
+        return LOGISTIC_TEMPERATURE, 1.0
+    return _positive("temperature", asked), None
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < float(value) < np.inf:
+        raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Use for example 3.0.")
+    return float(value)

@@ -1,0 +1,186 @@
+"""The panel of experts: other members' models or releases, checked against each other, and what they say about rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    Perceptron,
+    Ridge,
+    RidgeClassifier,
+    SGDClassifier,
+)
+from sklearn.svm import LinearSVC
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.experts.weights import cached_rows
+from sudare.privacy import Guarantee, Release
+
+Floats = NDArray[np.float64]
+Combine = Literal["scores", "votes"]
+Task = Literal["classification", "regression"]
+
+# Exactly these, not what inherits from them: their output is X·coef + intercept for every row, so one product serves all.
+_LINEAR_TYPES: Final = frozenset(
+    {ElasticNet, Lasso, LinearRegression, LinearSVC, LogisticRegression, Perceptron, Ridge, RidgeClassifier, SGDClassifier}
+)
+_BLOCK_NUMBERS: Final = 1 << 21
+_LEAST_PROBABILITY: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Fitted models that agree on task, features and classes, and what each sender promised about its own records."""
+
+    models: Sequence[Any]
+    guarantees: tuple[Guarantee, ...]
+    task: Task
+    classes: NDArray[Any] | None
+    features: int | None
+
+    @classmethod
+    def of(cls, experts: object) -> Panel:
+        """The panel of a list of fitted models and loaded releases."""
+        if experts is None or isinstance(experts, str | bytes) or not hasattr(experts, "__iter__"):
+            raise InvalidParameter("experts must be a list of fitted models or releases.", _GIVE_EXPERTS)
+        listed = list(experts)
+        if not listed:
+            raise InvalidParameter("There are no experts.", _GIVE_EXPERTS)
+        models = [expert.model() if isinstance(expert, Release) else expert for expert in listed]
+        for number, model in enumerate(models):
+            if isinstance(model, type) or not _can_answer(model):
+                raise InvalidParameter(
+                    f"Expert {number} has neither decision_function, predict_proba nor predict.", _GIVE_EXPERTS
+                )
+        tasks = {_task(model) for model in models}
+        if len(tasks) > 1:
+            raise InvalidParameter("Some experts classify and some predict numbers.", "Combine one kind at a time.")
+        task = tasks.pop()
+        classes = _common_classes(models) if task == "classification" else None
+        return cls(models, tuple(map(_guarantee, models)), task, classes, _common_features(models))
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def outputs(self, rows: Any, combine: Combine) -> Floats:
+        """Scores, votes or predictions, rows × experts. Scores are log-odds where an expert gives probabilities only."""
+        stacked = self.stacked_coefficients()
+        if stacked is not None and isinstance(rows, np.ndarray):
+            answers = rows @ stacked[0] + stacked[1]
+        else:
+            answers = np.empty((row_count(rows), len(self)))
+            for number, model in enumerate(self.models):
+                answers[:, number] = self._answers(number, model, rows)
+        if not np.all(np.isfinite(answers)):
+            number = int(np.flatnonzero(~np.isfinite(answers).all(axis=0))[0])
+            raise DataError(f"Expert {number} gives answers that are not finite.", "Leave it out.")
+        if self.task == "classification" and combine == "votes":
+            return np.where(answers > 0, 1.0, -1.0)
+        return answers
+
+    def blocks(self, rows: Any, combine: Combine) -> Iterator[tuple[slice, Floats]]:
+        """Outputs on successive rows, in pieces that are small in memory; models that are asked one by one get larger ones."""
+        stacked = self.stacked_coefficients() is not None and isinstance(rows, np.ndarray)
+        total = row_count(rows)
+        step = cached_rows(len(self)) if stacked else max(1, min(total, _BLOCK_NUMBERS // len(self)))
+        for start in range(0, total, step):
+            part = slice(start, min(start + step, total))
+            yield part, self.outputs(rows_between(rows, part), combine)
+
+    def stacked_coefficients(self) -> tuple[Floats, Floats] | None:
+        """Coefficients (features × experts) and intercepts, if every expert is a known linear model; else None."""
+        if not all(type(model) in _LINEAR_TYPES for model in self.models):
+            return None
+        columns = [np.ravel(model.coef_) for model in self.models]
+        if len({column.shape for column in columns}) > 1:
+            return None
+        return np.stack(columns, axis=1), np.array([float(np.ravel(model.intercept_)[0]) for model in self.models])
+
+    def _answers(self, number: int, model: Any, rows: Any) -> Floats:
+        if self.task == "regression":
+            return _one_column(model.predict(rows), number)
+        if hasattr(model, "decision_function"):
+            return _one_column(model.decision_function(rows), number)
+        if hasattr(model, "predict_proba"):
+            chance = np.asarray(model.predict_proba(rows), dtype=np.float64)
+            if chance.ndim != 2 or chance.shape[1] != 2:
+                raise _not_binary(number)
+            chance = np.clip(chance[:, 1], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+            return np.asarray(np.log(chance) - np.log1p(-chance), dtype=np.float64)
+        named = np.asarray(model.predict(rows))
+        if self.classes is None:
+            return np.where(_one_column(named, number) > 0, 1.0, -1.0)
+        return np.where(named == self.classes[1], 1.0, -1.0)
+
+
+def row_count(rows: Any) -> int:
+    """The number of rows of an array or a frame."""
+    return int(rows.shape[0])
+
+
+def rows_between(rows: Any, part: slice) -> Any:
+    """Some successive rows of an array or of a frame of any library."""
+    return rows[part] if isinstance(rows, np.ndarray) else nw.from_native(rows, eager_only=True)[part].to_native()
+
+
+_GIVE_EXPERTS: Final = "Give fitted classifiers, fitted regressors, or releases from Release.load(…)."
+
+
+def _can_answer(model: Any) -> bool:
+    return any(hasattr(model, name) for name in ("decision_function", "predict_proba", "predict"))
+
+
+def _task(model: Any) -> Task:
+    return "regression" if is_regressor(model) else "classification"
+
+
+def _guarantee(model: Any) -> Guarantee:
+    found = getattr(model, "guarantee_", None)
+    return found if isinstance(found, Guarantee) else Guarantee.none(towards="the receiver")
+
+
+def _common_classes(models: Sequence[Any]) -> NDArray[Any] | None:
+    """The two classes all experts know, in their order; None if no expert says."""
+    named = [np.asarray(model.classes_) for model in models if getattr(model, "classes_", None) is not None]
+    if not named:
+        return None
+    if any(len(classes) != 2 for classes in named):
+        raise InvalidParameter("An expert does not tell exactly two classes apart.", "Combine binary classifiers.")
+    if not all(np.array_equal(classes, named[0]) for classes in named):
+        raise InvalidParameter(
+            "The experts disagree on the classes or their order.", "Agree on one schema; leave out who differs."
+        )
+    return named[0]
+
+
+def _common_features(models: Sequence[Any]) -> int | None:
+    counts = {int(model.n_features_in_) for model in models if getattr(model, "n_features_in_", None) is not None}
+    if len(counts) > 1:
+        raise InvalidParameter(
+            f"The experts disagree on the number of features: {', '.join(map(str, sorted(counts)))}.",
+            "Agree on one schema; leave out who differs.",
+        )
+    return counts.pop() if counts else None
+
+
+def _one_column(answers: Any, number: int) -> Floats:
+    column = np.asarray(answers, dtype=np.float64)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise _not_binary(number)
+    return column
+
+
+def _not_binary(number: int) -> InvalidParameter:
+    return InvalidParameter(f"Expert {number} does not give one number a row.", "Combine binary classifiers.")

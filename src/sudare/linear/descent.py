@@ -1,0 +1,232 @@
+"""(ε, δ)-DP gradient descent on clipped gradients, replace-one rows. Proof: proofs/descent.md.
+
+Every step adds Gaussian noise to an exact sum of clipped gradients. Rows and slopes are truncated to whole multiples of
+public steps, and their products are added without rounding, so floating point adds nothing to the sensitivity.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter
+from sudare.linear.perturbation import Facts, applied, public_grid
+from sudare.linear.rows import Rows, row_step
+from sudare.privacy.accounting import (
+    TOTAL_VARIATION_SHARE,
+    Cost,
+    approximate_cost,
+    exact,
+    gaussian_cost,
+    gaussian_mu_within,
+    rounded_down,
+    rounded_up,
+    total_variation_delta,
+)
+from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release import on_grid
+
+Floats = NDArray[np.float64]
+
+_SUM_BITS: Final = 52
+_NOISE_BITS: Final = 30
+_SAMPLING_BITS: Final = 32
+_KEY_DRAWS: Final = 5
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to descend: public numbers.
+
+    `clip` bounds a row's gradient; `rate` multiplies the mean gradient; momentum is Nesterov's; the result is the average of the
+    last `averaged` iterates. With a `sampling_rate` below one every step sees each row with that probability.
+    """
+
+    steps: int
+    clip: float
+    rate: float
+    momentum: float = 0.0
+    averaged: int = 1
+    sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.steps, int) and isinstance(self.averaged, int)
+        if not whole or not 1 <= self.averaged <= self.steps <= 100_000:
+            raise InvalidParameter("steps must be a whole number from 1, and averaged at most that.", "Use 50 and 10.")
+        if not (0 < self.clip < math.inf and 0 < self.rate < math.inf and 0 <= self.momentum < 1):
+            raise InvalidParameter("clip and rate must be positive and momentum in [0, 1).", "Use for example 1, 1, 0.")
+        if not 0 < self.sampling_rate <= 1:
+            raise InvalidParameter("sampling_rate must be above 0 and at most 1.", "Use 1 for full batches.")
+
+
+def public_recipe(facts: Facts, epsilon: float, delta: float) -> Recipe:
+    """Steps, clip and rate from (n, p, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found."""
+    norm = facts.norm_bound * facts.loss.largest_slope
+    return Recipe(steps=60, clip=norm, rate=4 / norm**2, momentum=0.0, averaged=10)
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """(ε, δ)-DP parameters by noisy gradient descent, replace-one rows. Proof: proofs/descent.md."""
+
+    facts: Facts
+    epsilon: float
+    delta: float
+    recipe: Recipe
+
+    def __post_init__(self) -> None:
+        _ = self.cost
+
+    @cached_property
+    def _deviation(self) -> float:
+        """σ of the noise on a sum of clipped gradients: full batches compose as one Gaussian of √steps times the μ."""
+        recipe = self.recipe
+        sensitivity = Fraction(2 * recipe.clip) * self.facts.rows_per_unit
+        if recipe.sampling_rate < 1:
+            multiplier = sampled_multiplier(self._sampling_rate, recipe.steps, self.epsilon, self.delta)
+            return rounded_up(sensitivity / 2 * Fraction(multiplier))
+        root = math.nextafter(math.sqrt(recipe.steps), math.inf)
+        return rounded_up(sensitivity * Fraction(root) / Fraction(gaussian_mu_within(self.epsilon, self.delta)))
+
+    @cached_property
+    def _sampling_rate(self) -> float:
+        """A multiple of 2⁻³², so that sampling is exact."""
+        return math.floor(self.recipe.sampling_rate * 2**_SAMPLING_BITS) / 2**_SAMPLING_BITS
+
+    @cached_property
+    def _steps_of(self) -> tuple[float, float]:
+        """The grids of rows and of slopes: sums over all rows must stay within 52 bits."""
+        total = _SUM_BITS - self.facts.rows.bit_length()
+        row_bits = min(20, total // 2)
+        largest_slope = max(self.facts.loss.largest_slope, 1.0)
+        return row_step(self.facts.norm_bound, row_bits), power_of_two_below(largest_slope) * 2.0 ** (row_bits + 1 - total)
+
+    @cached_property
+    def _noise_grid(self) -> float:
+        """Grid of the noisy sums: that of the sums, or finer where the noise needs it."""
+        row, slope = self._steps_of
+        return min(row * slope, power_of_two_below(self._deviation) * 2.0**-_NOISE_BITS)
+
+    @cached_property
+    def _scale_in_steps(self) -> float:
+        return rounded_up(Fraction(self._deviation) / Fraction(self._noise_grid))
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian for full batches; (ε, δ) for sampled ones."""
+        size = self.facts.outputs * self.facts.width
+        distance = self.recipe.steps * Fraction(size) / (24 * Fraction(self._scale_in_steps) ** 2)
+        if self.recipe.sampling_rate == 1:
+            return gaussian_cost(self.epsilon, self.delta, distance)
+        if total_variation_delta(exact(self.epsilon), distance) > exact(self.delta) * TOTAL_VARIATION_SHARE:
+            raise InvalidParameter("Gaussian noise cannot be exact enough for this delta.", "Use a larger delta.")
+        return approximate_cost(self.epsilon, self.delta)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation that the noise alone would give a parameter over all steps, without a penalty."""
+        return self._deviation / self.facts.rows * self.recipe.rate * math.sqrt(self.recipe.steps)
+
+    @property
+    def grid(self) -> float:
+        """Far below the noise."""
+        return public_grid(self._deviation / self.facts.rows * self.recipe.rate)
+
+    def clipped_sum(self, rows: Rows, parameters: Floats, kept: NDArray[np.bool_] | None = None) -> Floats:
+        """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact."""
+        row_grid, slope_grid = self._steps_of
+        total = np.zeros(parameters.shape)
+        start = 0
+        for matrix, targets in rows.blocks():
+            if kept is not None:
+                chosen = kept[start : start + len(matrix)]
+                start += len(matrix)
+                matrix, targets = matrix[chosen], targets[chosen]
+            whole = np.trunc(matrix / row_grid)
+            slopes = self.facts.loss.slope(matrix @ parameters.T, targets)
+            total += self._whole_slopes(slopes, whole, row_grid, slope_grid).T @ whole
+        return total
+
+    def _whole_slopes(self, slopes: Floats, whole: Floats, row_grid: float, slope_grid: float) -> Floats:
+        """Slopes in whole steps, short enough that slope times row has norm at most the clip, exactly."""
+        lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole)) * (row_grid * (1 + 2.0**-40))
+        sizes = np.sqrt(np.einsum("ij,ij->i", slopes, slopes)) * (1 + 2.0**-40)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(lengths * sizes > self.recipe.clip, self.recipe.clip / (lengths * sizes), 1.0)
+        shortened = slopes * (factors * (1 - 2.0**-40))[:, np.newaxis]
+        return np.asarray(np.trunc(shortened / slope_grid), dtype=np.float64)
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """Descend from zero."""
+        facts, recipe = self.facts, self.recipe
+        place = np.zeros((facts.outputs, facts.width))
+        velocity, average = np.zeros_like(place), np.zeros_like(place)
+        row_grid, slope_grid = self._steps_of
+        finer = round(row_grid * slope_grid / self._noise_grid)
+        expected_rows = facts.rows * (self._sampling_rate if recipe.sampling_rate < 1 else 1.0)
+        for step in range(recipe.steps):
+            ahead = place + recipe.momentum * velocity
+            kept = None if recipe.sampling_rate == 1 else poisson_sample(facts.rows, self._sampling_rate, source)
+            whole = self.clipped_sum(rows, ahead, kept).astype(np.int64) * finer
+            noisy = source.gaussian(whole.ravel(), self._scale_in_steps).astype(np.float64) * self._noise_grid
+            gradient = noisy.reshape(place.shape) / expected_rows + facts.penalty / facts.rows * ahead
+            velocity = recipe.momentum * velocity - recipe.rate * gradient
+            place = place + velocity
+            if step >= recipe.steps - recipe.averaged:
+                average += place / recipe.averaged
+        return on_grid(average, self.grid)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)
+
+
+def poisson_sample(rows: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.bool_]:
+    """Each row kept with exactly that probability (a multiple of 2⁻³²), independently.
+
+    The bits are SHAKE-256 of a 310-bit key that is drawn anew for every sample.
+    """
+    key = ",".join(str(source.integer_below(2**62)) for _ in range(_KEY_DRAWS)).encode()
+    words = np.frombuffer(hashlib.shake_256(key).digest(4 * rows), dtype="<u4")
+    return np.asarray(words < sampling_rate * 2.0**_SAMPLING_BITS)
+
+
+@functools.lru_cache(maxsize=64)
+def sampled_multiplier(sampling_rate: float, steps: int, epsilon: float, delta: float) -> float:
+    """Noise deviation over clip for Poisson-sampled descent at (ε, δ), replace-one, by privacy loss distributions.
+
+    The whole run is one batch that is declared before it starts, so numerical composition applies.
+    """
+    limit = rounded_down(exact(delta) * (1 - 2 * TOTAL_VARIATION_SHARE))
+
+    def composed_epsilon(multiplier: float) -> float:
+        return float(_sampled_accountant(sampling_rate, multiplier, steps).get_epsilon(limit))
+
+    low, high = 0.0, 1.0
+    while composed_epsilon(high) > epsilon:
+        low, high = high, 2 * high
+        if high > 2.0**20:
+            raise InvalidParameter("epsilon or delta is too small for sampled descent.", "Use full batches.")
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if middle > 0 and composed_epsilon(middle) <= epsilon else (middle, high)
+    return high
+
+
+def _sampled_accountant(sampling_rate: float, multiplier: float, steps: int) -> Any:
+    from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(NeighboringRelation.REPLACE_ONE)
+    step = PoissonSampledDpEvent(sampling_rate, GaussianDpEvent(multiplier))
+    accountant.compose(SelfComposedDpEvent(step, steps))
+    return accountant

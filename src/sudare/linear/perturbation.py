@@ -1,0 +1,394 @@
+"""Three ways to a private linear model that add noise once: to the objective, to its minimiser, to the gradient at zero.
+
+Each is made from public facts alone and knows its cost before it sees a row. Rows come bounded and on a grid (`rows`).
+Parameters come out on a public grid, one row of them an output.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import NotSolved
+from sudare.linear.calibration import gaussian_deviation, penalty_needed, pure_rate
+from sudare.linear.losses import Loss
+from sudare.linear.rows import HeldRows, Rows, row_step
+from sudare.linear.solvers import Objective, minimised, rounding_bound
+from sudare.privacy.accounting import (
+    TOTAL_VARIATION_SHARE,
+    Cost,
+    approximate_cost,
+    decimal_down,
+    exact,
+    pure_cost,
+    rounded_up,
+    rounded_up_root,
+    total_variation_delta,
+)
+from sudare.privacy.guarantee import group_delta
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release import on_grid
+
+Floats = NDArray[np.float64]
+
+# Part of ε that pays for solver error and rounding.
+FINISHING_SHARE: Final = Fraction(1, 100)
+# Finishing noise is kept to this part of the noise that the objective's linear term causes.
+_FINISHING_NOISE: Final = 5e-3
+_NOISE_BITS: Final = 40
+_GRID_BITS: Final = 16
+_SUM_BITS: Final = 52
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What everybody may know of a fit: sizes, the norm of a row (bias included), the loss and the penalty ρ = nΛ."""
+
+    rows: int
+    width: int
+    norm_bound: float
+    loss: Loss
+    penalty: float
+    outputs: int = 1
+    rows_per_unit: int = 1
+    nonnegative: bool = False
+
+
+class Method(Protocol):
+    """A private way from rows to parameters, priced before it sees any."""
+
+    @property
+    def cost(self) -> Cost:
+        """What using it costs."""
+
+    @property
+    def noise_scale(self) -> float:
+        """How much noise a parameter gets, roughly; public."""
+
+    @property
+    def grid(self) -> float:
+        """The power of two whose multiples the parameters are."""
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """Parameters, one row an output."""
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+
+
+def applied(method: Method, outputs: int, values: Floats, source: NoiseSource) -> Floats:
+    """`Method.apply` by way of `Method.fitted`."""
+    return method.fitted(HeldRows(values[:, :-outputs], values[:, -outputs:]), source).ravel()
+
+
+def public_grid(noise_scale: float) -> float:
+    """A power of two far below the noise."""
+    return power_of_two_below(noise_scale) * 2.0**-_GRID_BITS
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """ε-DP or (ε, δ)-DP minimiser, replace-one rows. Proof: proofs/objective.md.
+
+    A random linear term is added to the summed loss, and the minimiser is released with a little noise that covers solver
+    error and rounding. The outputs (one against the rest) share ε and δ equally.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _ = self.cost, self._noise_size
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε, or (ε, δ) of which no more is known."""
+        return pure_cost(self.epsilon) if self.delta == 0 else approximate_cost(self.epsilon, self.delta)
+
+    @cached_property
+    def _finishing_epsilon(self) -> float:
+        return decimal_down(exact(self.epsilon) * FINISHING_SHARE / self.facts.outputs)
+
+    @cached_property
+    def _row_epsilon(self) -> Fraction:
+        """What the linear term may cost when one row changes."""
+        shared = exact(self.epsilon) / self.facts.outputs - exact(self._finishing_epsilon)
+        return shared / self.facts.rows_per_unit
+
+    @cached_property
+    def _row_delta(self) -> Fraction:
+        """The δ of the linear term when one row changes, less what is kept for the distance to ideal Gaussian noise."""
+        growth = group_delta(rounded_up(self._row_epsilon), 1.0, self.facts.rows_per_unit)
+        return exact(self.delta) / self.facts.outputs * (1 - TOTAL_VARIATION_SHARE) / Fraction(growth)
+
+    @cached_property
+    def penalty(self) -> float:
+        """ρ: what was asked for, or more where ε needs it (a public rule: the determinant's slack takes half of ε at most)."""
+        needed = penalty_needed(float(self._row_epsilon), self.facts.norm_bound, self.facts.loss)
+        return max(self.facts.penalty, needed)
+
+    @cached_property
+    def rate(self) -> float:
+        """a of the noise density ∝ exp(−a‖b‖)."""
+        return pure_rate(self._row_epsilon, self.facts.norm_bound, self.penalty, self.facts.loss)
+
+    @cached_property
+    def deviation(self) -> float:
+        """σ of the Gaussian noise on the linear term."""
+        return gaussian_deviation(
+            self._row_epsilon, self._row_delta, self.facts.norm_bound, self.penalty, self.facts.loss
+        )
+
+    @cached_property
+    def _noise_size(self) -> float:
+        """Typical norm of the linear term."""
+        return self.facts.width / self.rate if self.delta == 0 else self.deviation * math.sqrt(self.facts.width)
+
+    @cached_property
+    def _largest_noise(self) -> float:
+        """A norm that the linear term passes with probability below e⁻²⁰⁰ (proofs/objective.md)."""
+        width = self.facts.width
+        if self.delta == 0:
+            return (width + 20 * math.sqrt(width) + 220) / self.rate
+        return self.deviation * (math.sqrt(width) + 21)
+
+    @cached_property
+    def linear_grid(self) -> float:
+        """The grid of the linear term: a 2⁻⁴⁰th of its scale."""
+        scale = 1 / self.rate if self.delta == 0 else self.deviation
+        return power_of_two_below(scale) * 2.0**-_NOISE_BITS
+
+    @cached_property
+    def tolerance(self) -> float:
+        """γ: the gradient norm that the solver must certify, above what rounding can cost where noise is not extreme."""
+        facts = self.facts
+        stiffness = facts.rows * facts.loss.largest_curvature * facts.norm_bound**2 + self.penalty
+        distance = _FINISHING_NOISE * self._finishing_epsilon * self._noise_size / (2 * facts.width * stiffness)
+        noise = self._largest_noise
+        spread = math.sqrt(noise**2 + 2 * self.penalty * facts.rows * facts.loss.value_at_zero)
+        farthest = (noise + spread) / self.penalty
+        worst = rounding_bound(
+            facts.rows, facts.width, facts.loss, facts.norm_bound, self.penalty, farthest, noise
+        )
+        return max(distance * self.penalty, 4 * worst)
+
+    @cached_property
+    def finishing(self) -> GammaNorm:
+        """Noise for two solutions that are each within r = (γ + grid·√p/2)/ρ of the same ideal minimiser."""
+        gap = self.tolerance + self.linear_grid * math.sqrt(self.facts.width)
+        return GammaNorm(2 * gap / self.penalty * (1 + 2.0**-40), self._finishing_epsilon, self.facts.width)
+
+    @property
+    def noise_scale(self) -> float:
+        """The linear term's scale over the penalty: what a parameter moves by where the data say nothing."""
+        return (1 / self.rate if self.delta == 0 else self.deviation) / self.penalty
+
+    @property
+    def grid(self) -> float:
+        """Far below the smallest effect of the noise."""
+        facts = self.facts
+        stiffness = facts.rows * facts.loss.largest_curvature * facts.norm_bound**2 + self.penalty
+        return public_grid(self.noise_scale * self.penalty / stiffness)
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """One minimiser an output."""
+        return np.array([self._minimiser(rows, output, source) for output in range(self.facts.outputs)])
+
+    def _minimiser(self, rows: Rows, output: int, source: NoiseSource) -> Floats:
+        facts = self.facts
+        linear = self._linear_term(source)
+        objective = Objective(rows, facts.loss, self.penalty, linear, facts.norm_bound, output)
+        minimum = minimised(objective, self.tolerance)
+        if not minimum.gradient_bound <= self.tolerance:
+            raise NotSolved("The minimiser could not be certified to the accuracy the guarantee needs.", NotSolved.help)
+        return on_grid(self.finishing.apply(minimum.parameters, source), self.grid)
+
+    def _linear_term(self, source: NoiseSource) -> Floats:
+        zeros = np.zeros(self.facts.width)
+        if self.delta == 0:
+            return source.gamma_norm(zeros, self.rate, self.linear_grid)
+        return source.gaussian(zeros.astype(np.int64), self._deviation_in_steps).astype(np.float64) * self.linear_grid
+
+    @cached_property
+    def _deviation_in_steps(self) -> float:
+        steps = rounded_up(Fraction(self.deviation) / Fraction(self.linear_grid))
+        distance = self.facts.outputs * Fraction(self.facts.width) / (24 * Fraction(steps) ** 2)
+        if total_variation_delta(exact(self.epsilon), distance) > exact(self.delta) * TOTAL_VARIATION_SHARE:
+            raise NotSolved("Gaussian noise cannot be exact enough for this epsilon and delta.", "Use a larger delta.")
+        return steps
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """ε-DP or (ε, δ)-DP minimiser, replace-one rows. Proof: proofs/output.md.
+
+    The minimisers of all outputs get noise as one vector: a replaced row moves each by at most 2RL/ρ.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _ = self.cost
+
+    @property
+    def penalty(self) -> float:
+        """ρ, as asked for."""
+        return self.facts.penalty
+
+    @cached_property
+    def tolerance(self) -> float:
+        """γ: a thousandth of a row's pull, or what rounding can cost at any point the solver visits."""
+        facts = self.facts
+        pull = facts.norm_bound * facts.loss.largest_slope
+        farthest = math.sqrt(2 * facts.rows * facts.loss.value_at_zero / facts.penalty)
+        worst = rounding_bound(facts.rows, facts.width, facts.loss, facts.norm_bound, facts.penalty, farthest, 0.0)
+        return max(1e-3 * pull, 4 * worst)
+
+    @cached_property
+    def mechanism(self) -> GammaNorm | Gaussian:
+        """Noise for the parameters of all outputs together."""
+        facts = self.facts
+        pull = 2 * facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
+        moved = (pull + 2 * self.tolerance) / facts.penalty * rounded_up_root(Fraction(facts.outputs)) * (1 + 2.0**-40)
+        size = facts.outputs * facts.width
+        if self.delta == 0:
+            return GammaNorm(moved, self.epsilon, size)
+        return Gaussian(moved, self.epsilon, self.delta, size)
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε, or Gaussian."""
+        return self.mechanism.cost
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise on the parameters."""
+        return self.mechanism.noise_scale
+
+    @property
+    def grid(self) -> float:
+        """Far below the noise."""
+        return public_grid(self.noise_scale)
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """The minimisers with noise."""
+        facts = self.facts
+        minimisers = []
+        for output in range(facts.outputs):
+            objective = Objective(
+                rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output
+            )
+            minimum = minimised(objective, self.tolerance)
+            if not minimum.gradient_bound <= self.tolerance:
+                raise NotSolved(
+                    "The minimiser could not be certified to the accuracy the guarantee needs.", NotSolved.help
+                )
+            minimisers.append(minimum.parameters)
+        noisy = self.mechanism.apply(np.concatenate(minimisers), source)
+        return on_grid(noisy, self.grid).reshape(facts.outputs, facts.width)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)
+
+
+@dataclass(frozen=True)
+class MeanMessage:
+    """ε-DP or (ε, δ)-DP gradient at zero, replace-one rows. Proof: proofs/mean_message.md.
+
+    One output: Σ y·x. Several: the sums of the rows of each class, one block a class, made into one-against-the-rest
+    gradients afterwards. Sums are exact, so no solver and no slack: but features should be publicly centred.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _ = self.cost
+
+    @cached_property
+    def _bits(self) -> tuple[int, int]:
+        """Bits of a row and of a target, so that sums over all rows stay within 52 bits."""
+        total = _SUM_BITS - self.facts.rows.bit_length()
+        target = 0 if self.facts.loss.one_sided else min(20, total // 2)
+        return min(26, total - target - 1), target
+
+    @cached_property
+    def _steps(self) -> tuple[float, float]:
+        row_bits, target_bits = self._bits
+        return row_step(self.facts.norm_bound, row_bits), 2.0**-target_bits
+
+    @cached_property
+    def mechanism(self) -> GammaNorm | Gaussian:
+        """Noise for all sums as one vector.
+
+        A replaced row moves Σ y·x by 2R at most. With blocks it leaves one block and enters another (√2R), or moves within
+        one (2R; but √2R where no entry of a row can be negative).
+        """
+        facts = self.facts
+        reach = rounded_up_root(Fraction(2)) if facts.outputs > 1 and facts.nonnegative else 2.0
+        sensitivity = reach * facts.norm_bound * facts.rows_per_unit * (1 + 2.0**-50)
+        size = facts.outputs * facts.width
+        if self.delta == 0:
+            return GammaNorm(sensitivity, self.epsilon, size)
+        step = self._steps[0] * self._steps[1]
+        return Gaussian(sensitivity, self.epsilon, self.delta, size, integer_grid=step)
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε, or Gaussian."""
+        return self.mechanism.cost
+
+    @cached_property
+    def _scale(self) -> float:
+        """From a gradient at zero to parameters: one Newton step where all directions are taken to be alike (public)."""
+        facts = self.facts
+        curvature = facts.loss.largest_curvature * facts.rows * facts.norm_bound**2 / facts.width
+        slope = 0.5 if facts.loss.joint else 1.0
+        return slope / (curvature + facts.penalty)
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise on the parameters."""
+        return self.mechanism.noise_scale * self._scale
+
+    @property
+    def grid(self) -> float:
+        """Far below the noise."""
+        return public_grid(self.noise_scale)
+
+    def sums(self, rows: Rows) -> Floats:
+        """Σ y·x, or the sums of rows by class; exact in floats, because everything is whole multiples of a step."""
+        facts = self.facts
+        row_grid, target_grid = self._steps
+        total = np.zeros((facts.outputs, facts.width))
+        for matrix, targets in rows.blocks():
+            weights = targets if facts.outputs == 1 else (targets > 0).astype(np.float64)
+            total += np.trunc(weights.T / target_grid) @ np.trunc(matrix / row_grid)
+        return total * (row_grid * target_grid)
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """Noisy sums, as parameters."""
+        noisy = self.mechanism.apply(self.sums(rows).ravel(), source).reshape(self.facts.outputs, self.facts.width)
+        if self.facts.outputs > 1:
+            noisy = 2 * noisy - noisy.sum(axis=0)
+        return on_grid(noisy * self._scale, self.grid)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)

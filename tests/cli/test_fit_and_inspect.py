@@ -1,0 +1,172 @@
+"""From a table to a release and back: `sudare fit` and `sudare inspect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from sudare.privacy import Ledger, Release
+from tests.cli.conftest import FIT_MEAN, PASSPHRASE, Sudare
+
+SIGN = ("--key", "key.pem")
+
+
+def spent(house: Path) -> float:
+    return Ledger(house / "ledger.db").account("patients").spent().epsilon
+
+
+@pytest.mark.parametrize(
+    ("statistic", "learner"),
+    [("mean", "PrivateMean"), ("histogram", "PrivateHistogram"), ("scaler", "PrivateStandardScaler")],
+)
+def test_every_statistic_becomes_a_release(house: Path, sudare: Sudare, statistic: str, learner: str) -> None:
+    words = ("fit", statistic, *FIT_MEAN[2:])
+    made = sudare(*words, "-o", "new.sudare", *SIGN, "--json")
+    assert made.values["guarantee"]["epsilon"] == 0.5
+    assert made.values["remaining"]["epsilon"] == 1.0
+    assert made.values["strength"] == "strong"
+    assert spent(house) == 1.0
+    inspected = sudare("inspect", "new.sudare", "--trusted", "key-public.pem", "--json").values
+    assert inspected["manifest"]["learner"] == learner
+    assert inspected["manifest"]["receipt"] == made.values["receipt"]
+
+
+def test_what_is_told_after_a_fit(house: Path, sudare: Sudare) -> None:
+    told = sudare(*FIT_MEAN, "-o", "new.sudare", *SIGN).stdout
+    assert "Wrote new.sudare: ε = 0.5, δ = 0, replace-one record, towards everyone (strong)." in told
+    assert "has ε = 1.0 left" in told
+    assert "2 values lay outside the bounds" in told
+
+
+def test_the_python_side_can_read_it(house: Path) -> None:
+    public = load_pem_public_key((house / "key-public.pem").read_bytes())
+    release = Release.load(house / "mean.sudare", trusted=[public])  # type: ignore[list-item]
+    assert release.learner == "PrivateMean"
+
+
+def test_a_dry_run_tells_the_price_and_changes_nothing(house: Path, sudare: Sudare) -> None:
+    before = {path.name: path.read_bytes() for path in house.iterdir()}
+    told = sudare(*FIT_MEAN, "--dry-run")
+    assert "would cost ε = 0.5 of account 'patients' (strong), which has ε = 1.5 left" in told.stdout
+    values = sudare(*FIT_MEAN, "--dry-run", "--json").values
+    assert values["asked"] == {"epsilon": 0.5, "delta": 0.0}
+    assert values["left_after"]["epsilon"] == 1.0
+    assert values["admitted"] is True
+    too_much = ("fit", "mean", *FIT_MEAN[2:6], 9, *FIT_MEAN[7:])
+    assert "it would be refused" in sudare(*too_much, "--dry-run").stdout
+    assert {path.name: path.read_bytes() for path in house.iterdir()} == before
+
+
+def test_a_dry_run_with_a_new_account_creates_nothing(house: Path, sudare: Sudare) -> None:
+    new = ("fit", "mean", *FIT_MEAN[2:7], "--account", "new", "--budget", 1, "--ledger", "new.db", "--dry-run")
+    assert sudare(*new, "--json").values["left_after"]["epsilon"] == 0.5
+    assert not (house / "new.db").exists()
+    taken = ("fit", "mean", *FIT_MEAN[2:7], "--account", "second", "--budget", 1, "--dry-run")
+    assert sudare(*taken).exit_code == 34
+
+
+def test_gaussian_noise_and_composition(house: Path, sudare: Sudare) -> None:
+    new = ("fit", "histogram", *FIT_MEAN[2:7], "--account", "new", "--budget", 1, "--budget-delta", 1e-6)
+    made = sudare(
+        *new, "--composition", "gaussian", "--delta", 1e-8, "--ledger", "new.db", "-o", "g.sudare", *SIGN, "--json"
+    )
+    assert made.values["guarantee"]["delta"] == 1e-8
+    (account,) = sudare("budget", "--ledger", "new.db", "--json").values["accounts"]
+    assert account["composition"] == "gaussian"
+    assert 0 < account["spent"]["delta"] <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("changed", "exit_code", "says"),
+    [
+        ({"-o": "mean.sudare"}, 55, "exists already"),
+        ({"-o": "nowhere/new.sudare"}, 10, "no folder"),
+        ({"--key": "schema.toml"}, 10, "not an Ed25519 private key"),
+        ({"--key": "key-public.pem"}, 10, "not an Ed25519 private key"),
+        ({"--key": "none.pem"}, 10, "cannot be read"),
+        ({"--epsilon": 5}, 31, "1.5 of 2 is left"),
+        ({"--epsilon": 0}, 32, "epsilon"),
+        ({"--schema": "none.toml"}, 11, "none.toml"),
+        ({"--account": "nobody"}, 35, "nobody"),
+        ({"--budget": 7}, 33, "opened with another"),
+    ],
+)
+def test_refusals_before_anything_is_charged(
+    house: Path, sudare: Sudare, changed: dict[str, object], exit_code: int, says: str
+) -> None:
+    before = (house / "ledger.db").read_bytes()
+    options: dict[str, object] = {
+        "--schema": "schema.toml", "--epsilon": 0.5, "--account": "patients", "-o": "new.sudare", "--key": "key.pem",
+    }  # fmt: skip
+    words = [word for pair in (options | changed).items() for word in pair]
+    refused = sudare("fit", "mean", "table.parquet", *words)
+    assert refused.exit_code == exit_code
+    assert says in refused.stderr
+    assert refused.stdout == ""
+    assert (house / "ledger.db").read_bytes() == before
+    assert not (house / "new.sudare").exists()
+
+
+def test_a_release_needs_a_name_and_a_key(house: Path, sudare: Sudare) -> None:
+    assert "needs --output and --key" in sudare(*FIT_MEAN).stderr
+
+
+def test_a_locked_key_asks_for_its_passphrase(house: Path, sudare: Sudare) -> None:
+    words = (*FIT_MEAN, "--key", "key-locked.pem")
+    made = sudare(*words, "-o", "locked.sudare", "--json", typed=f"{PASSPHRASE}\n")
+    assert made.exit_code == 0
+    assert made.values["output"] == "locked.sudare"
+    wrong = sudare(*words, "-o", "wrong.sudare", typed="battery staple\n")
+    assert wrong.exit_code == 10
+    assert PASSPHRASE not in wrong.stderr
+    assert spent(house) == 1.0
+
+
+def test_inspect_without_a_trusted_key_says_so(house: Path, sudare: Sudare) -> None:
+    shown = sudare("inspect", "mean.sudare")
+    assert shown.exit_code == 0
+    assert "NOT CHECKED against a key you trust" in shown.stdout
+    assert "ε = 0.5, δ = 0: strong" in shown.stdout
+    assert sudare("inspect", "mean.sudare", "--json").values["signature"] == "unchecked"
+
+
+def test_inspect_with_trusted_keys(house: Path, sudare: Sudare) -> None:
+    trusted = sudare("inspect", "mean.sudare", "--trusted", "other-public.pem", "--trusted", "key-public.pem")
+    assert trusted.exit_code == 0
+    assert "by a key you trust" in trusted.stdout
+    foreign = sudare("inspect", "mean.sudare", "--trusted", "other-public.pem")
+    assert foreign.exit_code == 52
+    assert foreign.stdout == ""
+
+
+def test_inspect_shows_the_numbers_that_were_released(house: Path, sudare: Sudare) -> None:
+    values = sudare("inspect", "mean.sudare", "--json").values
+    (mean,) = values["tensors"]["mean"]
+    assert 0 <= mean <= 110
+    assert values["strength"]["word"] == "strong"
+
+
+def changed_at(content: bytes, position: int) -> bytes:
+    return content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
+
+
+def test_inspect_refuses_what_was_changed(house: Path, sudare: Sudare) -> None:
+    content = (house / "mean.sudare").read_bytes()
+    (house / "payload.sudare").write_bytes(changed_at(content, len(content) - 1))
+    assert sudare("inspect", "payload.sudare").exit_code == 51
+    signature = content.index(b'"signature":"') + len(b'"signature":"')
+    digit = b"0" if content[signature : signature + 1] != b"0" else b"1"
+    (house / "signature.sudare").write_bytes(content[:signature] + digit + content[signature + 1 :])
+    assert sudare("inspect", "signature.sudare").exit_code == 52
+
+
+@pytest.mark.parametrize(("file", "exit_code"), [("none.sudare", 21), ("schema.toml", 51)])
+def test_inspect_of_other_files(house: Path, sudare: Sudare, file: str, exit_code: int) -> None:
+    assert sudare("inspect", file).exit_code == exit_code
+
+
+@pytest.mark.parametrize("key", ["key.pem", "schema.toml", "none.pem"])
+def test_a_trusted_key_must_be_a_public_key(house: Path, sudare: Sudare, key: str) -> None:
+    assert sudare("inspect", "mean.sudare", "--trusted", key).exit_code == 10

@@ -1,0 +1,169 @@
+"""Every command and option explains itself; every error ends as its class says; nothing private is printed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from sudare.cli.main import app
+from sudare.errors import SudareError, every_error
+from tests.cli.conftest import FIT_MEAN, Sudare
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, (*path, name))
+
+
+ALL = list(commands(typer.main.get_command(app), ("sudare",)))
+# Groups that only hold commands; `budget` alone shows.
+BARE_GROUPS = {("sudare",), ("sudare", "schema")}
+
+
+def test_the_commands_there_are() -> None:
+    found = {" ".join(path[1:]) for path, _ in ALL}
+    budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head")}
+    assert found == {
+        "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "study", *budget,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), ALL, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_everything_has_help(path: tuple[str, ...], command: Any) -> None:
+    assert command.help
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), (path, parameter.name)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), ALL, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_help_is_shown(path: tuple[str, ...], command: Any, sudare: Sudare) -> None:
+    shown = sudare(*path[1:], "--help")
+    assert shown.exit_code == 0
+    for parameter in command.params:
+        for written in parameter.opts:
+            assert (written if written.startswith("-") else parameter.metavar or written.upper()) in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), ALL, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_every_command_can_answer_in_json(path: tuple[str, ...], command: Any) -> None:
+    if path not in BARE_GROUPS:
+        assert "--json" in {written for parameter in command.params for written in parameter.opts}
+
+
+def test_what_spends_or_changes_can_be_rehearsed() -> None:
+    rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
+    assert rehearsed == {("fit",), ("budget", "raise")}
+
+
+@pytest.fixture(scope="module")
+def generated_page() -> str:
+    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    page: str = hooks.command_line_page()
+    return page
+
+
+def test_everything_is_documented(generated_page: str) -> None:
+    for path, command in ALL:
+        heading = f"`{' '.join(path)}`"
+        assert heading in generated_page
+        section = generated_page.partition(f"# {heading}\n")[2].partition("\n## ")[0]
+        for parameter in command.params:
+            assert " ".join(parameter.help.split()).replace("|", "\\|") in section, (path, parameter.name)
+
+
+def test_version(sudare: Sudare) -> None:
+    assert sudare("--version").stdout == version("sudare") + "\n"
+
+
+def test_errors_have_exit_codes_of_their_own(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sudare.privacy import Ledger
+
+    for error in every_error():
+
+        def fail(*arguments: object, kind: type[SudareError] = error, **options: object) -> None:
+            raise kind("What was wrong.", "What to do.")
+
+        monkeypatch.setattr(Ledger, "__init__", fail)
+        told = sudare("budget")
+        assert told.exit_code == error.exit_code
+        assert told.stdout == ""
+        assert f"{error.__name__}: What was wrong. What to do." in told.stderr
+        assert "see docs/errors" in told.stderr
+        as_json = sudare("budget", "--json")
+        assert as_json.exit_code == error.exit_code
+        assert as_json.values["error"]["name"] == error.__name__
+        assert as_json.values["error"]["exit_code"] == error.exit_code
+        assert as_json.stderr == ""
+
+
+def test_an_unexpected_error_shows_no_value(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        private_value = "record 42"
+        raise RuntimeError(private_value)
+
+    monkeypatch.delenv("SUDARE_TRACEBACK", raising=False)
+    monkeypatch.setattr("sudare.privacy.PrivateMean.fit", fail)
+    told = sudare(*FIT_MEAN, "-o", "new.sudare", "--key", "key.pem")
+    assert told.exit_code == 1
+    assert "RuntimeError: unexpected, in test_help_and_errors.py line" in told.stderr
+    assert "record 42" not in told.stderr + told.stdout
+    as_json = sudare(*FIT_MEAN, "-o", "new.sudare", "--key", "key.pem", "--json")
+    assert "record 42" not in as_json.stdout + as_json.stderr
+    assert as_json.values["error"]["name"] == "RuntimeError"
+
+
+def test_a_traceback_must_be_asked_for(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("sudare.privacy.PrivateMean.fit", fail)
+    monkeypatch.setenv("SUDARE_TRACEBACK", "1")
+    assert "Traceback" in sudare(*FIT_MEAN, "-o", "new.sudare", "--key", "key.pem").stderr
+
+
+def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from sudare.cli.main import app; app()", *words]
+    return subprocess.run(command, check=False, capture_output=True, text=True, encoding="utf-8", **options)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sudare.cli.main, sys; sys.exit(bool({'sklearn', 'opendp', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_real_process_answers_in_json_and_exit_codes(tmp_path: Path) -> None:
+    missing = run("budget", "--json", cwd=tmp_path)
+    assert missing.returncode == 45
+    assert json.loads(missing.stdout)["error"]["name"] == "LedgerMissing"
+    assert missing.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_without_greek_does_not_crash(house: Path) -> None:
+    shown = run("inspect", "mean.sudare", env={"PYTHONIOENCODING": "ascii", "PATH": ""})
+    assert shown.returncode == 0
+    assert "? = 0.5" in shown.stdout

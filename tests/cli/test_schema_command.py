@@ -1,0 +1,55 @@
+"""`sudare schema`: drafts that copy nothing from the data, and checks for the owner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from tests.cli.conftest import Sudare
+
+
+def test_a_draft_asks_and_copies_nothing(house: Path, sudare: Sudare) -> None:
+    draft = sudare("schema", "draft", "table.parquet").stdout
+    assert "[columns.age]" in draft
+    assert 'high = "?"' in draft
+    assert "200" not in draft
+    assert sudare("schema", "draft", "table.parquet", "--json").values["draft"] == draft.removesuffix("\n")
+
+
+def test_a_draft_into_a_file_is_refused_until_it_is_answered(house: Path, sudare: Sudare) -> None:
+    assert sudare("schema", "draft", "table.parquet", "-o", "draft.toml").exit_code == 0
+    assert sudare("schema", "check", "table.parquet", "--schema", "draft.toml").exit_code == 11
+    assert sudare("schema", "draft", "table.parquet", "-o", "draft.toml").exit_code == 10
+
+
+def test_check_counts_for_the_owner(house: Path, sudare: Sudare) -> None:
+    told = sudare("schema", "check", "table.parquet", "--schema", "schema.toml")
+    assert "300 rows match the schema" in told.stdout
+    assert "age 2" in told.stdout
+    assert "Only you see this" in told.stdout
+    values = sudare("schema", "check", "table.parquet", "--schema", "schema.toml", "--json").values
+    assert values == {"rows": 300, "columns": ["age", "smoker"], "clipped": {"age": 2}, "for": "the owner only"}
+
+
+def test_check_names_the_column_and_no_value(house: Path, sudare: Sudare) -> None:
+    pd.DataFrame({"age": [50.0], "smoker": ["secretly"]}).to_parquet("other.parquet")
+    refused = sudare("schema", "check", "other.parquet", "--schema", "schema.toml")
+    assert refused.exit_code == 14
+    assert "'smoker'" in refused.stderr
+    assert "secretly" not in refused.stderr
+    pd.DataFrame({"age": [50.0]}).to_parquet("narrow.parquet")
+    assert sudare("schema", "check", "narrow.parquet", "--schema", "schema.toml").exit_code == 12
+
+
+def test_check_looks_at_label_and_persons(house: Path, sudare: Sudare) -> None:
+    text = (house / "schema.toml").read_text()
+    extra = '\n[columns.ill]\nkind = "label"\nclasses = [0, 1]\n\n[person]\ncolumn = "who"\nmost_rows = 2\n'
+    (house / "full.toml").write_text(text + extra)
+    table = pd.DataFrame({"age": [1.0, 2.0, 3.0], "smoker": ["no"] * 3, "ill": [0, 1, 0], "who": ["a", "a", "b"]})
+    table.to_csv("people.csv", index=False)
+    assert sudare("schema", "check", "people.csv", "--schema", "full.toml").exit_code == 0
+    table.assign(who="a").to_csv("one.csv", index=False)
+    assert sudare("schema", "check", "one.csv", "--schema", "full.toml").exit_code == 16
+    table.assign(ill=7).to_csv("label.csv", index=False)
+    assert sudare("schema", "check", "label.csv", "--schema", "full.toml").exit_code == 14

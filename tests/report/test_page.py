@@ -1,0 +1,96 @@
+"""Pages are one file, escape everything, and say the result before the jargon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from sudare.report import BudgetBar, Page, Part, Table, Transcript, compared_bars, page_html, picture
+from tests.report.test_card import CARD
+
+PICTURE = picture(
+    [compared_bars(["a"], [1], [2], names=("own", "released"), x_label="x", y_label="y")], "one pair of bars"
+)
+PART = Part(
+    title="What others see",
+    result="Everybody may know.",
+    blocks=[
+        PICTURE,
+        CARD,
+        BudgetBar("patients", 1.5, 3.0, 0.0, 1e-6, 3),
+        Table(("what", "ε"), [("PrivateMean", "1.0")], "The ledger"),
+        Transcript([">>> fit", "BudgetExceeded: no."], "What was typed"),
+    ],
+    how_to_read=["Read it so."],
+)
+PAGE = Page("A title", "A lead.", [PART], "a test", ["A note."])
+
+
+class Tags(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_every_block_is_there() -> None:
+    tags = Tags(page_html(PAGE))
+    for text in (
+        "A title", "A lead.", "What others see", "Everybody may know.", "The guarantee:", "strong", "ε 1.5 of 3.0", "PrivateMean",
+        "The ledger", "What was typed", "BudgetExceeded: no.", "How to read this", "Read it so.", "A note.", "a test",
+    ):  # fmt: skip
+        assert text in tags.text
+
+
+def test_the_result_comes_before_the_picture_and_the_picture_before_the_jargon() -> None:
+    page = page_html(PAGE)
+    places = [page.index(text) for text in ("Everybody may know.", "<img", "The guarantee", "How to read this")]
+    assert places == sorted(places)
+    assert "ε" not in page[: page.index("<img")].partition("</style>")[2]
+
+
+def test_nothing_is_fetched_and_nothing_runs() -> None:
+    page = page_html(PAGE)
+    tags = Tags(page)
+    assert not {"script", "link", "iframe", "object", "form"} & {tag for tag, _ in tags.found}
+    addresses = [values[name] for _, values in tags.found for name in ("src", "href", "srcset") if name in values]
+    assert addresses
+    assert all(str(address).startswith("data:image/svg+xml;base64,") for address in addresses)
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_pictures_have_words_and_night_colours() -> None:
+    tags = Tags(page_html(PAGE))
+    (image,) = [values for tag, values in tags.found if tag == "img"]
+    assert image["alt"] == "one pair of bars"
+    (night,) = [values for tag, values in tags.found if tag == "source"]
+    assert "dark" in str(night["media"])
+    assert night["srcset"] != image["src"]
+
+
+def test_everything_is_escaped() -> None:
+    evil = '<script>alert("x")</script>'
+    part = replace(
+        PART,
+        title=evil,
+        result=evil,
+        blocks=[replace(PICTURE, alt=evil), Table((evil,), [(evil,)], evil), Transcript([evil], evil), replace(CARD, account=evil)],
+        how_to_read=[evil],
+    )  # fmt: skip
+    page = page_html(Page(evil, evil, [part], evil, [evil]))
+    assert "<script" not in page
+    assert Tags(page).text.count(evil) == 14
+
+
+def test_a_weak_guarantee_looks_weak() -> None:
+    page = page_html(replace(PAGE, parts=[replace(PART, blocks=[replace(CARD, epsilon=5.0)])]))
+    assert 'class="card weak"' in page
+    assert 'class="card weak"' not in page_html(PAGE)

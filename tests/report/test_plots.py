@@ -1,0 +1,92 @@
+"""Pictures: the same bytes for the same numbers, no window, colours that everybody can tell apart."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from sudare.report.plots import (
+    DAY,
+    NIGHT,
+    SERIES_COLOURS,
+    Panel,
+    Series,
+    compared_bars,
+    curves,
+    picture,
+    rendered,
+)
+
+BARS = compared_bars(["a", "b"], [1, 2], [2, 1], names=("own", "released"), x_label="x", y_label="y", title="bars")
+CURVES = curves(
+    [0.1, 1.0],
+    [Series("ours", [2.0, 1.0], [0.1, 0.1]), Series("theory", [2.0, 1.0], dashed=True)],
+    x_label="ε",
+    y_label="error",
+    logarithmic=True,
+)
+
+
+def drawn(panel: Panel) -> Axes:
+    axes = Figure().subplots()
+    panel(axes, DAY)
+    return axes
+
+
+@pytest.mark.parametrize("panel", [BARS, CURVES])
+def test_images_are_whole_and_repeatable(panel: Panel) -> None:
+    svg = rendered([panel])
+    assert ET.fromstring(svg).tag.endswith("svg")
+    assert svg == rendered([panel])
+    assert rendered([panel], "png").startswith(b"\x89PNG")
+    assert svg != rendered([panel], theme=NIGHT)
+
+
+def test_panels_share_a_picture() -> None:
+    four = rendered([BARS, CURVES, BARS, CURVES], columns=2)
+    root = ET.fromstring(four)
+    assert len([node for node in root.iter() if (node.get("id") or "").startswith("axes_")]) == 4
+
+
+def test_a_picture_for_a_page_has_words() -> None:
+    made = picture([BARS], "two bars")
+    assert made.alt == "two bars"
+    assert made.day != made.night
+
+
+def test_bars_are_as_high_as_the_numbers() -> None:
+    heights = [patch.get_height() for patch in drawn(BARS).patches]
+    assert heights == [1, 2, 2, 1]
+
+
+def test_a_label_is_explained_once() -> None:
+    twice = [Series("theory", [1, 2], dashed=True), Series("theory", [2, 3], dashed=True), Series("ours", [1, 1])]
+    legend = drawn(curves([1, 2], twice, x_label="x", y_label="y")).get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["theory", "ours"]
+
+
+def seen_without_green_cones(colour: str) -> np.ndarray:
+    """Simulated deuteranopia (Viénot, Brettel and Mollon 1999), in linear RGB."""
+    linear = np.array(to_rgb(colour)) ** 2.2
+    matrix = np.array([[0.29275, 0.70725, -0.02978], [0.29275, 0.70725, -0.02978], [-0.02234, 0.02234, 1.0]])
+    return np.clip(matrix @ linear, 0, 1) ** (1 / 2.2)
+
+
+def test_the_first_colours_differ_for_colour_blind_readers() -> None:
+    for first, second in itertools.combinations(SERIES_COLOURS[:4], 2):
+        distance = np.linalg.norm(seen_without_green_cones(first) - seen_without_green_cones(second))
+        assert distance > 0.1, (first, second)
+
+
+def test_no_window_and_no_global_state() -> None:
+    code = "import sudare.report.plots, sys; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
