@@ -28,7 +28,7 @@ def measured(benchmarks: Sequence[Benchmark], rounds: int) -> list[Result]:
                 peers[benchmark.peer] = _started(benchmark.peer, stack)
             peer = peers[benchmark.peer]
             result = without_peer(benchmark) if peer is None else _compared(benchmark, ours, peer, rounds)
-            console.print(f"{ratio_text(result.ratio):>8}  {result.name}", highlight=False)
+            console.print(f"{ratio_text(result.ratio):>8}  {result.name}", highlight=False, soft_wrap=True)
             results.append(result)
     return results
 

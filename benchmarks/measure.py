@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -63,14 +64,19 @@ class Worker:
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        # What was written to a process that has ended meanwhile cannot be flushed.
+        with contextlib.suppress(BrokenPipeError):
+            self._requests.close()
         self._process.wait(timeout=60)
+        self._answers.close()
 
     def prepare(self, case: str, arguments: Mapping[str, int | float]) -> None:
         """Tell the process to get ready."""
@@ -81,14 +87,12 @@ class Worker:
         return float(self._ask({"repeat": repeat})["seconds"])
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
+            self._requests.write(json.dumps(request) + "\n")
+            self._requests.flush()
         except BrokenPipeError:
             raise PeerFailed("the process ended") from None
-        line = self._process.stdout.readline()
+        line = self._answers.readline()
         if not line:
             raise PeerFailed("the process ended")
         answer: dict[str, Any] = json.loads(line)

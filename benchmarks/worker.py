@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Case = Callable[..., Callable[[], object]]
+Run = Callable[[], object]
+Case = Callable[..., Run]
 
 
-def seconds_of(run: Callable[[], object], repeat: int) -> float:
+def seconds_of(run: Run, repeat: int) -> float:
     """How long so many runs take."""
     start = time.perf_counter()
     for _ in range(repeat):
@@ -26,7 +27,7 @@ def seconds_of(run: Callable[[], object], repeat: int) -> float:
     return time.perf_counter() - start
 
 
-def answered(request: Mapping[str, Any], cases: Mapping[str, Case], prepared: list[Callable[[], object]]) -> object:
+def answered(request: Mapping[str, Any], cases: Mapping[str, Case], prepared: list[Run]) -> object:
     """The answer to one request; `prepared` keeps the case between requests."""
     if "case" in request:
         prepared[:] = [cases[request["case"]](**request["arguments"])]
@@ -40,7 +41,7 @@ def main(module: str) -> None:
     answers = sys.stdout
     # What a library prints must not get between the answers.
     sys.stdout = sys.stderr
-    prepared: list[Callable[[], object]] = []
+    prepared: list[Run] = []
     cases: Mapping[str, Case] = {}
     for line in sys.stdin:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import importlib.util
 import os
+import shutil
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
 
 hypothesis.settings.register_profile("default", derandomize=True, deadline=None, database=None, max_examples=50)
 hypothesis.settings.register_profile("long", derandomize=False, deadline=None, max_examples=2000, print_blob=True)
@@ -47,10 +50,16 @@ def circumstance_holds(when: str) -> bool:
             return not os.environ.get(name)
         case "missing":
             return importlib.util.find_spec(name) is None
+        case "absent":
+            return not (ROOT / name).exists()
+        case "program":
+            return shutil.which(name) is None
         case "platform":
             return sys.platform.startswith(name)
         case _:
-            raise pytest.UsageError(f"expected_skips.toml: `when` is unset:, missing: or platform:, got {when!r}.")
+            raise pytest.UsageError(
+                f"expected_skips.toml: `when` is unset:, missing:, absent:, program: or platform:, got {when!r}."
+            )
 
 
 def read_expected_skips(path: Path) -> list[ExpectedSkip]:

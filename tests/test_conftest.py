@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -104,7 +105,13 @@ def test_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not circumstance_holds("unset:SUDARE_SOMETHING")
     assert circumstance_holds("missing:no_such_module_anywhere")
     assert not circumstance_holds("missing:numpy")
-    with pytest.raises(pytest.UsageError, match="unset:, missing: or platform:"):
+    assert circumstance_holds("absent:no-such-folder/anywhere")
+    assert not circumstance_holds("absent:pyproject.toml")
+    assert circumstance_holds("program:no-such-program-anywhere")
+    assert not circumstance_holds("program:make")
+    assert circumstance_holds(f"platform:{sys.platform}")
+    assert not circumstance_holds("platform:amiga")
+    with pytest.raises(pytest.UsageError, match="unset:, missing:, absent:, program: or platform:"):
         circumstance_holds("sometimes")
 
 

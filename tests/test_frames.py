@@ -340,6 +340,10 @@ def leaky_sources(secret: str, folder: Path) -> dict[str, Callable[[], object]]:
         "csv with other letters": lambda: read(
             file("g.csv", f"x\n{secret}\udcff\n"), schema=Schema({"x": Category(("a", "b"))})
         ),
+        "mixed types under a name of the data": lambda: read({"x": [1], secret: [[1, "a"]]}),
+        "query with mixed types under a name of the data": lambda: read(
+            SqlSource(address, mixed.replace(" x ", f' "{secret}" '))
+        ),
         "no parquet": lambda: read(file("a.parquet", secret)),
         "no parquet to count": lambda: row_count(file("b.parquet", secret)),
         "no parquet to tell types": lambda: column_types(file("c.parquet", secret)),

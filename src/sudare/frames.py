@@ -130,6 +130,8 @@ def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema
 
 def selected(data: object, columns: Sequence[str] | None, schema: Schema | None) -> Table:
     """The wanted columns of data in memory; data without names are the features of the schema."""
+    if columns is None and schema is None:
+        return as_table(data)
     names_if_none = columns if columns is not None else list(schema.features) if schema is not None else None
     return as_table(data, wanted_columns(column_names(data, names_if_none), columns, schema))
 
@@ -322,10 +324,9 @@ def sql_batches(
         with engine.connect().execution_options(stream_results=True, yield_per=batch_rows) as connection:
             result = sql_result(connection, source.query, columns, schema)
             present = unique_names(list(result.keys()))
-            names = wanted_columns(present, columns, schema)
             for rows in result.partitions(batch_rows):
                 by_column = dict(zip(present, zip(*rows, strict=True), strict=True))
-                yield as_table(by_column, names)
+                yield selected(by_column, columns, schema)
     finally:
         if engine is not source.url:
             engine.dispose()

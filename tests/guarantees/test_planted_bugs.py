@@ -119,7 +119,7 @@ def test_half_sensitivity() -> None:
     """Replacing a row of the unit ball moves the sum by two, not one. In one dimension this is nearly invisible."""
     pair = tables(np.array([0.6, 0.8]), np.array([-0.6, -0.8]))
     assert_only_the_bug_is_found(
-        row_sum(GammaNorm(2.0, 1.0, 2), clip_norm), row_sum(GammaNorm(1.0, 1.0, 2), clip_norm), pair, 1.0, 40_000
+        row_sum(GammaNorm(2.0, 1.0, 2), clip_norm), row_sum(GammaNorm(1.0, 1.0, 2), clip_norm), pair, 1.0, 15_000
     )
 
 
@@ -131,7 +131,7 @@ def test_wrong_bound() -> None:
 
     pair = tables(np.array([1.0, 1.0]), np.array([-1.0, -1.0]))
     mechanism = GammaNorm(2.0, 2.0, 2)
-    assert_only_the_bug_is_found(row_sum(mechanism, clip_norm), row_sum(mechanism, clip_coordinates), pair, 2.0, 40_000)
+    assert_only_the_bug_is_found(row_sum(mechanism, clip_norm), row_sum(mechanism, clip_coordinates), pair, 2.0, 30_000)
 
 
 def test_skipped_clipping() -> None:
@@ -140,7 +140,7 @@ def test_skipped_clipping() -> None:
 
     pair = tables(np.array([3.0, 4.0]), np.array([-3.0, -4.0]))
     mechanism = GammaNorm(2.0, 2.0, 2)
-    assert_only_the_bug_is_found(row_sum(mechanism, clip_norm), row_sum(mechanism, as_it_is), pair, 2.0, 20_000)
+    assert_only_the_bug_is_found(row_sum(mechanism, clip_norm), row_sum(mechanism, as_it_is), pair, 2.0, 8_000)
 
 
 def test_swapped_neighbours() -> None:
@@ -154,7 +154,7 @@ def test_swapped_neighbours() -> None:
         return lambda table, count: mechanism.draws(counts(table), count, SOURCE)
 
     pair = np.array([0.0, 0, 1, 2]), np.array([0.0, 2, 1, 2])
-    assert_only_the_bug_is_found(histogram(2.0), histogram(1.0), pair, 1.0, 30_000)
+    assert_only_the_bug_is_found(histogram(2.0), histogram(1.0), pair, 1.0, 12_000)
 
 
 def test_gaussian_that_forgets_delta() -> None:
@@ -169,7 +169,7 @@ def test_gaussian_that_forgets_delta() -> None:
         steps = np.tile(np.rint(values / correct.grid).astype(np.int64), count)
         return SOURCE.gaussian(steps, 1.0 / (epsilon * correct.grid)).reshape(count, 2) * correct.grid
 
-    samples = 20_000
+    samples = 10_000
     for audit in (
         lambda mechanism: distinguish(mechanism, pair, claimed, samples, batched=True),
         lambda mechanism: distinguish_gaussian(mechanism, pair, claimed, mu, samples, batched=True),
@@ -228,7 +228,7 @@ def minimisers(rows: Floats, label: Floats, penalties: Floats, linear: Floats) -
     """Newton's method on mean logistic loss + ½ Σ penaltyⱼ θⱼ² + linear·θ, for many linear terms at once."""
     signed = rows * label[:, np.newaxis]
     weights = np.zeros_like(linear)
-    for _ in range(100):
+    for _ in range(60):
         probability = 1 / (1 + np.exp(np.clip(weights @ signed.T, -500, 500)))
         gradient = -probability @ signed / len(rows) + penalties * weights + linear
         curvature = probability * (1 - probability) / len(rows)
@@ -236,18 +236,23 @@ def minimisers(rows: Floats, label: Floats, penalties: Floats, linear: Floats) -
         step = np.linalg.solve(hessian + 1e-12 * np.eye(2), gradient[..., np.newaxis])[..., 0]
         # Damped: far from the minimum a full step would overshoot.
         weights -= step / np.maximum(1.0, np.linalg.norm(step, axis=1, keepdims=True))
+        if np.abs(step).max() < 1e-12:
+            break
     return weights
 
 
 def test_unpenalised_intercept() -> None:
-    feature = np.array([0.5, -0.5, 0.2, -0.8, 0.9, -0.1])
+    """Given the noisy slope, the intercept is an exact function of the data: the outputs lie on two different curves."""
+    feature = np.array([1.0, -0.5, 0.2, -0.8, 0.9, -0.1])
     label = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
-    changed_feature, changed_label = feature.copy(), label.copy()
-    changed_feature[0], changed_label[0] = -0.5, -1.0
-    pair = (feature, label), (changed_feature, changed_label)
+    flipped = label.copy()
+    flipped[0] = -1.0
+    pair = (feature, label), (feature, flipped)
     epsilon, penalty = 2.0, 0.5
     bad = gate(ObjectivePerturbation(epsilon, penalty, bias_column=False), pair, epsilon, 10_000)
     assert not bad.holds, str(bad)
+    assert bad.counts.hits_where_rarer == 0
     good = gate(ObjectivePerturbation(epsilon, penalty, bias_column=True), pair, epsilon, 10_000)
     assert good.holds, str(good)
-    assert good.epsilon_lower_bound > 0.1
+    # One flipped label moves the gradient by half of what the noise is calibrated for.
+    assert good.tightness > 0.2

@@ -111,9 +111,7 @@ def test_account_and_schema_are_what_they_should_be():
         PrivateMean(bounds=(0, 1), account="patients").fit(matrix())
     with refused(InvalidParameter, "schema must be a Schema.", "Load one with Schema.load(…)."):
         PrivateMean(schema="patients.toml").fit(matrix())
-    with refused(
-        InvalidParameter, "Both a schema and bounds were given.", "Give one of them: the schema has bounds."
-    ):
+    with refused(InvalidParameter, "Both a schema and bounds were given.", "Give one of them: the schema has bounds."):
         PrivateMean(schema=SCHEMA, bounds=(0, 1)).fit(table())
 
 
@@ -715,7 +713,17 @@ def test_number_of_rows(rows):
 
 @pytest.mark.parametrize(
     "columns",
-    [None, "x0", {}, [["x0"]], [["x0", {}, {}]], [[1, {}]], ["x0"], [["x0", {"kind": "number"}], None], [{"a": 1, "b": 2}]],
+    [
+        None,
+        "x0",
+        {},
+        [["x0"]],
+        [["x0", {}, {}]],
+        [[1, {}]],
+        ["x0"],
+        [["x0", {"kind": "number"}], None],
+        [{"a": 1, "b": 2}],
+    ],
 )
 def test_columns_that_are_not_declared(columns):
     with unfit("its columns are not declared"):

@@ -112,33 +112,164 @@ def test_person_level():
         [PrivateMean(schema=schema)], frame, epsilon=1.0, row_scores=lambda model, X, y: np.ones(len(X)), random_state=0
     )
     assert selected.guarantee.unit == "person"
-    assert room._ScoreNoise(200, 3, 0.5).mechanism.noise_scale == pytest.approx(6.0)
+
+
+def test_score_noise_covers_a_persons_rows_on_the_grid_of_the_sums():
+    noise = room._ScoreNoise(200, 3, 0.5)
+    assert noise.mechanism.noise_scale == pytest.approx(6.0)
+    assert noise.mechanism.grid == noise.step == 2.0**-30
+
+
+@pytest.mark.parametrize(("person", "rows"), [(None, 1), (Person("who", 3), 3)])
+def test_score_noise_knows_the_unit(monkeypatch, person, rows):
+    made = []
+    original = room._ScoreNoise
+    monkeypatch.setattr(room, "_ScoreNoise", lambda *arguments: made.append(arguments) or original(*arguments))
+    frame = pd.DataFrame({"age": table()[:, 0], "who": np.arange(200) // 3})
+    select_privately(
+        [PrivateMean(schema=Schema({"age": Number(0, 100)}, person=person))],
+        frame,
+        epsilon=1.0,
+        row_scores=lambda model, X, y: np.ones(len(X)),
+        random_state=0,
+    )
+    assert made == [(200, rows, 0.25)]
 
 
 def test_scores_are_clipped_and_nan_is_zero():
     noise = room._ScoreNoise(4, 1, 1e12)
-    assert noise.of(np.array([2.0, -1.0, np.nan, 0.5]), SeededNoise(0)) == pytest.approx(1.5)
+    assert noise.of(["2.0", "-1.0", "nan", "0.5"], SeededNoise(0)) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
-        ({"candidates": []}, "no candidate"),
-        ({"candidates": [PrivateHistogram(delta=1e-6, bounds=(0, 1))]}, "delta > 0"),
-        ({"candidates": [PrivateHistogram(neighbours="add-remove", bounds=(0, 1))]}, "replace-one"),
-        ({"candidates": [PrivateMean(bounds=(0, 1)), PrivateMean(schema=Schema({"x": Number(0, 1)}))]}, "schemas"),
-        ({"score_share": 0.0}, "score_share"),
-        ({"score_share": 1.0}, "score_share"),
-        ({"tries_parameter": 1}, "tries_parameter"),
-        ({"tries_parameter": 2.5}, "tries_parameter"),
-        ({"tries_parameter": True}, "tries_parameter"),
+        ({"candidates": []}, "There is no candidate to choose from. Give at least one estimator."),
+        (
+            {"candidates": [PrivateHistogram(delta=1e-6, bounds=(0, 1))]},
+            "A candidate has delta > 0; selection is for pure guarantees. Set delta=0.",
+        ),
+        (
+            {"candidates": [PrivateHistogram(neighbours="add-remove", bounds=(0, 1))]},
+            'A candidate is not for replace-one neighbours. Set neighbours="replace-one".',
+        ),
+        (
+            {"candidates": [PrivateMean(bounds=(0, 1)), PrivateMean(schema=Schema({"x": Number(0, 1)}))]},
+            "The candidates have different schemas. Give all of them the same one.",
+        ),
+        ({"score_share": 0.0}, "score_share must lie between 0 and 1, got 0.0. Use for example 0.5."),
+        ({"score_share": 1.0}, "score_share must lie between 0 and 1, got 1.0. Use for example 0.5."),
+        ({"tries_parameter": 1}, "tries_parameter must be a whole number, at least 2. Use for example 20."),
+        ({"tries_parameter": 2.5}, "tries_parameter must be a whole number, at least 2. Use for example 20."),
+        ({"tries_parameter": True}, "tries_parameter must be a whole number, at least 2. Use for example 20."),
     ],
 )
-def test_refusals_charge_nothing(account, change, words):
+def test_refusals_charge_nothing(account, change, message):
     arguments = {"candidates": candidates(2), "epsilon": 1.0, "row_scores": more_bins_are_better, **change}
-    with pytest.raises(InvalidParameter, match=words):
+    with pytest.raises(InvalidParameter) as refusal:
         select_privately(X=table(), account=account, **arguments)
+    assert str(refusal.value) == message
     assert account.spent() == (0.0, 0.0)
+
+
+class Scripted:
+    """A source whose whole numbers are written down beforehand."""
+
+    valid = False
+
+    def __init__(self, *numbers):
+        self.numbers = list(numbers)
+        self.limits = []
+
+    def integer_below(self, limit):
+        self.limits.append(limit)
+        return self.numbers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "tries", "limits"),
+    [
+        ([0, 0], 1, [9, 1]),
+        ([3, 1, 0, 0], 3, [9, 9, 9, 3]),
+        ([4, 0, 1, 5, 5, 0, 2, 0, 0], 1, [9, 9, 2, 9, 9, 9, 3, 9, 1]),
+    ],
+)
+def test_draw_is_a_geometric_number_kept_with_one_over_itself(numbers, tries, limits):
+    noise = Scripted(*numbers)
+    assert room.logarithmic_draw(9, noise) == tries
+    assert noise.limits == limits
+    assert noise.numbers == []
+
+
+def test_best_score_wins_whatever_its_place(monkeypatch):
+    """Three tries on candidates 1, 0, 2; the noise is too small to matter and candidate 0 scores best."""
+    monkeypatch.setattr(room, "logarithmic_draw", lambda parameter, noise: 3)
+    order = iter([1, 0, 2])
+
+    def below(self, limit):
+        return next(order) if limit == 3 else 5
+
+    monkeypatch.setattr(SeededNoise, "integer_below", below)
+    score = {2: 1.0, 4: 0.2, 8: 0.4}
+    selected = select_privately(
+        candidates(2, 4, 8),
+        table(),
+        epsilon=1e6,
+        row_scores=lambda model, X, y: np.full(len(X), score[len(model.counts_["x0"])]),
+        random_state=0,
+    )
+    assert selected.candidate == 0
+
+
+def test_data_and_targets_reach_fit_and_score(monkeypatch):
+    seen = []
+    original = PrivateHistogram.fit
+
+    def recorded(self, X, y=None):
+        seen.append(("fit", len(X), y, self.account, self.random_state))
+        return original(self, X, y)
+
+    monkeypatch.setattr(PrivateHistogram, "fit", recorded)
+
+    def scores(model, X, y):
+        seen.append(("score", len(X), y, None, None))
+        return np.ones(len(X))
+
+    monkeypatch.setattr(room, "logarithmic_draw", lambda parameter, noise: 1)
+    with_own_seed = PrivateHistogram(bounds=(0, 100), random_state=3)
+    selected = select_privately([with_own_seed], table(), "targets", epsilon=1.0, row_scores=scores)
+    assert seen == [("fit", 200, "targets", None, None), ("score", 200, "targets", None, None)]
+    assert selected.model.random_state is None
+
+
+def test_a_candidates_own_account_is_not_charged(account, tmp_path):
+    other = Ledger(tmp_path / "other.db").account("other", epsilon=1.0)
+    select_privately(
+        [PrivateHistogram(bounds=(0, 100), account=other)],
+        table(),
+        epsilon=1.0,
+        row_scores=more_bins_are_better,
+        account=account,
+    )
+    assert other.spent() == (0.0, 0.0)
+
+
+def test_seeded_tries_draw_different_noise(monkeypatch):
+    seeds = []
+    original = PrivateHistogram.fit
+
+    def recorded(self, X, y=None):
+        seeds.append(self.random_state)
+        return original(self, X, y)
+
+    monkeypatch.setattr(PrivateHistogram, "fit", recorded)
+    monkeypatch.setattr(room, "logarithmic_draw", lambda parameter, noise: 30)
+    selected = select_privately(
+        candidates(2), table(), epsilon=1.0, row_scores=more_bins_are_better, random_state=np.random.RandomState(1)
+    )
+    assert len(set(seeds)) == 30
+    assert 2**30 < max(seeds) < 2**31
+    assert selected.model.random_state is None
 
 
 def test_smallest_tries_parameter_is_taken():
@@ -148,8 +279,10 @@ def test_smallest_tries_parameter_is_taken():
 
 
 def test_wrong_number_of_scores():
-    with pytest.raises(DataError, match=r"one number a row \(200\)"):
+    with pytest.raises(DataError) as refusal:
         select_privately(candidates(2), table(), epsilon=1.0, row_scores=lambda *_: np.ones(3), random_state=0)
+    message = "row_scores must give one number a row (200). Return an array with one score a row."
+    assert str(refusal.value) == message
 
 
 def test_over_budget_and_seed_with_account(account):

@@ -37,6 +37,7 @@ Mechanism = Callable[..., Any]
 Learner = Literal["logistic", "boosting"]
 
 _FARTHEST: Final = 50.0
+_LARGEST: Final = 1e100
 
 
 def distinguish(
@@ -151,7 +152,8 @@ def _coordinate(index: int) -> Score:
 
 
 def _finite(outputs: Floats) -> Floats:
-    return np.nan_to_num(outputs, nan=0.0)
+    """Outputs that sums of cannot overflow; what is not a number is counted by a score of its own."""
+    return np.clip(np.nan_to_num(outputs, nan=0.0), -_LARGEST, _LARGEST)
 
 
 class _Space:
@@ -168,8 +170,7 @@ class _Space:
 
     def standard(self, outputs: Floats) -> Floats:
         """Coordinates in units of the spread; what is farther than fifty counts as fifty away."""
-        with np.errstate(over="ignore"):
-            distances = (_finite(outputs) - self._middle) / self._spread
+        distances = (_finite(outputs) - self._middle) / self._spread
         return np.asarray(np.clip(distances, -_FARTHEST, _FARTHEST), dtype=np.float64)
 
     def features(self, outputs: Floats) -> Floats:

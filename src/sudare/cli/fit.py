@@ -34,7 +34,9 @@ class Filter(StrEnum):
 
 @reported
 def fit(
-    statistic: Annotated[Statistic, typer.Argument(help="Which statistic of all declared columns.")],
+    statistic: Annotated[
+        Statistic, typer.Argument(metavar="mean|histogram|scaler", help="Which statistic of all declared columns.")
+    ],
     table: Annotated[
         Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
     ],

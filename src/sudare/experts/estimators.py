@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.fitting import PENALTIES, fitted_coefficients
-from sudare.experts.panel import Combine, Floats, Panel, row_count
+from sudare.experts.panel import Combine, Floats, Panel, row_count, task_of
 from sudare.experts.weights import (
     LOGISTIC_TEMPERATURE,
     cached_rows,
@@ -39,18 +40,14 @@ Temperature = float | Literal["theory"]
 
 
 def _classifies(estimator: Any) -> bool:
-    """Whether the experts classify, before and after `fit`."""
-    panel = estimator.__dict__.get("panel_")
-    if panel is None:
-        panel = Panel.of(estimator.experts)
-    return bool(panel.task == "classification")
+    return task_of(estimator.experts) == "classification"
 
 
 class CombinedExperts(BaseEstimator):
     """What all combinations share: experts are kept as they are, inputs checked, answers added up with weights."""
 
     experts: Sequence[Any]
-    combine: Combine
+    combine: Combine = "scores"
 
     panel_: Panel
     guarantee_: tuple[Guarantee, ...]
@@ -77,17 +74,19 @@ class CombinedExperts(BaseEstimator):
     def decision_values(self, X: Any) -> Floats:
         """The weighted sum of the experts' answers (eq. 17 before the sign)."""
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
-        blocks = self.panel_.blocks(rows, self.combine)
+        return self._values(self._rows(X, reset=False))
+
+    def _values(self, rows: Any) -> Floats:
+        blocks = self.panel_.blocks(rows, self.combine, self._largest_score())
         values = np.concatenate([outputs @ self.weights_ for _, outputs in blocks])
         return np.asarray(values + self.intercept_, dtype=np.float64)
 
-    @available_if(_classifies)
+    @available_if(_classifies)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def decision_function(self, X: Any) -> Floats:
         """Combined scores: positive for the second class."""
         return self.decision_values(X)
 
-    @available_if(_classifies)
+    @available_if(_classifies)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of both classes under the logistic model whose loss the experts are judged by."""
         second = expit(self.decision_values(X))
@@ -111,18 +110,15 @@ class CombinedExperts(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         """Classifier or regressor, as the experts are; binary only."""
-        from sklearn.utils import ClassifierTags, RegressorTags
-
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        try:
-            classifies = _classifies(self)
-        except InvalidParameter:
-            classifies = True
-        if classifies:
-            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_class=False)
+        if _classifies(self):
+            # A combination is as good as its experts are.
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags(multi_class=False, poor_score=True)
         else:
-            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+            tags.estimator_type = "regressor"
+            tags.regressor_tags = RegressorTags(poor_score=True)
         return tags
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
@@ -178,15 +174,17 @@ class CombinedExperts(BaseEstimator):
         self.classes_ = classes
         return np.where(y == classes[1], 1.0, -1.0)
 
-    def _loss_blocks(self, rows: Any, targets: Floats, largest_score: float | None = None) -> Iterator[Floats]:
+    def _largest_score(self) -> float | None:
+        """Where scores are cut off."""
+        return None
+
+    def _loss_blocks(self, rows: Any, targets: Floats) -> Iterator[Floats]:
         """Losses in the order of the data, rows × experts; each block may be overwritten."""
-        for part, outputs in self.panel_.blocks(rows, self.combine):
-            step = cached_rows(len(self.panel_))
+        step = cached_rows(len(self.panel_))
+        for part, outputs in self.panel_.blocks(rows, self.combine, self._largest_score()):
             for start in range(0, len(outputs), step):
                 piece = outputs[start : start + step]
                 own = targets[part][start : start + step, np.newaxis]
-                if largest_score is not None:
-                    np.clip(piece, -largest_score, largest_score, out=piece)
                 if self.panel_.task == "classification":
                     piece *= -own
                     yield logistic_losses(piece)
@@ -217,7 +215,32 @@ class AverageExperts(CombinedExperts):
         self.weights_ = np.full(len(self.panel_), 1 / len(self.panel_))
 
 
-class ExponentialWeights(CombinedExperts):
+class _Tempered(CombinedExperts):
+    """Combinations with a temperature."""
+
+    temperature_: float
+
+    def __init__(
+        self, experts: Sequence[Any] = (), *, temperature: Temperature = 3.0, combine: Combine = "scores"
+    ) -> None:
+        self.experts = experts
+        self.temperature = temperature
+        self.combine = combine
+
+    def _beta(self) -> float:
+        if self.temperature != "theory":
+            return positive("temperature", self.temperature)
+        if self.panel_.task == "regression":
+            raise InvalidParameter(
+                "temperature='theory' is known for classification only.", "Give a number: 2·(largest residual)²."
+            )
+        return LOGISTIC_TEMPERATURE
+
+    def _largest_score(self) -> float | None:
+        return 1.0 if self.temperature == "theory" else None
+
+
+class ExponentialWeights(_Tempered):
     """Gibbs weights of the experts' total losses on own data (eq. 11): the order of rows does not matter.
 
     Parameters
@@ -231,26 +254,16 @@ class ExponentialWeights(CombinedExperts):
     guarantee_ : as in AverageExperts.
     """
 
-    def __init__(
-        self, experts: Sequence[Any] = (), *, temperature: Temperature = 3.0, combine: Combine = "scores"
-    ) -> None:
-        self.experts = experts
-        self.temperature = temperature
-        self.combine = combine
-
     def _learn(self, rows: Any, targets: Floats) -> None:
-        beta, largest = _temperature(self.temperature, self.panel_)
-        blocks = self._loss_blocks(rows, targets, largest)
-        self.weights_ = exponential_weights(blocks, len(self.panel_), beta)
-        self.temperature_ = beta
+        self.temperature_ = self._beta()
+        self.weights_ = exponential_weights(self._loss_blocks(rows, targets), len(self.panel_), self.temperature_)
 
 
-class MirrorAveraging(CombinedExperts):
+class MirrorAveraging(_Tempered):
     """The average over time of the Gibbs weights of losses so far, in the order of the data (eqs. 15–17).
 
-    With "theory", scores are judged within [−1, 1] (that is where condition 19 holds with β = e), and the expected
-    logistic risk of the weighted sum of clipped scores is at most that of the best expert plus `oracle_residual_`
-    (eq. 20). For regression there is no such temperature without a bound on the residuals, so "theory" is refused.
+    With "theory", β = e and scores are cut off at −1 and 1, which is where condition (19) holds with that β; then the
+    expected logistic risk is at most that of the best expert plus `oracle_residual_` (eq. 20). For regression there is no such temperature without a bound on the residuals, so "theory" is refused.
 
     Parameters
     ----------
@@ -265,20 +278,12 @@ class MirrorAveraging(CombinedExperts):
     guarantee_ : as in AverageExperts.
     """
 
-    def __init__(
-        self, experts: Sequence[Any] = (), *, temperature: Temperature = 3.0, combine: Combine = "scores"
-    ) -> None:
-        self.experts = experts
-        self.temperature = temperature
-        self.combine = combine
-
     def _learn(self, rows: Any, targets: Floats) -> None:
-        beta, largest = _temperature(self.temperature, self.panel_)
-        blocks = self._loss_blocks(rows, targets, largest)
-        average = mirror_average(blocks, len(self.panel_), len(targets), beta)
+        self.temperature_ = self._beta()
+        count, losses = len(self.panel_), self._loss_blocks(rows, targets)
+        average = mirror_average(losses, count, len(targets), self.temperature_)
         self.weights_, self.weight_path_, self.path_rows_ = average.weights, average.path, average.path_rows
-        self.temperature_ = beta
-        self.oracle_residual_ = oracle_residual(beta, len(self.panel_), len(targets))
+        self.oracle_residual_ = oracle_residual(self.temperature_, count, len(targets))
 
 
 class StackedExperts(CombinedExperts):
@@ -308,27 +313,17 @@ class StackedExperts(CombinedExperts):
         self.combine = combine
 
     def _learn(self, rows: Any, targets: Floats) -> None:
-        outputs = np.concatenate([block for _, block in self.panel_.blocks(rows, self.combine)])
+        outputs = np.concatenate([block.copy() for _, block in self.panel_.blocks(rows, self.combine)])
         scale = np.maximum(np.sqrt(np.mean(outputs**2)), np.finfo(np.float64).tiny)
         design = np.column_stack([outputs / scale, np.ones(len(outputs))])
-        penalties = PENALTIES if self.penalty == "cross-validation" else (_positive("penalty", self.penalty),)
+        penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
         fitted = fitted_coefficients(design, targets, penalties, np.ones(design.shape[1]), self.panel_.task)
         self.weights_, self.intercept_ = fitted.coefficients[:-1] / scale, float(fitted.coefficients[-1])
         self.penalty_ = fitted.penalty
 
 
-def _temperature(asked: Temperature, panel: Panel) -> tuple[float, float | None]:
-    """β, and the largest score that condition (19) allows, if it is asked for."""
-    if asked == "theory":
-        if panel.task == "regression":
-            raise InvalidParameter(
-                "temperature='theory' is known for classification only.", "Give a number: 2·(largest residual)²."
-            )
-        return LOGISTIC_TEMPERATURE, 1.0
-    return _positive("temperature", asked), None
-
-
-def _positive(name: str, value: object) -> float:
+def positive(name: str, value: object) -> float:
+    """A parameter that must be a positive number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < float(value) < np.inf:
         raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Use for example 3.0.")
     return float(value)

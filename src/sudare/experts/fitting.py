@@ -38,9 +38,7 @@ def fitted_coefficients(
     return Fitted(fitted.coefficients[0], float(fitted.penalty[0]))
 
 
-def batch_fitted(
-    designs: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str
-) -> Fitted:
+def batch_fitted(designs: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str) -> Fitted:
     """Many problems (problems × rows × columns), each with its own choice of penalty; `relative` may be problems × columns.
 
     A relative penalty is a multiple of the chosen one; a negative one is an absolute penalty, the same for every choice.

@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
     ElasticNet,
     Lasso,
@@ -21,6 +22,7 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.svm import LinearSVC
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.weights import cached_rows
@@ -32,7 +34,17 @@ Task = Literal["classification", "regression"]
 
 # Exactly these, not what inherits from them: their output is X·coef + intercept for every row, so one product serves all.
 _LINEAR_TYPES: Final = frozenset(
-    {ElasticNet, Lasso, LinearRegression, LinearSVC, LogisticRegression, Perceptron, Ridge, RidgeClassifier, SGDClassifier}
+    {
+        ElasticNet,
+        Lasso,
+        LinearRegression,
+        LinearSVC,
+        LogisticRegression,
+        Perceptron,
+        Ridge,
+        RidgeClassifier,
+        SGDClassifier,
+    }
 )
 _BLOCK_NUMBERS: Final = 1 << 21
 _LEAST_PROBABILITY: Final = 1e-12
@@ -47,6 +59,7 @@ class Panel:
     task: Task
     classes: NDArray[Any] | None
     features: int | None
+    stacked: tuple[Floats, Floats] | None
 
     @classmethod
     def of(cls, experts: object) -> Panel:
@@ -58,53 +71,59 @@ class Panel:
             raise InvalidParameter("There are no experts.", _GIVE_EXPERTS)
         models = [expert.model() if isinstance(expert, Release) else expert for expert in listed]
         for number, model in enumerate(models):
-            if isinstance(model, type) or not _can_answer(model):
-                raise InvalidParameter(
-                    f"Expert {number} has neither decision_function, predict_proba nor predict.", _GIVE_EXPERTS
-                )
+            _check_can_answer(number, model)
         tasks = {_task(model) for model in models}
         if len(tasks) > 1:
             raise InvalidParameter("Some experts classify and some predict numbers.", "Combine one kind at a time.")
         task = tasks.pop()
         classes = _common_classes(models) if task == "classification" else None
-        return cls(models, tuple(map(_guarantee, models)), task, classes, _common_features(models))
+        guarantees = tuple(map(_guarantee, models))
+        return cls(models, guarantees, task, classes, _common_features(models), _stacked_coefficients(models))
 
     def __len__(self) -> int:
         return len(self.models)
 
-    def outputs(self, rows: Any, combine: Combine) -> Floats:
-        """Scores, votes or predictions, rows × experts. Scores are log-odds where an expert gives probabilities only."""
-        stacked = self.stacked_coefficients()
-        if stacked is not None and isinstance(rows, np.ndarray):
-            answers = rows @ stacked[0] + stacked[1]
-        else:
-            answers = np.empty((row_count(rows), len(self)))
-            for number, model in enumerate(self.models):
-                answers[:, number] = self._answers(number, model, rows)
-        if not np.all(np.isfinite(answers)):
-            number = int(np.flatnonzero(~np.isfinite(answers).all(axis=0))[0])
-            raise DataError(f"Expert {number} gives answers that are not finite.", "Leave it out.")
-        if self.task == "classification" and combine == "votes":
-            return np.where(answers > 0, 1.0, -1.0)
-        return answers
-
-    def blocks(self, rows: Any, combine: Combine) -> Iterator[tuple[slice, Floats]]:
-        """Outputs on successive rows, in pieces that are small in memory; models that are asked one by one get larger ones."""
-        stacked = self.stacked_coefficients() is not None and isinstance(rows, np.ndarray)
+    def blocks(self, rows: Any, combine: Combine, largest_score: float | None = None) -> Iterator[tuple[slice, Floats]]:
+        """Outputs (rows × experts) on successive rows. A block may be overwritten, and is when the next one is asked for."""
         total = row_count(rows)
-        step = cached_rows(len(self)) if stacked else max(1, min(total, _BLOCK_NUMBERS // len(self)))
+        one_product = self.stacked is not None and isinstance(rows, np.ndarray)
+        # Models that are asked one by one are asked about many rows at a time: each call has a price of its own.
+        step = cached_rows(len(self)) if one_product else max(1, min(total, _BLOCK_NUMBERS // len(self)))
+        space = np.empty((min(step, total), len(self)))
         for start in range(0, total, step):
             part = slice(start, min(start + step, total))
-            yield part, self.outputs(rows_between(rows, part), combine)
+            block = space[: part.stop - start]
+            self._answer_into(block, rows_between(rows, part))
+            if self.task == "classification" and combine == "votes":
+                np.copyto(block, np.where(block > 0, 1.0, -1.0))
+            elif largest_score is not None:
+                np.clip(block, -largest_score, largest_score, out=block)
+            yield part, block
 
-    def stacked_coefficients(self) -> tuple[Floats, Floats] | None:
-        """Coefficients (features × experts) and intercepts, if every expert is a known linear model; else None."""
-        if not all(type(model) in _LINEAR_TYPES for model in self.models):
-            return None
-        columns = [np.ravel(model.coef_) for model in self.models]
-        if len({column.shape for column in columns}) > 1:
-            return None
-        return np.stack(columns, axis=1), np.array([float(np.ravel(model.intercept_)[0]) for model in self.models])
+    def messages(self) -> tuple[Floats, Floats]:
+        """Coefficients (experts × features) and intercepts of linear experts."""
+        if not all(hasattr(model, "coef_") for model in self.models):
+            raise InvalidParameter("An expert has no coefficients.", "This combination needs linear experts.")
+        coefficients = [np.ravel(np.asarray(model.coef_, dtype=np.float64)) for model in self.models]
+        if len({len(row) for row in coefficients}) > 1:
+            raise InvalidParameter("The experts disagree on the number of coefficients.", "Agree on one schema.")
+        intercepts = [float(np.ravel(getattr(model, "intercept_", 0.0))[0]) for model in self.models]
+        messages = np.stack(coefficients), np.array(intercepts)
+        if not all(np.all(np.isfinite(part)) for part in messages):
+            raise DataError("An expert's coefficients are not finite.", "Leave it out.")
+        return messages
+
+    def _answer_into(self, block: Floats, rows: Any) -> None:
+        """Scores or predictions of all experts. Scores are log-odds where an expert gives probabilities only."""
+        if self.stacked is not None and isinstance(rows, np.ndarray):
+            np.matmul(rows, self.stacked[0], out=block)
+            block += self.stacked[1]
+        else:
+            for number, model in enumerate(self.models):
+                block[:, number] = self._answers(number, model, rows)
+        if not np.isfinite(block.sum()) and not np.isfinite(block).all():
+            number = int(np.flatnonzero(~np.isfinite(block).all(axis=0))[0])
+            raise DataError(f"Expert {number} gives answers that are not finite.", "Leave it out.")
 
     def _answers(self, number: int, model: Any, rows: Any) -> Floats:
         if self.task == "regression":
@@ -123,6 +142,16 @@ class Panel:
         return np.where(named == self.classes[1], 1.0, -1.0)
 
 
+def _stacked_coefficients(models: Sequence[Any]) -> tuple[Floats, Floats] | None:
+    """Coefficients (features × experts) and intercepts, if every expert is a known linear model; else None."""
+    if not all(type(model) in _LINEAR_TYPES and isinstance(model.coef_, np.ndarray) for model in models):
+        return None
+    columns = [np.ravel(model.coef_) for model in models]
+    if len({column.shape for column in columns}) > 1:
+        return None
+    return np.stack(columns, axis=1), np.array([float(np.ravel(model.intercept_)[0]) for model in models])
+
+
 def row_count(rows: Any) -> int:
     """The number of rows of an array or a frame."""
     return int(rows.shape[0])
@@ -136,12 +165,32 @@ def rows_between(rows: Any, part: slice) -> Any:
 _GIVE_EXPERTS: Final = "Give fitted classifiers, fitted regressors, or releases from Release.load(…)."
 
 
-def _can_answer(model: Any) -> bool:
-    return any(hasattr(model, name) for name in ("decision_function", "predict_proba", "predict"))
+def _check_can_answer(number: int, model: Any) -> None:
+    if isinstance(model, type) or not any(
+        hasattr(model, name) for name in ("decision_function", "predict_proba", "predict")
+    ):
+        raise InvalidParameter(
+            f"Expert {number} has neither decision_function, predict_proba nor predict.", _GIVE_EXPERTS
+        )
+    if hasattr(model, "fit"):
+        try:
+            check_is_fitted(model)
+        except NotFittedError:
+            problem = f"Expert {number} is not fitted."
+        else:
+            return
+        raise InvalidParameter(problem, _GIVE_EXPERTS)
+
+
+def task_of(experts: Any) -> Task:
+    """What the first expert does; without any, classification."""
+    first = next(iter(experts), None) if hasattr(experts, "__iter__") else None
+    return _task(first.model() if isinstance(first, Release) else first)
 
 
 def _task(model: Any) -> Task:
-    return "regression" if is_regressor(model) else "classification"
+    """Regression if the model's scikit-learn tags say so; models of other kinds classify."""
+    return "regression" if hasattr(model, "__sklearn_tags__") and is_regressor(model) else "classification"
 
 
 def _guarantee(model: Any) -> Guarantee:

@@ -93,9 +93,7 @@ def gaussian_loss_delta(deviation: float, epsilon: float, norm_bound: float, pen
         bounds.append(first_count * gaussian_delta(2 * reach, left) + 2 * gaussian_delta(second, left))
     if loss.joint and short_slack < epsilon:
         left = math.nextafter(epsilon - short_slack, 0.0)
-        bounds.append(
-            gaussian_delta(2 * reach, epsilon) + gaussian_delta(reach, epsilon) + gaussian_delta(reach, left)
-        )
+        bounds.append(gaussian_delta(2 * reach, epsilon) + gaussian_delta(reach, epsilon) + gaussian_delta(reach, left))
     # Three additions of rounded numbers lose less than 2⁻⁵⁰.
     return min(1.0, min(bounds) * (1 + 2.0**-50))
 

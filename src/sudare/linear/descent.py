@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.linear.perturbation import Facts, applied, public_grid
-from sudare.linear.rows import Rows, row_step
+from sudare.linear.rows import Block, Rows, row_step
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -41,6 +42,11 @@ _SUM_BITS: Final = 52
 _NOISE_BITS: Final = 30
 _SAMPLING_BITS: Final = 32
 _KEY_DRAWS: Final = 5
+_TIME: Final = 0.5
+_MOMENTUM: Final = 0.9
+_LARGEST_RATE: Final = 3.0
+_FEWEST_STEPS: Final = 10
+_MOST_STEPS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -68,10 +74,27 @@ class Recipe:
             raise InvalidParameter("sampling_rate must be above 0 and at most 1.", "Use 1 for full batches.")
 
 
-def public_recipe(facts: Facts, epsilon: float, delta: float) -> Recipe:
-    """Steps, clip and rate from (n, p, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found."""
-    norm = facts.norm_bound * facts.loss.largest_slope
-    return Recipe(steps=60, clip=norm, rate=4 / norm**2, momentum=0.0, averaged=10)
+def public_recipe(facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Recipe:
+    """Steps, clip and rate from (n, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found.
+
+    Half of the largest gradient is the clip. How long to descend is set by the noise that piles up meanwhile: so long
+    that the noise in a score is of order one, which is a time proportional to μ·n. Steps are as few as stay stable.
+    """
+    largest = facts.norm_bound * facts.loss.largest_slope
+    unit = 1 / (facts.loss.largest_curvature * facts.norm_bound**2)
+    time = _TIME * gaussian_mu_within(epsilon, delta) * facts.rows / facts.rows_per_unit
+    steps = _FEWEST_STEPS
+    while steps < _MOST_STEPS and time / travelled(steps) > _LARGEST_RATE:
+        steps += 1
+    rate = min(_LARGEST_RATE, time / travelled(steps)) * unit
+    return Recipe(steps, largest / 2, rate, _MOMENTUM, steps // 2, sampling_rate)
+
+
+def travelled(steps: int, momentum: float = 0.9) -> float:
+    """How far the average of the last half of the iterates gets on a constant slope, in units of rate times slope."""
+    last = np.arange(steps - steps // 2 + 1, steps + 1)
+    gone = last / (1 - momentum) - momentum * (1 - momentum**last) / (1 - momentum) ** 2
+    return float(np.mean(gone))
 
 
 @dataclass(frozen=True)
@@ -84,6 +107,11 @@ class GradientDescent:
     recipe: Recipe
 
     def __post_init__(self) -> None:
+        if self.recipe.sampling_rate < 1 and self.facts.rows_per_unit > 1:
+            raise InvalidParameter(
+                "Sampled descent protects records, and the schema declares persons with several rows.",
+                "Use full batches.",
+            )
         _ = self.cost
 
     @cached_property
@@ -100,7 +128,7 @@ class GradientDescent:
     @cached_property
     def _sampling_rate(self) -> float:
         """A multiple of 2⁻³², so that sampling is exact."""
-        return math.floor(self.recipe.sampling_rate * 2**_SAMPLING_BITS) / 2**_SAMPLING_BITS
+        return math.floor(self.recipe.sampling_rate * 2.0**_SAMPLING_BITS) / 2.0**_SAMPLING_BITS
 
     @cached_property
     def _steps_of(self) -> tuple[float, float]:
@@ -108,7 +136,9 @@ class GradientDescent:
         total = _SUM_BITS - self.facts.rows.bit_length()
         row_bits = min(20, total // 2)
         largest_slope = max(self.facts.loss.largest_slope, 1.0)
-        return row_step(self.facts.norm_bound, row_bits), power_of_two_below(largest_slope) * 2.0 ** (row_bits + 1 - total)
+        return row_step(self.facts.norm_bound, row_bits), power_of_two_below(largest_slope) * 2.0 ** (
+            row_bits + 1 - total
+        )
 
     @cached_property
     def _noise_grid(self) -> float:
@@ -145,12 +175,7 @@ class GradientDescent:
         """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact."""
         row_grid, slope_grid = self._steps_of
         total = np.zeros(parameters.shape)
-        start = 0
-        for matrix, targets in rows.blocks():
-            if kept is not None:
-                chosen = kept[start : start + len(matrix)]
-                start += len(matrix)
-                matrix, targets = matrix[chosen], targets[chosen]
+        for matrix, targets in sampled_blocks(rows, kept):
             whole = np.trunc(matrix / row_grid)
             slopes = self.facts.loss.slope(matrix @ parameters.T, targets)
             total += self._whole_slopes(slopes, whole, row_grid, slope_grid).T @ whole
@@ -188,6 +213,15 @@ class GradientDescent:
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
         return applied(self, self.facts.outputs, values, source)
+
+
+def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Block]:
+    """Blocks of the rows that are kept; of all rows where nothing is said."""
+    start = 0
+    for matrix, targets in rows.blocks():
+        chosen = slice(None) if kept is None else kept[start : start + len(matrix)]
+        start += len(matrix)
+        yield matrix[chosen], targets[chosen]
 
 
 def poisson_sample(rows: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.bool_]:

@@ -41,6 +41,9 @@ class Loss(Protocol):
     def one_sided(self) -> bool:
         """Whether the slope's sign depends on the target alone."""
 
+    def __hash__(self) -> int:
+        """Losses are values: equal parameters, equal loss."""
+
     def value(self, scores: Floats, targets: Floats) -> Floats:
         """The loss."""
 

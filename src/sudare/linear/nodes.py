@@ -88,7 +88,16 @@ def minimised_nodes(
         hessian = np.matmul((rows * curvature[:, :, np.newaxis]).transpose(0, 2, 1), rows) + diagonal
         direction = -np.linalg.solve(hessian, gradient[:, :, np.newaxis])[:, :, 0]
         sizes = _step_sizes(
-            rows, targets, loss, penalty, linear[active], centres[active], place, gradient, direction, scores[unfinished]
+            rows,
+            targets,
+            loss,
+            penalty,
+            linear[active],
+            centres[active],
+            place,
+            gradient,
+            direction,
+            scores[unfinished],
         )
         parameters[active] = place + sizes[:, np.newaxis] * direction
     return parameters

@@ -175,9 +175,7 @@ class ObjectivePerturbation:
         noise = self._largest_noise
         spread = math.sqrt(noise**2 + 2 * self.penalty * facts.rows * facts.loss.value_at_zero)
         farthest = (noise + spread) / self.penalty
-        worst = rounding_bound(
-            facts.rows, facts.width, facts.loss, facts.norm_bound, self.penalty, farthest, noise
-        )
+        worst = rounding_bound(facts.rows, facts.width, facts.loss, facts.norm_bound, self.penalty, farthest, noise)
         return max(distance * self.penalty, 4 * worst)
 
     @cached_property
@@ -289,9 +287,7 @@ class OutputPerturbation:
         facts = self.facts
         minimisers = []
         for output in range(facts.outputs):
-            objective = Objective(
-                rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output
-            )
+            objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
             minimum = minimised(objective, self.tolerance)
             if not minimum.gradient_bound <= self.tolerance:
                 raise NotSolved(

@@ -48,7 +48,7 @@ PARTS: Final = get_args(Parts)
 # Share of an account's or a mechanism's δ that pays for distances between an ideal law and the sampled one.
 TOTAL_VARIATION_SHARE: Final = Fraction(1, 2**20)
 # Part of a batch's δ, per mechanism, that pays for rounding in the fast Fourier transform, which dp-accounting does not
-# bound: what is measured is below 2⁻⁵⁵ (tests/guarantees/test_accounting.py).
+# bound: what is measured is below 2⁻⁵⁰ (tests/guarantees/test_accounting.py).
 _FOURIER_ERROR: Final = Fraction(1, 2**40)
 _LOSS_STEP: Final = 1e-4
 # Beyond this e^ε is not a float, and dp-accounting fails.
@@ -200,7 +200,7 @@ class Cost:
             return self
         epsilon = self.epsilon * size
         if self.mu is None:
-            delta = exact(group_delta(rounded_up(self.epsilon), rounded_up(self.delta), size))
+            delta = exact(group_delta(decimal_up(self.epsilon), decimal_up(self.delta), size))
             return Cost(epsilon, delta)
         # A chain of `size` steps of μ-GDP is kμ-GDP; the endpoints stay within the same distance of their ideals.
         mu = math.nextafter(self.mu * size, math.inf)

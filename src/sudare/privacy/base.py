@@ -318,7 +318,9 @@ def checked_matrix(estimator: BaseEstimator, X: object, *, reset: bool) -> Float
     """A finite float64 matrix; scikit-learn's checks, but none of its messages that may quote a value."""
     kind: type[DataError | WrongType]
     try:
-        matrix: Floats = validate_data(estimator, X, reset=reset, dtype=np.float64)
+        # Its first test for gaps adds everything up, which may overflow to both sides; it then looks at each value.
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix: Floats = validate_data(estimator, X, reset=reset, dtype=np.float64)
         return matrix
     except (ValueError, TypeError, OverflowError) as error:
         kind = WrongType if isinstance(error, TypeError) else DataError

@@ -12,7 +12,10 @@ from sudare.errors import UnknownName
 
 LEARNERS: Final[dict[str, str]] = {
     "PrivateHistogram": "sudare.privacy.estimators",
+    "PrivateLinearSVC": "sudare.linear.estimators",
+    "PrivateLogisticRegression": "sudare.linear.estimators",
     "PrivateMean": "sudare.privacy.estimators",
+    "PrivateRidge": "sudare.linear.estimators",
     "PrivateStandardScaler": "sudare.privacy.estimators",
 }
 

@@ -129,7 +129,9 @@ class Ledger:
         if len(name) > _LONGEST_NAME:
             raise InvalidParameter(f"An account's name has at most {_LONGEST_NAME} letters.", "Use a shorter one.")
         asked = AskedTerms(epsilon, delta, neighbours, unit, composition, reserved_delta, source)
-        with self._storage.transaction() as connection:
+        with self._storage.reading() as connection:
+            exists = storage.account_state(connection, name) is not None
+        with self._storage.reading() if exists else self._storage.transaction() as connection:
             head = self._head(connection)
             text = storage.account_state(connection, name)
             if text is None:
@@ -421,8 +423,10 @@ def _in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> t
         )
     if terms.unit == "person" and guarantee.unit != "person":
         raise RelationMismatch(f"Account '{name}' protects persons, the guarantee only records.", RelationMismatch.help)
-    converted = guarantee.to(terms.neighbours)
-    return cost.to(terms.neighbours, guarantee.neighbours), converted
+    paid = cost.to(terms.neighbours, guarantee.neighbours)
+    # What is stated is what is paid: of a Gaussian cost more is known than of any other (ε, δ).
+    amount = _asked(paid)
+    return paid, replace(guarantee.to(terms.neighbours), epsilon=amount.epsilon, delta=amount.delta)
 
 
 def _asked(cost: Cost) -> Amount:

@@ -275,7 +275,9 @@ def audited(content: Parsed) -> Release:
         guarantee = Guarantee.from_dict(_json_fields(manifest["guarantee"], "guarantee"))
         if not _is_same_promise(guarantee, promised):
             raise _unfit("its guarantee is not the one that its parameters give")
-    except (InvalidCost, RelationMismatch, SchemaError, UnknownName) as error:
+    except UnknownName as error:
+        raise ReleaseVersion(error.problem, ReleaseVersion.help) from None
+    except (InvalidCost, RelationMismatch, SchemaError) as error:
         raise _unfit(error.problem.rstrip(".")) from None
     _check_grids(released)
     return Release(
@@ -325,7 +327,7 @@ def _unfit(reason: str) -> ReleaseMalformed:
 
 def _json_fields(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _unfit(f"its {name} are not a list of fields")
+        raise _unfit(f"its '{name}' is not a list of fields")
     return value
 
 

@@ -173,7 +173,7 @@ class Storage:
             yield
         except SQLAlchemyError as error:
             raise self._explained(getattr(error, "orig", None) or error) from None
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explained(error) from None
 
     def _explained(self, error: BaseException) -> LedgerError:
@@ -228,7 +228,7 @@ def _is_busy(error: BaseException) -> bool:
 
 def _is_about_content(error: BaseException) -> bool:
     """Whether what is in the database is to blame, rather than disk, rights or server."""
-    if getattr(error, "sqlite_errorname", None) == "SQLITE_ERROR" or "Could not decode" in str(error):
+    if getattr(error, "sqlite_errorname", None) == "SQLITE_ERROR" or "decode" in str(error):
         return True
     families = {family.__name__ for family in type(error).__mro__}
     is_refused = getattr(error, "sqlstate", None) in _REFUSED_STATES

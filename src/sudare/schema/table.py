@@ -98,7 +98,8 @@ def column_names(data: object, columns: Sequence[str] | None = None) -> tuple[st
 
 def refuse_missing_columns(wanted: Sequence[str], present: Sequence[str]) -> None:
     """Raises if a wanted column is not there, naming all of those."""
-    absent = [name for name in wanted if name not in set(present)]
+    there = set(present)
+    absent = [name for name in wanted if name not in there]
     if absent:
         raise ColumnMissing(
             f"The table lacks {', '.join(map(repr, absent))}.", "Rename the columns of the table, or change the schema."

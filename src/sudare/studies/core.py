@@ -30,7 +30,7 @@ LEAK_EPSILONS: Final = (0.5, 1.0, 2.0)
 LEAK_SAMPLES: Final = 20_000
 CHARGES: Final = (1, 10, 25, 50, 100)
 TOTAL_DELTA: Final = 1e-6
-PROTOTYPE_LEAK: Final = "21–26 % against 0 %"
+PROTOTYPE_LEAK: Final = "21–26 / 0 %"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def leak_table(leaks: Sequence[tuple[float, Audit, Audit]]) -> ResultTable:
     """Claimed beside measured, and how often the telling bits were seen."""
     rows = []
     for epsilon, naive, ours in leaks:
-        shares = [f"{likelier:.1f} % against {rarer:.1f} %" for likelier, rarer in map(event_shares, (naive, ours))]
+        shares = [f"{likelier:.1f} / {rarer:.1f} %" for likelier, rarer in map(event_shares, (naive, ours))]
         rows.append(
             (epsilon, naive.epsilon_lower_bound, shares[0], PROTOTYPE_LEAK, ours.epsilon_lower_bound, shares[1])
         )
@@ -180,7 +180,8 @@ def leak_table(leaks: Sequence[tuple[float, Audit, Audit]]) -> ResultTable:
         ("claimed ε", "numpy: ε at least", "numpy: seen", "earlier prototype: numpy", "ours: ε at least", "ours: seen"),
         rows,
         f"Neighbours: the numbers 0 and 1 (replace-one, sensitivity 1), δ = 0; {LEAK_SAMPLES:,} draws on each, bounds right with "
-        "probability 1 − 10⁻⁶. An event seen on one neighbour and never on the other refutes every ε.",
+        "probability 1 − 10⁻⁶. Seen: how often the most telling bits appear on either neighbour; on one and never on the other "
+        "refutes every ε. The prototype did not record its ε, on which the share depends.",
     )
 
 

@@ -9,6 +9,7 @@ from sudare.errors import UnknownName
 from sudare.studies.results import Study
 
 STUDIES: Final[dict[str, str]] = {
+    "000": "sudare.studies.aggregation",
     "core": "sudare.studies.core",
 }
 

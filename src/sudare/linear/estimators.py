@@ -1,0 +1,385 @@
+"""The private linear models: logistic regression, linear support vectors with a smoothed hinge, and ridge regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
+from sudare.linear.models import PrivateLinearModel
+from sudare.privacy.ledger import Account
+from sudare.schema import Encoding, Number, Schema
+
+Floats = NDArray[np.float64]
+
+
+class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
+    """A private linear model of classes. Two classes have one score; more have one each, against the rest."""
+
+    classes: Sequence[Any] | None
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores: above zero for the second of two classes; else one column a class."""
+        scores = self._scores(X)
+        return scores[:, 0] if self._outputs() == 1 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
+        predicted: NDArray[Any] = self.classes_[codes]
+        return predicted
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy. Exact: for the owner only. Without y the label is taken from the table."""
+        if y is None and self.schema is not None and self.schema.label is not None:
+            y = self.classes_[self.schema.encode_target(X)]
+        return float(super().score(X, y, sample_weight))
+
+    def _outputs(self) -> int:
+        return 1 if len(self.classes_) <= 2 else len(self.classes_)
+
+    def _declare_target(self, y: object, schema: Schema | None) -> bool:
+        declared = True
+        if schema is not None and schema.label is not None:
+            levels: Any = schema.classes
+        elif self.classes is not None:
+            levels = self.classes
+        elif y is None:
+            raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
+        else:
+            levels, declared = np.unique(_labels(y)), False
+        self.classes_ = _checked_classes(levels)
+        return declared
+
+    def _encoded_targets(self, y: object) -> Floats:
+        labels = _labels(y)
+        order = np.argsort(self.classes_)
+        try:
+            places = np.clip(np.searchsorted(self.classes_[order], labels), 0, len(order) - 1)
+            codes = order[places]
+            known = bool(np.all(self.classes_[codes] == labels))
+        except TypeError:
+            known = False
+        if not known:
+            raise DataError(
+                "y holds a label that is not among the declared classes.", "Declare it in classes=…, or drop the rows."
+            )
+        return self._encoded_codes(codes)
+
+    def _encoded_codes(self, target: Any) -> Floats:
+        codes = np.asarray(target, dtype=np.intp)
+        if self._outputs() == 1:
+            return np.where(codes == 1, 1.0, -1.0)[:, np.newaxis]
+        return np.where(codes[:, np.newaxis] == np.arange(len(self.classes_)), 1.0, -1.0)
+
+    def _row_scores(self, X: Any, y: Any) -> Floats:
+        if y is None and self.schema is not None:
+            y = self.classes_[self.schema.encode_target(X)]
+        return np.asarray(self.predict(X) == np.asarray(y), dtype=np.float64)
+
+    def _written_target(self) -> Any:
+        return self.classes_.tolist()
+
+    def _take_target(self, written: Any) -> None:
+        if not isinstance(written, list) or not all(type(level) in (str, int, bool, float) for level in written):
+            raise TypeError("not a list of classes")
+        if len({type(level) for level in written}) > 1:
+            raise TypeError("classes of several types")
+        self.classes_ = _checked_classes(written)
+
+
+def _labels(y: object) -> NDArray[Any]:
+    """y as one column of labels, in the words of scikit-learn and without quoting a value."""
+    labels: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
+        raise DataError("Input y contains NaN or infinity.", "Give a label for every row.")
+    if len(labels) == 0:
+        raise DataError("Found array with 0 sample(s) in y while a minimum of 1 is required.", "Give rows.")
+    check_classification_targets(labels)
+    return labels
+
+
+def _checked_classes(levels: Any) -> NDArray[Any]:
+    classes = np.asarray(levels)
+    if classes.dtype.kind == "f" and np.all(np.isfinite(classes)) and type_of_target(classes) == "continuous":
+        raise InvalidParameter("classes must be labels: text, whole numbers or booleans.", "Use for example [0, 1].")
+    if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
+        raise InvalidParameter("classes must be a list of different labels.", "Use for example classes=[0, 1].")
+    if len(classes) < 2:
+        raise InvalidParameter(
+            "A classifier needs at least two classes; y has one class, or one was declared.",
+            "Declare all classes there can be with classes=…; then a table with one of them is no problem.",
+        )
+    return classes
+
+
+class PrivateLogisticRegression(PrivateLinearClassifier):
+    """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md.
+
+    Parameters
+    ----------
+    epsilon, delta : the promise. With delta = 0 it is pure.
+    norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. With a
+        schema the bound comes from the schema.
+    regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule; a list to choose from privately (pure ε only).
+    fit_intercept : whether a penalised constant column is added; it counts into the row norm.
+    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
+    schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
+    method : "objective", "output", "descent", "mean" or "auto" (docs/linear.md has the rule).
+    account : who pays. Without one the model may be looked at by its owner but not released.
+    random_state : a seed, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_ : as in scikit-learn.
+    method_, penalty_, grid_, noise_scale_ : the method used, ρ = nΛ, the grid of the parameters, size of the noise (public).
+    guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        norm_bound: float = 1.0,
+        regularization: float | Sequence[float] | None = None,
+        fit_intercept: bool = True,
+        classes: Sequence[Any] | None = None,
+        schema: Schema | None = None,
+        encoding: Encoding = "centred",
+        method: str = "auto",
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.schema = schema
+        self.encoding = encoding  # type: ignore[misc]
+        self.method = method
+        self.account = account
+        self.random_state = random_state
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
+        probabilities: Floats = expit(self._scores(X))
+        if self._outputs() == 1:
+            return np.hstack([1 - probabilities, probabilities])
+        total = probabilities.sum(axis=1, keepdims=True)
+        even = np.full_like(probabilities, 1 / probabilities.shape[1])
+        return np.asarray(np.divide(probabilities, total, out=even, where=total > 0))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+    def __sklearn_tags__(self) -> Any:
+        return _with_noise(super().__sklearn_tags__())
+
+
+class PrivateLinearSVC(PrivateLinearClassifier):
+    """ε-DP or (ε, δ)-DP linear classification with a smoothed hinge, replace-one rows. Proofs: as PrivateLogisticRegression.
+
+    `smoothing` is the public half-width of the parabola that replaces the hinge's corner; other parameters are those of
+    PrivateLogisticRegression.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        norm_bound: float = 1.0,
+        regularization: float | Sequence[float] | None = None,
+        smoothing: float = 0.5,
+        fit_intercept: bool = True,
+        classes: Sequence[Any] | None = None,
+        schema: Schema | None = None,
+        encoding: Encoding = "centred",
+        method: str = "auto",
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.regularization = regularization
+        self.smoothing = smoothing
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.schema = schema
+        self.encoding = encoding  # type: ignore[misc]
+        self.method = method
+        self.account = account
+        self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        return SmoothedHinge(float(self.smoothing))
+
+    def __sklearn_tags__(self) -> Any:
+        return _with_noise(super().__sklearn_tags__())
+
+
+class PrivateRidge(RegressorMixin, PrivateLinearModel):
+    """ε-DP or (ε, δ)-DP ridge regression of bounded targets, replace-one rows. Proofs: as PrivateLogisticRegression.
+
+    Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]. The squared loss
+    goes on as a line beyond residuals of `residual_cap` half-ranges, so that one row's pull is bounded. Other parameters are
+    those of PrivateLogisticRegression.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        target_bounds: tuple[float, float] | None = None,
+        norm_bound: float = 1.0,
+        regularization: float | Sequence[float] | None = None,
+        residual_cap: float = 1.0,
+        fit_intercept: bool = True,
+        schema: Schema | None = None,
+        encoding: Encoding = "centred",
+        method: str = "auto",
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target_bounds = target_bounds
+        self.norm_bound = norm_bound
+        self.regularization = regularization
+        self.residual_cap = residual_cap
+        self.fit_intercept = fit_intercept
+        self.schema = schema
+        self.encoding = encoding  # type: ignore[misc]
+        self.method = method
+        self.account = account
+        self.random_state = random_state
+
+    def predict(self, X: Any) -> Floats:
+        """The target of each row, in its own unit."""
+        scores = self._scores(X)[:, 0]
+        middle, half = self._middle_and_half()
+        return np.asarray(middle + half * scores)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R². Exact: for the owner only. Without y the target is taken from the table."""
+        if y is None and self.schema is not None and self.schema.target is not None:
+            y = self.schema.encode_target(X)
+        return float(super().score(X, y, sample_weight))
+
+    def _loss(self) -> Loss:
+        return CappedSquares(float(self.residual_cap))
+
+    def _outputs(self) -> int:
+        return 1
+
+    def _middle_and_half(self) -> tuple[float, float]:
+        low, high = self.target_bounds_
+        return low + (high - low) / 2, (high - low) / 2
+
+    def _set_parameters(self, parameters: Floats) -> None:
+        super()._set_parameters(parameters)
+        middle, half = self._middle_and_half()
+        self.coef_, self.intercept_ = half * self.coef_[0], middle + half * float(np.ravel(self.intercept_)[0])
+
+    def _declare_target(self, y: object, schema: Schema | None) -> bool:
+        declared = True
+        number = None if schema is None or schema.target is None else schema.columns[schema.target]
+        if isinstance(number, Number):
+            bounds: tuple[float, float] = number.low, number.high
+        elif self.target_bounds is not None:
+            bounds = self.target_bounds
+        elif y is None:
+            raise DataError("The schema declares no number as target, and no y was given.", "Declare one, or give y.")
+        else:
+            targets = _numbers(y)
+            bounds, declared = (float(targets.min()), float(targets.max())), False
+            if bounds[0] == bounds[1]:
+                bounds = bounds[0] - 1.0, bounds[1] + 1.0
+        self.target_bounds_ = _checked_bounds(bounds)
+        return declared
+
+    def _encoded_targets(self, y: object) -> Floats:
+        return self._encoded_codes(_numbers(y))
+
+    def _encoded_codes(self, target: Any) -> Floats:
+        low, high = self.target_bounds_
+        middle, half = self._middle_and_half()
+        scaled = (np.clip(np.asarray(target, dtype=np.float64), low, high) - middle) / half
+        return np.clip(scaled, -1.0, 1.0)[:, np.newaxis]
+
+    def _row_scores(self, X: Any, y: Any) -> Floats:
+        target = self.schema.encode_target(X) if y is None and self.schema is not None else _numbers(y)
+        missed = np.abs(self._scores(X)[:, 0] - self._encoded_codes(target)[:, 0])
+        return np.asarray(1 - np.minimum(missed, 2.0) ** 2 / 4)
+
+    def _written_target(self) -> Any:
+        return {"low": self.target_bounds_[0], "high": self.target_bounds_[1], "residual_cap": float(self.residual_cap)}
+
+    def _take_target(self, written: Any) -> None:
+        if not isinstance(written, dict) or set(written) != {"low", "high", "residual_cap"}:
+            raise TypeError("not the bounds of a target")
+        if not all(type(value) is float for value in written.values()):
+            raise TypeError("bounds that are not numbers")
+        self.target_bounds = self.target_bounds_ = _checked_bounds((written["low"], written["high"]))
+        self.residual_cap = written["residual_cap"]
+        _ = self._loss()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        tags.target_tags.required = self.schema is None
+        return tags
+
+
+def _numbers(y: object) -> Floats:
+    """y as one column of finite numbers."""
+    try:
+        column = np.asarray(y)
+        if column.dtype.kind == "c":
+            raise DataError("Complex data not supported.", "Give real numbers.")
+        targets = np.asarray(column_or_1d(column, warn=True), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError("y cannot be read as one column of numbers.", "Give one number a row.") from None
+    if len(targets) == 0:
+        raise DataError("Found array with 0 sample(s) in y while a minimum of 1 is required.", "Give rows.")
+    if not np.all(np.isfinite(targets)):
+        raise DataError("Input y contains NaN or infinity.", "Give a finite number for every row.")
+    return targets
+
+
+def _checked_bounds(bounds: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in bounds)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not (np.isfinite(low) and np.isfinite(high) and 1e-150 <= high - low <= 1e150):
+        raise InvalidParameter("target_bounds must be two finite numbers, low < high.", "Use for example (0, 100).")
+    return low, high
+
+
+def _with_noise(tags: Any) -> Any:
+    """Noise makes scores poor on the tiny data sets that checks use."""
+    tags.classifier_tags.poor_score = True
+    return tags

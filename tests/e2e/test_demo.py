@@ -1,0 +1,162 @@
+"""The demo as a person runs it: two real processes, the files they leave, and the page as a browser sees it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sudare.cli.main import app
+from sudare.privacy import Ledger
+
+LARGEST_REPORT_BYTES = 2_000_000
+SUDARE = [sys.executable, "-c", "from sudare.cli.main import app; app()"]
+CHROMIUM = shutil.which("chromium")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A demo that was run in an empty folder."""
+
+    folder: Path
+    stdout: str
+
+    @property
+    def report(self) -> str:
+        return (self.folder / "demo" / "report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    folder = tmp_path_factory.mktemp("shell")
+    # As on a fresh machine: next to no environment.
+    surroundings = {"HOME": str(folder), "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+    done = subprocess.run(
+        [*SUDARE, "demo"], check=False, capture_output=True, text=True, encoding="utf-8", cwd=folder, env=surroundings
+    )
+    assert done.returncode == 0, done.stderr
+    return Played(folder, done.stdout)
+
+
+class Tags(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_what_the_terminal_shows(played: Played) -> None:
+    lines = played.stdout.splitlines()
+    assert lines[-1].startswith("Open demo/report.html   (")
+    assert lines[-1].endswith("; nothing left this machine)")
+    assert [line[:2] for line in lines[:-1]] == ["✓ "] * 3
+    assert "ε = 1.5 of 3.0 spent" in lines[0]
+    assert "2 of 2" in lines[1]
+    assert "5 of 5" in lines[2]
+
+
+def test_the_report_is_one_small_file(played: Played) -> None:
+    assert len(played.report.encode()) <= LARGEST_REPORT_BYTES
+    assert not re.search(r"https?:|//[a-z]", re.sub(r"base64,[A-Za-z0-9+/=]+", "", played.report))
+    tags = Tags(played.report)
+    images = [values for tag, values in tags.found if tag in ("img", "source")]
+    assert images
+    assert all(str(values.get("src") or values.get("srcset")).startswith("data:image/") for values in images)
+    assert all(values["alt"] for tag, values in tags.found if tag == "img")
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in tags.found}
+
+
+def test_the_report_tells_the_whole_story(played: Played) -> None:
+    for text in (
+        "The guarantee: ", "strong", "ε 1.5 of 3.0", "BudgetExceeded", "Nothing was computed or spent", "NotCharged",
+        "LedgerCorrupt", "LedgerRolledBack", "ReleaseMalformed", "ReleaseUntrusted",
+    ):  # fmt: skip
+        assert text in played.report
+    assert "50 % of what may ever be told" in played.report
+    assert played.report.count("How to read this") == played.report.count("<section>") == 5
+
+
+def test_the_ledger_of_the_demo_is_real(played: Played) -> None:
+    clinic = played.folder / "demo" / "run-1" / "clinic"
+    ledger = Ledger(clinic / "ledger.db", create=False)
+    ledger.verify()
+    assert [entry.kind for entry in ledger.entries()] == ["ledger", "open", "charge", "release", "charge", "release"]
+    assert ledger.account("patients-2026").remaining().epsilon == 1.5
+    assert (clinic / "key.pem").stat().st_mode & 0o077 == 0
+
+
+def test_a_terminal_without_greek_does_not_crash(played: Played) -> None:
+    clinic = played.folder / "demo" / "run-1" / "clinic"
+    command = [*SUDARE, "inspect", "ages.sudare", "--trusted", "public.pem"]
+    surroundings = {"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]}
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, cwd=clinic, env=surroundings)
+    assert "? = 1.0, ? = 0: strong" in shown.stdout
+
+
+def test_a_second_run_leaves_the_first_alone(played: Played, tmp_path: Path) -> None:
+    shutil.copytree(played.folder / "demo", tmp_path / "demo")
+    (tmp_path / "demo" / "mine.txt").write_text("mine")
+    before = {path: path.read_bytes() for path in (tmp_path / "demo" / "run-1").rglob("*") if path.is_file()}
+    again = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo"), "--json"])
+    assert again.exit_code == 0, again.stderr
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == ["mine.txt", "report.html", "run-1", "run-2"]
+    assert {path: path.read_bytes() for path in (tmp_path / "demo" / "run-1").rglob("*") if path.is_file()} == before
+    assert "run-2" in (tmp_path / "demo" / "report.html").read_text("utf-8")
+
+
+def test_nothing_of_somebody_else_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("<p>my thesis</p>")
+    refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
+    assert refused.exit_code == 10
+    assert "was not written by the demo" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "<p>my thesis</p>"
+    into_a_file = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "report.html")])
+    assert into_a_file.exit_code == 10
+
+
+def test_a_cheat_that_works_fails_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "verify", lambda self, known=(): self.head())
+    failed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
+    assert failed.exit_code == 60
+    assert "What must not work did: an entry of the ledger edited" in failed.stderr
+    assert not (tmp_path / "demo" / "report.html").exists()
+
+
+def rendered_in_chromium(page: Path, width: int, folder: Path) -> str:
+    """The document after layout, with what the probe below wrote into it."""
+    probe = (
+        "<script>onload=()=>{const w=document.documentElement;"
+        "document.title=[w.scrollWidth,w.clientWidth,[...document.images].every(i=>i.complete&&i.naturalWidth>100)].join(' ')}</script>"
+    )
+    probed = folder / "probed.html"
+    probed.write_text(page.read_text("utf-8").replace("</body>", f"{probe}</body>"), "utf-8")
+    command = [
+        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900", "--dump-dom", probed.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8", timeout=300)
+    title = re.search(r"<title>([^<]*)</title>", done.stdout)
+    assert title is not None
+    return title[1]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_browser_shows_every_picture_and_needs_no_sideways_scrolling(played: Played, tmp_path: Path) -> None:
+    # Headless windows are at least 500 pixels wide: narrow enough for the layout of telephones.
+    title = rendered_in_chromium(played.folder / "demo" / "report.html", 500, tmp_path)
+    content_width, window_width, all_loaded = title.split()
+    assert all_loaded == "true"
+    assert int(content_width) <= int(window_width) <= 544

@@ -1,0 +1,269 @@
+"""Crowds and kills, in a process of their own: it imports sudare once and forks workers that race or are killed.
+
+Run as `python -m tests.faults.harness JSON`, it prints one JSON object: what was seen, and a list of problems, which
+must be empty. The tests in this folder run it and look at the answer.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sudare.errors import BudgetExceeded, SudareError
+from sudare.privacy.accounting import pure_cost
+from sudare.privacy.chain import Receipt
+from sudare.privacy.estimators import PrivateMean
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.release import Release
+
+ROOT = Path(__file__).parents[2]
+Acknowledge = Callable[..., None]
+LONGEST_DELAY_SECONDS = {"create": 0.03, "charge": 0.02, "release": 0.03}
+# Kills before a new ledger is begun, so that creating one is hit too and checking stays quick.
+KILLS_PER_LEDGER = {"create": 1, "charge": 20, "release": 20}
+
+
+def harness(task: str, **settings: Any) -> dict[str, Any]:
+    """The answer of a harness process, which is a fresh one: forking is safe where there are no threads."""
+    command = [sys.executable, "-m", "tests.faults.harness", json.dumps({"task": task, **settings})]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def forked(work: Callable[[Acknowledge], None], answers: Path) -> int:
+    """The process id of a child that works; every acknowledgement is on file before `acknowledge` returns."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        file = os.open(answers, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+        def acknowledge(kind: str, **values: Any) -> None:
+            os.write(file, (json.dumps({"kind": kind, **values}) + "\n").encode())
+
+        try:
+            work(acknowledge)
+            status = 0
+        except BaseException as error:  # noqa: BLE001 (whatever it is, the parent must hear of it)
+            acknowledge("error", text=repr(error))
+    finally:
+        os._exit(status)
+
+
+def answered(answers: Path) -> list[dict[str, Any]]:
+    """All whole lines; a worker that was killed while it wrote acknowledged nothing."""
+    if not answers.exists():
+        return []
+    return [json.loads(line) for line in answers.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def charged(account: Account, epsilon: float) -> Receipt:
+    return account.charge(Guarantee(epsilon), pure_cost(epsilon), "a worker").receipt
+
+
+# Racing
+
+
+def race(address: str, processes: int, charges: int, budget: float, epsilon: float) -> dict[str, Any]:
+    """Everybody creates the ledger, opens the account and charges, all at once, until the budget is gone."""
+    with tempfile.TemporaryDirectory() as folder:
+        answers = Path(folder) / "answers"
+        start = Path(folder) / "start"
+
+        def work(acknowledge: Acknowledge) -> None:
+            while not start.exists():
+                time.sleep(0.001)
+            account = Ledger(address).account("crowd", epsilon=budget)
+            longest = 0.0
+            for _ in range(charges):
+                began = time.monotonic()
+                try:
+                    acknowledge("charge", **charged(account, epsilon).to_dict())
+                except BudgetExceeded:
+                    acknowledge("refused")
+                longest = max(longest, time.monotonic() - began)
+            acknowledge("done", longest=longest)
+
+        children = [forked(work, answers) for _ in range(processes)]
+        began = time.monotonic()
+        start.touch()
+        for child in children:
+            os.waitpid(child, 0)
+        seconds = time.monotonic() - began
+        found = answered(answers)
+    ledger = Ledger(address, create=False)
+    account = ledger.account("crowd")
+    receipts = receipts_in(found)
+    kinds = collections.Counter(answer["kind"] for answer in found)
+    return {
+        "acknowledged": len(receipts),
+        "refused": kinds["refused"],
+        "done": kinds["done"],
+        "entries": len([entry for entry in account.entries() if entry.kind == "charge"]),
+        "verified": ledger.verify(receipts).position,
+        "positions": len({receipt.position for receipt in receipts}),
+        "spent": account.spent().epsilon,
+        "problems": [answer["text"] for answer in found if answer["kind"] == "error"],
+        "seconds": round(seconds, 3),
+        "longest_wait_seconds": round(max((answer.get("longest", 0.0) for answer in found), default=0.0), 3),
+    }
+
+
+def receipts_in(found: list[dict[str, Any]]) -> list[Receipt]:
+    return [
+        Receipt(answer["ledger"], answer["position"], answer["hash"], answer["account"])
+        for answer in found
+        if answer["kind"] == "charge"
+    ]
+
+
+# Killing
+
+TABLE = np.linspace(0.0, 1.0, 20).reshape(10, 2)
+BUDGET, EPSILON = 0.5, 0.01
+
+
+def work_until_killed(
+    kind: str, address: str, releases: Path, key: Ed25519PrivateKey, acknowledge: Acknowledge
+) -> None:
+    """Create the ledger if it is not there, then charge, or fit and save, for ever."""
+    account = Ledger(address).account("killed", epsilon=BUDGET)
+    acknowledge("opened", ledger=account.ledger.identity)
+    while True:
+        try:
+            if kind == "release":
+                model = PrivateMean(epsilon=EPSILON, bounds=(0.0, 1.0), account=account).fit(TABLE)
+                acknowledge("charge", **model.receipt_.to_dict())
+                name = f"{uuid.uuid4().hex}.sudare"
+                Release.of(model).save(releases / name, key)
+                acknowledge("release", name=name)
+            else:
+                acknowledge("charge", **charged(account, EPSILON).to_dict())
+        except BudgetExceeded:
+            acknowledge("refused")
+            time.sleep(0.001)
+
+
+class Killing:
+    """One ledger after the other, and workers on them that are killed at random moments."""
+
+    def __init__(self, kind: str, folder: Path, server: str | None, seed: int) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.server = server
+        self.random = random.Random(seed)
+        self.key = Ed25519PrivateKey.generate()
+        self.seen: collections.Counter[str] = collections.Counter()
+        self.problems: list[str] = []
+
+    def run(self, kills: int) -> dict[str, Any]:
+        done = 0
+        while done < kills:
+            place = self.folder / uuid.uuid4().hex
+            place.mkdir()
+            address = self.server or str(place / "ledger.db")
+            for _ in range(min(KILLS_PER_LEDGER[self.kind], kills - done)):
+                self.kill_one(address, place)
+                done += 1
+                self.check(address, place)
+        return {"kills": done, **self.seen, "problems": self.problems}
+
+    def kill_one(self, address: str, place: Path) -> None:
+        child = forked(
+            lambda acknowledge: work_until_killed(self.kind, address, place, self.key, acknowledge), place / "answers"
+        )
+        time.sleep(self.random.uniform(0, LONGEST_DELAY_SECONDS[self.kind]))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        self.seen["killed"] += os.WIFSIGNALED(status)
+
+    def check(self, address: str, place: Path) -> None:
+        """Everything that must hold whenever a worker may have been killed."""
+        found = answered(place / "answers")
+        self.problems += [answer["text"] for answer in found if answer["kind"] == "error"]
+        try:
+            self.check_file(place)
+            self.check_ledger(address, found)
+            if self.kind == "release":
+                self.check_releases(address, place, found)
+        except SudareError as error:
+            self.problems.append(repr(error))
+
+    def check_file(self, place: Path) -> None:
+        if self.server is not None or not (place / "ledger.db").exists():
+            return
+        self.seen["journals left behind"] += (place / "ledger.db-journal").exists()
+        connection = sqlite3.connect(place / "ledger.db")
+        if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+            self.problems.append("integrity_check failed")
+        connection.close()
+
+    def check_ledger(self, address: str, found: list[dict[str, Any]]) -> None:
+        ledger = Ledger(address)
+        identities = {answer["ledger"] for answer in found if "ledger" in answer}
+        if identities - {ledger.identity}:
+            self.problems.append("a ledger that was in use was replaced by another")
+        receipts = receipts_in(found)
+        ledger.verify(receipts)
+        account = ledger.account("killed", epsilon=BUDGET)
+        entries = [entry for entry in account.entries() if entry.kind == "charge"]
+        if account.spent().epsilon > BUDGET or len(entries) > round(BUDGET / EPSILON):
+            self.problems.append(f"spent {account.spent()} of {BUDGET}")
+        if not {receipt.position for receipt in receipts} <= {entry.position for entry in entries}:
+            self.problems.append("an acknowledged charge is not in the ledger")
+        kinds = collections.Counter(answer["kind"] for answer in found)
+        self.seen["most charges in a ledger"] = max(self.seen["most charges in a ledger"], len(entries))
+        self.seen["unacknowledged entries"] = max(self.seen["unacknowledged entries"], len(entries) - kinds["charge"])
+        self.seen["refused"] += kinds["refused"] > 0
+
+    def check_releases(self, address: str, place: Path, found: list[dict[str, Any]]) -> None:
+        ledger = Ledger(address, create=False)
+        released = {
+            (entry.body["charge"], entry.body["content"]) for entry in ledger.entries() if entry.kind == "release"
+        }
+        files = sorted(place.glob("*.sudare"))
+        for file in files:
+            release = Release.load(file, trusted=[self.key.public_key()])
+            if not ledger.contains(release.receipt):
+                self.problems.append("a release whose charge is not in the ledger")
+            if (release.receipt.position, release.content.digest()) not in released:
+                self.problems.append("a release that is not in the ledger")
+        names = {answer["name"] for answer in found if answer["kind"] == "release"}
+        if not names <= {file.name for file in files}:
+            self.problems.append("an acknowledged release is not there")
+        self.seen["most releases in a folder"] = max(self.seen["most releases in a folder"], len(files))
+        known = {"ledger.db", "ledger.db-journal", "answers"}
+        strays = [path.name for path in place.iterdir() if path.name not in known and path.suffix != ".sudare"]
+        self.seen["parts of files left behind"] = max(self.seen["parts of files left behind"], len(strays))
+        self.problems += [f"a stray file {name}" for name in strays if not name.startswith(".sudare-")]
+
+
+def kill(kind: str, kills: int, folder: str, server: str | None = None, seed: int | None = None) -> dict[str, Any]:
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    return {"seed": seed, **Killing(kind, Path(folder), server, seed).run(kills)}
+
+
+if __name__ == "__main__":
+    settings = json.loads(sys.argv[1])
+    print(json.dumps({"race": race, "kill": kill}[settings.pop("task")](**settings)))

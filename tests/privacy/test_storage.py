@@ -1,0 +1,800 @@
+"""Where entries are kept: addresses, durability, waiting for the lock, formats, and errors in our own words."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sql
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DatabaseError, InvalidRequestError, OperationalError
+
+from sudare.errors import (
+    ExtraMissing,
+    InvalidParameter,
+    LedgerBusy,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerMissing,
+    LedgerVersion,
+)
+from sudare.privacy import storage
+from sudare.privacy.chain import Entry, Head, next_entry
+from sudare.privacy.storage import Storage
+from tests.ledgers import edited, quick_folder
+
+LEDGER = "1" * 32
+FIRST = next_entry(None, "now", "", "ledger", {"ledger": LEDGER})
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with quick_folder() as path:
+        yield path
+
+
+@pytest.fixture
+def store(folder: Path) -> Storage:
+    """The storage of a ledger with its first entry."""
+    created = Storage(folder / "ledger.db", 60.0)
+    created.create_file_if_absent()
+    with created.transaction() as connection:
+        storage.create_tables_if_absent(connection)
+        storage.start(connection, LEDGER, FIRST)
+    return created
+
+
+def waiting(store: Storage, timeout_seconds: float) -> Storage:
+    assert store.path is not None
+    return Storage(store.path, timeout_seconds)
+
+
+class TestAddresses:
+    def test_a_path_is_made_absolute(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        for address in (
+            "a/ledger.db",
+            Path("a/ledger.db"),
+            "sqlite:///a/ledger.db",
+            "sqlite+pysqlite:///a/ledger.db?x=1",
+        ):
+            found = Storage(address, 1.0)
+            assert found.path == tmp_path / "a" / "ledger.db"
+            assert found.url == sql.URL.create("sqlite", database=str(tmp_path / "a" / "ledger.db"))
+            assert found.public_name == "ledger.db"
+
+    def test_a_path_object_is_never_a_url(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert Storage(Path("postgresql://host/db"), 1.0).path == tmp_path / "postgresql:/host/db"
+
+    @pytest.mark.parametrize("address", ["", ":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:"])
+    def test_memory_is_refused(self, address: str) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            Storage(address, 1.0)
+        assert caught.value.problem == "A ledger in memory would forget what was spent."
+        assert caught.value.remedy == "Give a path such as 'ledger.db'."
+
+    def test_an_address_is_text(self) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            Storage(cast("str", b"ledger.db"), 1.0)
+        assert caught.value.problem == "A ledger's address is text."
+        assert caught.value.remedy == "Give a path such as 'ledger.db'."
+
+    @pytest.mark.parametrize("address", ["://", "postgresql://user:secret@host:port/db"])
+    def test_an_unreadable_address_is_refused_and_not_repeated(self, address: str) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            Storage(address, 1.0)
+        assert caught.value.problem == "The ledger's address cannot be read."
+        assert caught.value.remedy == "Use a path, or postgresql+psycopg://user@host/database."
+
+    def test_other_databases_are_refused(self) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            Storage("mysql://user:secret@host/db", 1.0)
+        assert caught.value.problem == "A ledger cannot be kept in 'mysql'."
+        assert caught.value.remedy == "Use SQLite or PostgreSQL."
+
+    def test_a_server_is_named_without_its_secrets(self) -> None:
+        found = Storage("postgresql+psycopg://user:secret@host/db?password=secret", 1.0)
+        assert found.path is None
+        assert found.public_name == "postgresql+psycopg://host/db"
+        assert Storage("postgresql://", 1.0).public_name == "postgresql:///"
+
+    @pytest.mark.parametrize("driver", ["postgresql+nosuchdriver", "postgresql+pypostgresql"])
+    def test_a_missing_driver_is_named(self, driver: str) -> None:
+        with pytest.raises(ExtraMissing) as caught:
+            _ = Storage(f"{driver}://user:secret@host/db", 1.0).engine
+        assert caught.value.problem == f"The database driver for '{driver}' is not installed."
+        assert "pip install 'psycopg[binary]'" in caught.value.remedy
+
+    @pytest.mark.parametrize("timeout", [-1, -1e-9, 86_401, float("nan"), float("inf")])
+    def test_waiting_times_that_cannot_be(self, timeout: float) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            Storage("ledger.db", timeout)
+        assert caught.value.problem == f"timeout_seconds must be between 0 and 86400, got {timeout!r}."
+        assert caught.value.remedy == "Use for example 60."
+
+    @pytest.mark.parametrize("timeout", [0, 86_400])
+    def test_waiting_times_that_can_be(self, timeout: float) -> None:
+        assert Storage("ledger.db", timeout).timeout_seconds == timeout
+
+
+class TestFile:
+    def test_created_with_its_folders_for_its_owner_only(self, tmp_path: Path) -> None:
+        store = Storage(tmp_path / "a" / "b" / "ledger.db", 1.0)
+        store.create_file_if_absent()
+        path = tmp_path / "a" / "b" / "ledger.db"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o640)
+        path.write_bytes(b"untouched")
+        store.create_file_if_absent()
+        assert path.read_bytes() == b"untouched"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+    def test_a_folder_is_not_a_file(self, tmp_path: Path) -> None:
+        with pytest.raises(LedgerError) as caught:
+            Storage(tmp_path, 1.0).create_file_if_absent()
+        assert caught.value.problem == "A ledger cannot be opened there (Is a directory)."
+        assert caught.value.remedy == "Check the path and its rights."
+
+    def test_a_file_is_not_a_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(LedgerError, match="cannot be opened there"):
+            Storage(tmp_path / "file" / "ledger.db", 1.0).create_file_if_absent()
+
+    def test_servers_have_no_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Storage("postgresql://host/db", 1.0).create_file_if_absent()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_handle_never_creates_a_file(self, tmp_path: Path) -> None:
+        store = Storage(tmp_path / "ledger.db", 1.0)
+        for begin in (store.transaction, store.reading):
+            with pytest.raises(LedgerMissing) as caught, begin() as connection:
+                connection.execute(sql.text("SELECT 1"))
+            assert caught.value.problem == "There is no ledger at 'ledger.db'."
+            assert caught.value.remedy == LedgerMissing.help
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("name", ["a b.db", "100%.db", "a?b#c.db", "ü.db", "file:x.db", "'q'.db"])
+    def test_odd_names(self, tmp_path: Path, name: str) -> None:
+        store = Storage(tmp_path / name, 1.0)
+        store.create_file_if_absent()
+        with store.transaction() as connection:
+            storage.create_tables_if_absent(connection)
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+class TestCopies:
+    def test_pickled_and_copied_without_the_engine(self, store: Storage) -> None:
+        assert store._engine is not None
+        for twin in (pickle.loads(pickle.dumps(store)), copy.deepcopy(store), copy.copy(store)):
+            assert twin._engine is None
+            assert (twin.url, twin.path, twin.timeout_seconds) == (store.url, store.path, 60.0)
+            with twin.reading() as connection:
+                assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+        assert store._engine is not None
+
+    def test_one_engine_without_a_pool(self, store: Storage) -> None:
+        assert store.engine is store.engine
+        assert isinstance(store.engine.pool, sql.NullPool)
+
+    def test_an_engine_is_shown_to_other_threads_only_with_its_lock(
+        self, store: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        twin = copy.copy(store)
+        seen: list[object] = []
+        listen = sql.event.listen
+
+        def noted(target: object, event: str, *arguments: Any, **options: Any) -> None:
+            if event == "begin":
+                seen.append(twin._engine)
+            listen(target, event, *arguments, **options)
+
+        monkeypatch.setattr(sql.event, "listen", noted)
+        _ = twin.engine
+        assert seen == [None]
+
+    def test_threads_charge_one_after_the_other(self, store: Storage) -> None:
+        twin = copy.copy(store)
+
+        def append_ten() -> None:
+            for _ in range(10):
+                with twin.transaction() as connection:
+                    head = storage.head(connection)
+                    storage.append(connection, next_entry(head, "now", "", "disclosure", {}))
+
+        threads = [threading.Thread(target=append_ten) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with store.reading() as connection:
+            assert [entry.position for entry in storage.entries(connection)] == list(range(41))
+
+
+class TestDurability:
+    def test_writing_is_fully_durable_and_locked(self, store: Storage) -> None:
+        with store.transaction() as connection:
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 3
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
+            assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 60_000
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                sqlite3.connect(str(store.path), timeout=0).execute("BEGIN IMMEDIATE")
+
+    def test_the_journal_mode_is_set_back(self, store: Storage) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        with store.transaction() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "delete"
+
+    def test_the_commit_waits_as_long_as_the_beginning(self, store: Storage) -> None:
+        with waiting(store, 0.0015).transaction() as connection:
+            assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 2
+
+    def test_a_failed_transaction_leaves_nothing(self, store: Storage) -> None:
+        def interrupted() -> None:
+            with store.transaction() as connection:
+                storage.add_account(connection, "a", "s", "x")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        with store.reading() as connection:
+            assert storage.account_states(connection) == {}
+
+    def test_reading_sees_one_state(self, store: Storage) -> None:
+        with store.reading() as connection:
+            assert storage.account_states(connection) == {}
+            with pytest.raises(LedgerBusy), waiting(store, 0.0).transaction() as writing:
+                storage.add_account(writing, "a", "s", "x")
+            assert storage.account_states(connection) == {}
+
+    def test_reading_writes_nothing(self, store: Storage) -> None:
+        with store.reading() as connection:
+            storage.add_account(connection, "a", "s", "x")
+        with store.reading() as connection:
+            assert storage.account_states(connection) == {}
+
+    def test_two_may_read(self, store: Storage) -> None:
+        with store.reading() as first, waiting(store, 0.0).reading() as second:
+            assert storage.head(first) == storage.head(second)
+
+
+class TestWaiting:
+    def test_a_lock_that_is_not_given_up_is_busy(self, store: Storage) -> None:
+        with store.transaction(), pytest.raises(LedgerBusy) as caught, waiting(store, 0.02).transaction():
+            pass
+        assert caught.value.problem == "The ledger was locked by another process for 0.02 s."
+        assert caught.value.remedy == LedgerBusy.help
+
+    def test_waiting_ends_when_the_lock_is_given_up(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        other = sqlite3.connect(str(store.path), isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 3:
+                other.execute("COMMIT")
+
+        monkeypatch.setattr(storage.time, "sleep", sleep)
+        with store.transaction() as connection:
+            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+        assert len(slept) == 3
+        assert all(0.001 <= seconds <= 0.005 for seconds in slept)
+        other.close()
+
+    def test_two_polls_before_the_deadline(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        other = sqlite3.connect(str(store.path), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        now = iter([100.0, 101.0, 101.999, 102.0])
+        slept: list[float] = []
+        monkeypatch.setattr(storage.time, "monotonic", lambda: next(now))
+        monkeypatch.setattr(storage.time, "sleep", slept.append)
+        with pytest.raises(LedgerBusy), waiting(store, 2.0).transaction():
+            pass
+        assert len(slept) == 2
+        assert next(now, None) is None
+        other.close()
+
+    def test_other_errors_are_not_waited_for(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        cast("Path", store.path).write_bytes(b"this is not a database" * 100)
+        monkeypatch.setattr(storage.time, "sleep", lambda _: pytest.fail("waited"))
+        with pytest.raises(LedgerCorrupt), store.transaction():
+            pass
+
+    def test_the_commit_can_be_busy_too(self, store: Storage) -> None:
+        other = sqlite3.connect(str(store.path), isolation_level=None)
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM chain").fetchall()
+        with pytest.raises(LedgerBusy), waiting(store, 0.01).transaction() as connection:
+            storage.add_account(connection, "a", "s", "x")
+        other.close()
+        with store.reading() as connection:
+            assert storage.account_states(connection) == {}
+
+
+def named(kind: str, bases: tuple[type, ...], **attributes: object) -> BaseException:
+    return cast("BaseException", type(kind, bases, attributes)("host=secret"))
+
+
+class ServerDatabaseError(Exception):
+    """Stands for psycopg.DatabaseError."""
+
+
+ServerDatabaseError.__name__ = "DatabaseError"
+ServerOperationalError = type("OperationalError", (ServerDatabaseError,), {})
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "expected"),
+        [
+            (named("LockNotAvailable", (ServerOperationalError,), sqlstate="55P03"), LedgerBusy),
+            (named("DeadlockDetected", (ServerOperationalError,), sqlstate="40P01"), LedgerBusy),
+            (named("SerializationFailure", (ServerOperationalError,), sqlstate="40001"), LedgerBusy),
+            (named("OperationalError", (ServerOperationalError,), sqlstate=None), LedgerError),
+            (named("DiskFull", (ServerOperationalError,), sqlstate="53100"), LedgerError),
+            (named("InsufficientPrivilege", (ServerDatabaseError,), sqlstate="42501"), LedgerError),
+            (named("ReadOnlySqlTransaction", (ServerDatabaseError,), sqlstate="25006"), LedgerError),
+            (named("UniqueViolation", (ServerDatabaseError,), sqlstate="23505"), LedgerCorrupt),
+            (named("UndefinedTable", (ServerDatabaseError,), sqlstate="42P01"), LedgerCorrupt),
+            (named("InterfaceError", (Exception,)), LedgerError),
+            (sqlite3.OperationalError("database or disk is full"), LedgerError),
+            (sqlite3.OperationalError("Could not decode to UTF-8 column"), LedgerCorrupt),
+            (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), LedgerCorrupt),
+            (sqlite3.DatabaseError("database disk image is malformed"), LedgerCorrupt),
+            (sqlite3.IntegrityError("UNIQUE constraint failed"), LedgerCorrupt),
+        ],
+        ids=lambda value: getattr(value, "__name__", type(value).__name__),
+    )
+    def test_the_drivers_errors_become_ours(
+        self, store: Storage, error: BaseException, expected: type[LedgerError]
+    ) -> None:
+        with pytest.raises(LedgerError) as caught, store.transaction():
+            raise DatabaseError("SELECT secret", {}, error)
+        assert type(caught.value) is expected
+        assert "secret" not in str(caught.value)
+        assert caught.value.__suppress_context__
+        if expected is LedgerError:
+            assert caught.value.problem == f"The ledger's database cannot be used ({type(error).__name__})."
+            assert caught.value.remedy == (
+                "Check that the disk has space, the file may be written and the server answers. Nothing was charged."
+            )
+        if expected is LedgerCorrupt:
+            assert caught.value.problem == f"The database refused the ledger's statement ({type(error).__name__})."
+            assert caught.value.remedy == LedgerCorrupt.help
+
+    def test_errors_of_sqlalchemy_itself(self, store: Storage) -> None:
+        with pytest.raises(LedgerError, match=r"cannot be used \(InvalidRequestError\)"), store.transaction():
+            raise InvalidRequestError("secret")
+        with pytest.raises(LedgerError, match=r"cannot be used \(OperationalError\)"), store.reading():
+            raise OperationalError("secret", {}, None)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("text", ["no such table: chain", 'relation "chain" does not exist'])
+    def test_a_database_without_a_ledger(self, store: Storage, text: str) -> None:
+        with pytest.raises(LedgerMissing) as caught, store.transaction():
+            raise DatabaseError("", {}, sqlite3.OperationalError(text))
+        assert caught.value.problem == "The database holds no ledger."
+        assert caught.value.remedy == LedgerMissing.help
+
+    def test_a_dropped_table_is_a_corrupt_ledger(self, store: Storage) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute("DROP TABLE entries")
+        with pytest.raises(LedgerCorrupt, match="refused the ledger's statement"), store.reading() as connection:
+            storage.entries(connection)
+
+    def test_a_schema_that_is_not_text(self, store: Storage) -> None:
+        for begin in (store.transaction, store.reading):
+            with pytest.raises(LedgerCorrupt, match=r"refused the ledger's statement \(UnicodeDecodeError\)"), begin():
+                raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    def test_our_own_errors_pass_through(self, store: Storage) -> None:
+        for begin in (store.transaction, store.reading):
+            with pytest.raises(LedgerVersion, match="as it is"), begin():
+                raise LedgerVersion("as it is.", "x")
+
+    def test_an_unreachable_server(self) -> None:
+        store = Storage("postgresql+psycopg://user:secret@127.0.0.1:1/db", 1.0)
+        with pytest.raises(LedgerError) as caught, store.transaction():
+            pass
+        assert caught.value.problem == "The ledger's database cannot be used (OperationalError)."
+
+
+class Recorder:
+    """A connection to nowhere that remembers what it was told."""
+
+    def __init__(self, reading: bool) -> None:
+        self.reading = reading
+        self.statements: list[str] = []
+
+    def get_execution_options(self) -> dict[str, bool]:
+        return {"sudare_reading": True} if self.reading else {}
+
+    def exec_driver_sql(self, statement: str) -> None:
+        self.statements.append(statement)
+
+
+class TestServer:
+    """What a PostgreSQL server is told; tests/faults/test_ledger_races.py asks a real one."""
+
+    @pytest.mark.parametrize(("timeout", "milliseconds"), [(60.0, 60_000), (0.0, 1), (0.0011, 2)])
+    def test_writing_waits_for_the_lock_and_for_the_disk(self, timeout: float, milliseconds: int) -> None:
+        told = Recorder(reading=False)
+        Storage("postgresql://host/db", timeout)._begin_on_server(cast("sql.Connection", told))
+        assert told.statements == [
+            "SET LOCAL synchronous_commit = on",
+            f"SET LOCAL lock_timeout = {milliseconds}",
+        ]
+
+    def test_reading_sees_one_state(self) -> None:
+        told = Recorder(reading=True)
+        Storage("postgresql://host/db", 1.0)._begin_on_server(cast("sql.Connection", told))
+        assert told.statements == ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"]
+
+    def test_the_engine_reads_the_newest(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        created: list[dict[str, Any]] = []
+        listened: list[tuple[Any, ...]] = []
+
+        def create_engine(url: sql.URL, **options: Any) -> str:
+            created.append({"url": url, **options})
+            return "engine"
+
+        monkeypatch.setattr(storage.sql, "create_engine", create_engine)
+        monkeypatch.setattr(storage.sql.event, "listen", lambda *arguments: listened.append(arguments))
+        store = Storage("postgresql://host/db", 1.0)
+        assert cast("object", store.engine) == "engine"
+        assert created == [{"url": store.url, "poolclass": sql.NullPool, "isolation_level": "READ COMMITTED"}]
+        assert listened == [("engine", "begin", store._begin_on_server)]
+
+    def test_tables_are_created_under_a_lock_of_their_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        locks: list[int] = []
+        store = Storage(folder / "new.db", 1.0)
+        store.create_file_if_absent()
+        with store.transaction() as connection:
+            raw: Any = connection.connection.driver_connection
+            raw.create_function("pg_advisory_xact_lock", 1, locks.append)
+            storage.create_tables_if_absent(connection)
+            assert locks == []
+            monkeypatch.setattr(connection.dialect, "name", "postgresql")
+            storage.create_tables_if_absent(connection)
+        assert locks == [int.from_bytes(b"sudare", "big")]
+
+    def test_servers_check_their_own_files(self) -> None:
+        assert Storage("postgresql://host/db", 1.0).integrity_problem(cast("sql.Connection", None)) is None
+
+
+class TestTables:
+    def test_created_once(self, store: Storage) -> None:
+        with store.transaction() as connection:
+            storage.create_tables_if_absent(connection)
+            assert sorted(sql.inspect(connection).get_table_names()) == ["accounts", "chain", "entries"]
+            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+
+    def test_a_ledger_of_another_format_is_not_touched(self, folder: Path) -> None:
+        store = Storage(folder / "new.db", 1.0)
+        with edited(folder / "new.db") as connection:
+            connection.execute("CREATE TABLE chain (format INTEGER)")
+        before = (folder / "new.db").read_bytes()
+        with store.transaction() as writing:
+            storage.create_tables_if_absent(writing)
+        assert (folder / "new.db").read_bytes() == before
+
+    @pytest.mark.parametrize("table", ["entries", "accounts"])
+    def test_a_part_of_a_ledger_is_not_completed(self, folder: Path, table: str) -> None:
+        with edited(folder / "new.db") as connection:
+            connection.execute(f"CREATE TABLE {table} (x)")
+        with pytest.raises(LedgerCorrupt) as caught, Storage(folder / "new.db", 1.0).transaction() as writing:
+            storage.create_tables_if_absent(writing)
+        assert caught.value.problem == "The database has a part of a ledger's tables only."
+        assert caught.value.remedy == LedgerCorrupt.help
+
+    def test_the_layout_of_the_tables(self, store: Storage) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            for statement in (
+                "INSERT INTO chain VALUES (2, 1, 'x', 0, 'x')",
+                "INSERT INTO chain VALUES (1, 1, 'x', 0, 'x')",
+                "INSERT INTO entries SELECT 0, previous, time, account, kind, body, 'x' FROM entries",
+                "INSERT INTO entries SELECT 1, previous, time, account, kind, body, hash FROM entries",
+                "INSERT INTO accounts VALUES ('a', NULL, 'x')",
+                "INSERT INTO accounts VALUES ('a', 's', NULL)",
+                *(
+                    f"UPDATE entries SET {name} = NULL"
+                    for name in ("previous", "time", "account", "kind", "body", "hash")
+                ),
+                *(f"UPDATE chain SET {name} = NULL" for name in ("format", "ledger", "position", "hash")),
+            ):
+                connection.execute("PRAGMA ignore_check_constraints = OFF")
+                with pytest.raises(sqlite3.IntegrityError):
+                    connection.execute(statement)
+            connection.execute("INSERT INTO accounts VALUES ('a', 's', 'x')")
+            for statement in (
+                "INSERT INTO accounts VALUES ('b', 's', 'x')",
+                "INSERT INTO accounts VALUES ('a', 't', 'x')",
+            ):
+                with pytest.raises(sqlite3.IntegrityError):
+                    connection.execute(statement)
+            plan = connection.execute("EXPLAIN QUERY PLAN SELECT * FROM entries WHERE account = 'a'").fetchall()
+            assert "USING INDEX ix_entries_account" in plan[0][3]
+
+    def test_ready_or_not(self, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with store.reading() as connection:
+            assert storage.is_ready(connection)
+            monkeypatch.setattr(storage, "FORMAT", 2)
+            assert not storage.is_ready(connection)
+        empty = Storage(folder / "empty.db", 1.0)
+        empty.create_file_if_absent()
+        with empty.reading() as connection:
+            assert not storage.is_ready(connection)
+        with empty.transaction() as connection:
+            storage.create_tables_if_absent(connection)
+        with empty.reading() as connection:
+            assert not storage.is_ready(connection)
+            assert storage.head(connection) is None
+
+
+class TestHead:
+    def test_the_head_moves_with_every_entry(self, store: Storage) -> None:
+        entry = next_entry(Head(LEDGER, 0, FIRST.hash), "now", "a", "disclosure", {"é": [1, 2.5, None]})
+        with store.transaction() as connection:
+            storage.append(connection, entry)
+            assert storage.head(connection) == Head(LEDGER, 1, entry.hash)
+            assert storage.head(connection, ledger=LEDGER) == Head(LEDGER, 1, entry.hash)
+            assert storage.entries(connection) == [FIRST, entry]
+
+    def test_another_ledger_is_refused(self, store: Storage) -> None:
+        with pytest.raises(LedgerMissing) as caught, store.reading() as connection:
+            storage.head(connection, ledger="2" * 32)
+        assert caught.value.problem == "Another ledger stands where the one in use was."
+        assert caught.value.remedy == LedgerMissing.help
+
+    def test_writers_lock_the_one_row_and_readers_do_not(self, store: Storage) -> None:
+        asked: list[str] = []
+
+        def noted(_connection: object, clause: Any, *_others: object) -> None:
+            if isinstance(clause, sql.Select):
+                asked.append(str(clause.compile(dialect=postgresql.dialect())))
+
+        sql.event.listen(store.engine, "before_execute", noted)
+        with store.transaction() as connection:
+            storage.head(connection)
+        with store.reading() as connection:
+            storage.head(connection)
+        assert asked[0].endswith("FOR UPDATE")
+        assert "FOR UPDATE" not in asked[1]
+        assert "chain.format" in asked[0]
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE chain SET format = 'one'",
+            "UPDATE chain SET format = x'00'",
+            "UPDATE chain SET position = 'zero'",
+            "UPDATE chain SET position = 0.5",
+            "UPDATE chain SET ledger = x'00'",
+            "UPDATE chain SET hash = x'00'",
+            "INSERT INTO chain VALUES (2, 1, 'x', 0, 'x')",
+        ],
+    )
+    def test_a_head_that_cannot_be_read(self, store: Storage, statement: str) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute(statement)
+        with pytest.raises(LedgerCorrupt) as caught, store.reading() as reading:
+            storage.head(reading)
+        assert caught.value.problem == "The head of the ledger cannot be read."
+        assert caught.value.remedy == LedgerCorrupt.help
+
+    def test_cells_are_of_one_type(self) -> None:
+        assert storage._are_integers(1, 2)
+        assert not storage._are_integers(1, True)
+        assert not storage._are_integers("1", 1)
+        assert storage._are_texts("a", "b")
+        assert not storage._are_texts("a", b"b")
+        assert not storage._are_texts(None, "b")
+
+
+Migration = Callable[[sql.Connection], None]
+
+
+class TestFormats:
+    @staticmethod
+    def adds_a_table(connection: sql.Connection) -> None:
+        connection.execute(sql.text("CREATE TABLE notes (note TEXT)"))
+
+    @staticmethod
+    def fails(connection: sql.Connection) -> None:
+        connection.execute(sql.text("CREATE TABLE half (note TEXT)"))
+        connection.execute(sql.text("INSERT INTO nowhere VALUES (1)"))
+
+    @pytest.fixture
+    def migrations(self, monkeypatch: pytest.MonkeyPatch) -> dict[int, Migration]:
+        table: dict[int, Migration] = {}
+        monkeypatch.setattr(storage, "MIGRATIONS", table)
+        return table
+
+    @staticmethod
+    def content(store: Storage) -> str:
+        with edited(cast("Path", store.path)) as connection:
+            return "\n".join(connection.iterdump())
+
+    def test_a_newer_format_is_refused_untouched(self, store: Storage) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute("UPDATE chain SET format = 2")
+        before = cast("Path", store.path).read_bytes()
+        for begin in (store.transaction, store.reading):
+            with pytest.raises(LedgerVersion) as caught, begin() as opened:
+                storage.head(opened)
+            assert caught.value.problem == "The ledger has format 2, this version knows up to 1."
+            assert caught.value.remedy == LedgerVersion.help
+        assert cast("Path", store.path).read_bytes() == before
+
+    def test_an_older_format_is_migrated_step_by_step(
+        self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        steps: list[int] = []
+        monkeypatch.setattr(storage, "FORMAT", 3)
+        migrations[1] = lambda connection: (steps.append(1), self.adds_a_table(connection))[1]
+        migrations[2] = lambda _connection: steps.append(2)
+        with store.transaction() as connection:
+            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+        assert steps == [1, 2]
+        with store.reading() as connection:
+            assert storage.is_ready(connection)
+            assert storage.entries(connection) == [FIRST]
+            assert connection.execute(sql.text("SELECT * FROM notes")).all() == []
+
+    def test_a_failing_migration_leaves_the_file_as_it_was(
+        self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(storage, "FORMAT", 3)
+        migrations.update({1: self.adds_a_table, 2: self.fails})
+        before = self.content(store)
+        with pytest.raises(LedgerCorrupt), store.transaction() as connection:
+            storage.head(connection)
+        assert self.content(store) == before
+
+    def test_a_format_that_never_was(self, store: Storage, migrations: dict[int, Migration]) -> None:
+        for version in (0, -5):
+            with edited(cast("Path", store.path)) as connection:
+                connection.execute("UPDATE chain SET format = ?", (version,))
+            with pytest.raises(LedgerCorrupt) as caught, store.transaction() as opened:
+                storage.head(opened)
+            assert caught.value.problem == f"The ledger has format {version}, which never was."
+            assert caught.value.remedy == LedgerCorrupt.help
+
+    def test_reading_does_not_migrate(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(storage, "FORMAT", 2)
+        with pytest.raises(LedgerVersion) as caught, store.reading() as connection:
+            storage.head(connection)
+        assert caught.value.problem == "The ledger has format 1, an older one than 2."
+        assert caught.value.remedy == "Open it anew with Ledger(…), which migrates it."
+
+    def test_this_version(self) -> None:
+        assert storage.FORMAT == 1
+        assert storage.MIGRATIONS == {}
+
+
+class TestEntries:
+    def test_of_one_account(self, store: Storage) -> None:
+        with store.transaction() as connection:
+            head = Head(LEDGER, 0, FIRST.hash)
+            written: list[Entry] = []
+            for account in ("a", "b", "a"):
+                entry = next_entry(head, "now", account, "disclosure", {"numbers": 1})
+                storage.append(connection, entry)
+                head = Head(LEDGER, entry.position, entry.hash)
+                written.append(entry)
+            assert storage.entries(connection, "a") == [written[0], written[2]]
+            assert storage.entries(connection, "nobody") == []
+            assert storage.entries(connection) == [FIRST, *written]
+            assert storage.entry_at(connection, 2) == written[1]
+            assert storage.entry_at(connection, 4) is None
+            assert storage.has_entries(connection, "a")
+            assert storage.has_entries(connection, "b")
+            assert not storage.has_entries(connection, "nobody")
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "",
+            "[]",
+            "5",
+            "{",
+            '{"a":NaN}',
+            '{"a": 1}',
+            '{"b":1,"a":2}',
+            '{"a":1,"a":1}',
+            '{"a":1.00}',
+            '{"a":"\\u00e9"}',
+            "[" * 100_000,
+            '{"a":' + "9" * 5000 + "}",
+        ],
+    )
+    def test_a_body_that_is_not_the_one_text(self, store: Storage, body: str) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute("UPDATE entries SET body = ?", (body,))
+        for read in (storage.entries, lambda connection: storage.entry_at(connection, 0)):
+            with pytest.raises(LedgerCorrupt) as caught, store.reading() as reading:
+                read(reading)
+            assert caught.value.problem == "An entry of the ledger cannot be read."
+            assert caught.value.remedy == LedgerCorrupt.help
+
+    @pytest.mark.parametrize("column", ["previous", "time", "account", "kind", "body", "hash"])
+    def test_a_cell_of_another_type(self, store: Storage, column: str) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute(f"UPDATE entries SET {column} = x'7b7d'")
+        with pytest.raises(LedgerCorrupt, match="An entry of the ledger cannot be read"), store.reading() as reading:
+            storage.entries(reading)
+
+    def test_text_that_is_not_text(self, store: Storage) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute("UPDATE entries SET time = CAST(x'ff' AS TEXT)")
+        with pytest.raises(LedgerCorrupt, match="refused the ledger's statement"), store.reading() as reading:
+            storage.entries(reading)
+
+
+def test_accounts(store: Storage) -> None:
+    with store.transaction() as connection:
+        storage.add_account(connection, "b", "s1", "x")
+        storage.add_account(connection, "a", "s2", "y")
+        assert list(storage.account_states(connection).items()) == [("a", ("s2", "y")), ("b", ("s1", "x"))]
+        storage.set_account_state(connection, "a", "z")
+        assert storage.account_state(connection, "a") == "z"
+        assert storage.account_state(connection, "b") == "x"
+        assert storage.account_state(connection, "c") is None
+        assert storage.account_of_source(connection, "s1") == "b"
+        assert storage.account_of_source(connection, "s3") is None
+
+
+class TestIntegrity:
+    def test_a_sound_file(self, store: Storage) -> None:
+        with store.reading() as connection:
+            assert store.integrity_problem(connection) is None
+
+    def test_a_damaged_file(self, store: Storage) -> None:
+        with edited(cast("Path", store.path)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("DELETE FROM sqlite_master WHERE name = 'ix_entries_account'")
+        with store.reading() as connection:
+            assert store.integrity_problem(connection) == "The database file is damaged."
+
+
+class TestCopyFile:
+    def test_a_copy_is_the_same_and_for_its_owner_only(self, store: Storage, folder: Path) -> None:
+        storage.copy_file(cast("Path", store.path), folder / "copy.db")
+        assert stat.S_IMODE((folder / "copy.db").stat().st_mode) == 0o600
+        with Storage(folder / "copy.db", 1.0).reading() as connection:
+            assert storage.entries(connection) == [FIRST]
+
+    def test_never_over_another_file(self, store: Storage, folder: Path) -> None:
+        (folder / "copy.db").write_text("mine")
+        with pytest.raises(FileExistsError):
+            storage.copy_file(cast("Path", store.path), folder / "copy.db")
+        assert (folder / "copy.db").read_text() == "mine"
+
+    def test_what_a_killed_writer_left_is_rolled_back_first(self, store: Storage, folder: Path) -> None:
+        path = cast("Path", store.path)
+        child = os.fork()
+        if child == 0:
+            connection = sqlite3.connect(path, isolation_level=None)
+            connection.execute("PRAGMA cache_size = 1")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("UPDATE entries SET time = 'half'")
+            for number in range(200):
+                connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", (str(number), str(number), "x" * 4000))
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert path.with_name("ledger.db-journal").stat().st_size > 0
+        storage.copy_file(path, folder / "copy.db")
+        with Storage(folder / "copy.db", 1.0).reading() as connection:
+            assert storage.entries(connection) == [FIRST]
+            assert storage.account_states(connection) == {}
