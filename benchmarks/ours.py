@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
+from benchmarks.workloads import linear_experts
+from sudare.experts import MirrorAveraging
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean
 from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import GammaNorm, Laplace
@@ -61,6 +64,18 @@ def composition(charges: int) -> Run:
     return lambda: Budget.of(100.0, 1e-6, "gaussian").shown(Spent.of(costs))
 
 
+def mirror_averaging(experts: int, rows: int) -> Run:
+    """Fitting the weights of linear experts, β = 3."""
+    X, labels, coefficients = linear_experts(experts, rows)
+    models = []
+    for row in coefficients:
+        model = LogisticRegression()
+        model.coef_, model.intercept_ = row[np.newaxis], np.zeros(1)
+        model.classes_, model.n_features_in_ = np.array([-1.0, 1.0]), len(row)
+        models.append(model)
+    return lambda: MirrorAveraging(models, temperature=3.0).fit(X, labels)
+
+
 CASES = {
     "mean": mean,
     "histogram": histogram,
@@ -68,4 +83,5 @@ CASES = {
     "gamma_norm": gamma_norm,
     "charges": charges,
     "composition": composition,
+    "mirror_averaging": mirror_averaging,
 }

@@ -20,6 +20,7 @@ class Peer:
 
 DIFFPRIVLIB: Final = Peer("diffprivlib 0.6.6", "benchmarks.diffprivlib_peer", own_environment=True)
 DP_ACCOUNTING: Final = Peer("dp-accounting 0.6.0 (PLD)", "benchmarks.dp_accounting_peer", own_environment=False)
+NUMPY: Final = Peer("a loop over rows in numpy", "benchmarks.numpy_peer", own_environment=False)
 
 
 @dataclass(frozen=True)
@@ -81,5 +82,11 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
         "composition",
         DP_ACCOUNTING,
         {"charges": 200},
+    ),
+    Benchmark(
+        "mirror averaging of 1,000 linear experts on 100,000 rows (ours: blocks, with all checks)",
+        "mirror_averaging",
+        NUMPY,
+        {"experts": 1_000, "rows": 100_000},
     ),
 )

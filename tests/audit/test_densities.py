@@ -40,7 +40,7 @@ def test_ratios_of_laplace_and_gamma_norm_noise_are_scaled_distances(
 
 def test_optimisation_finds_what_the_points_miss() -> None:
     def bump(points: np.ndarray, centre: np.ndarray) -> np.ndarray:
-        return centre[0] * np.exp(-np.sum((points - 0.37) ** 2, axis=1))
+        return np.asarray(centre[0] * np.exp(-np.sum((points - 0.37) ** 2, axis=1)))
 
     found = largest_log_ratio(bump, ([0.0, 0.0], [2.0, 0.0]), [[0.0, 0.0], [1.0, 1.0]])
     assert found.epsilon_lower_bound == pytest.approx(2.0, abs=1e-6)

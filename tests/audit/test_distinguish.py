@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from sudare.audit import distinguish, distinguish_gaussian
+from sudare.audit.evidence import Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_delta, gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee
 
+Batched = Callable[[Any, int], Floats]
+
 PLANE = np.zeros(2), np.array([0.5, 0.5])
 
 
-def laplace(epsilon: float, seed: int, dimension: int = 2):
+def laplace(epsilon: float, seed: int, dimension: int = 2) -> Batched:
     random = np.random.default_rng(seed)
     return lambda values, count: values + random.laplace(scale=1 / epsilon, size=(count, dimension))
 
 
-def normal(mu: float, seed: int):
+def normal(mu: float, seed: int) -> Batched:
     random = np.random.default_rng(seed)
     return lambda values, count: values + random.normal(scale=1 / mu, size=(count, 2))
 
 
-def randomised_response(epsilon: float, seed: int):
+def randomised_response(epsilon: float, seed: int) -> Batched:
     """The answer is right with probability e^ε/(1+e^ε): every event is as bad as it may be."""
     random = np.random.default_rng(seed)
     return lambda truth, count: np.where(random.random((count, 1)) < 1 / (1 + math.exp(-epsilon)), truth, 1 - truth)
@@ -38,7 +43,7 @@ def test_the_bound_exceeds_the_true_epsilon_rarely(kind: str) -> None:
 
     At the default confidence nobody could run it often enough, but it is the same arithmetic.
     """
-    repetitions, confidence, true_epsilon = 150, 0.8, 1.0
+    repetitions, confidence, true_epsilon = 60, 0.8, 1.0
     too_large = 0
     for seed in range(repetitions):
         if kind == "laplace":
@@ -51,7 +56,7 @@ def test_the_bound_exceeds_the_true_epsilon_rarely(kind: str) -> None:
 
 
 def test_the_bound_of_mu_exceeds_the_truth_rarely() -> None:
-    repetitions, confidence, mu = 100, 0.8, 1.0
+    repetitions, confidence, mu = 40, 0.8, 1.0
     claimed = Guarantee(gaussian_epsilon(mu, 1e-3), 1e-3)
     refuted = sum(
         not distinguish_gaussian(
@@ -154,10 +159,10 @@ def test_boosting_finds_what_coordinates_and_distances_do_not() -> None:
 
 
 def test_one_at_a_time_and_batched_are_the_same_audit() -> None:
-    def single(random: np.random.Generator):
+    def single(random: np.random.Generator) -> Callable[[Floats], Floats]:
         return lambda values: values + random.laplace(size=2)
 
-    def batched(random: np.random.Generator):
+    def batched(random: np.random.Generator) -> Batched:
         return lambda values, count: values + random.laplace(size=(count, 2))
 
     first = distinguish(single(np.random.default_rng(8)), PLANE, 1.0, 500)

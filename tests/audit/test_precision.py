@@ -47,7 +47,7 @@ def test_the_number_of_significant_bits_is_looked_at() -> None:
 
     def short(bits: int, count: int) -> np.ndarray:
         fractions, powers = np.frexp(random.normal(size=(count, 1)) * 2.0 ** random.integers(-30, 30, size=(count, 1)))
-        return np.ldexp(np.rint(np.ldexp(fractions, bits)), powers - bits)
+        return np.asarray(np.ldexp(np.rint(np.ldexp(fractions, bits)), powers - bits))
 
     audit = precision(short, (20, 22), 1.0, 4000, batched=True)
     assert not audit.holds

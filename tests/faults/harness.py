@@ -34,9 +34,10 @@ from sudare.privacy.release import Release
 
 ROOT = Path(__file__).parents[2]
 Acknowledge = Callable[..., None]
-LONGEST_DELAY_SECONDS = {"create": 0.03, "charge": 0.02, "release": 0.03}
-# Kills before a new ledger is begun, so that creating one is hit too and checking stays quick.
+# Kills before a new ledger is begun: checking stays quick, and the budget runs out on the way.
 KILLS_PER_LEDGER = {"create": 1, "charge": 20, "release": 20}
+# Workers are killed within so many times what one act takes.
+ACTS_BEFORE_KILL = {"create": 1.5, "charge": 4.0, "release": 3.0}
 
 
 def harness(task: str, **settings: Any) -> dict[str, Any]:
@@ -141,28 +142,20 @@ def receipts_in(found: list[dict[str, Any]]) -> list[Receipt]:
 # Killing
 
 TABLE = np.linspace(0.0, 1.0, 20).reshape(10, 2)
-BUDGET, EPSILON = 0.5, 0.01
+BUDGET, EPSILON = 0.05, 0.01
 
 
-def work_until_killed(
-    kind: str, address: str, releases: Path, key: Ed25519PrivateKey, acknowledge: Acknowledge
-) -> None:
-    """Create the ledger if it is not there, then charge, or fit and save, for ever."""
-    account = Ledger(address).account("killed", epsilon=BUDGET)
-    acknowledge("opened", ledger=account.ledger.identity)
-    while True:
-        try:
-            if kind == "release":
-                model = PrivateMean(epsilon=EPSILON, bounds=(0.0, 1.0), account=account).fit(TABLE)
-                acknowledge("charge", **model.receipt_.to_dict())
-                name = f"{uuid.uuid4().hex}.sudare"
-                Release.of(model).save(releases / name, key)
-                acknowledge("release", name=name)
-            else:
-                acknowledge("charge", **charged(account, EPSILON).to_dict())
-        except BudgetExceeded:
-            acknowledge("refused")
-            time.sleep(0.001)
+def act(kind: str, address: str, account: Account | None, releases: Path, key: Ed25519PrivateKey) -> dict[str, Any]:
+    """One act of a worker, and what it acknowledges when the act is done."""
+    if account is None:
+        created = Ledger(address).account("killed", epsilon=BUDGET)
+        return {"kind": "opened", "ledger": created.ledger.identity}
+    if kind == "charge":
+        return {"kind": "charge", **charged(account, EPSILON).to_dict()}
+    model = PrivateMean(epsilon=EPSILON, bounds=(0.0, 1.0), account=account).fit(TABLE)
+    name = f"{uuid.uuid4().hex}.sudare"
+    Release.of(model).save(releases / name, key)
+    return {"kind": "charge", **model.receipt_.to_dict(), "name": name}
 
 
 class Killing:
@@ -176,27 +169,59 @@ class Killing:
         self.key = Ed25519PrivateKey.generate()
         self.seen: collections.Counter[str] = collections.Counter()
         self.problems: list[str] = []
+        self.act_seconds = self.measured()
+
+    def place(self) -> tuple[str, Path]:
+        place = self.folder / uuid.uuid4().hex
+        place.mkdir()
+        return self.server or str(place / "ledger.db"), place
+
+    def account(self, address: str) -> Account | None:
+        return None if self.kind == "create" else Ledger(address).account("killed", epsilon=BUDGET)
+
+    def measured(self) -> float:
+        """Seconds that one act takes here and now."""
+        seconds = []
+        for _ in range(3):
+            address, place = self.place()
+            address = address if self.server is None else str(place / "ledger.db")
+            account = self.account(address)
+            began = time.monotonic()
+            act(self.kind, address, account, place, self.key)
+            seconds.append(time.monotonic() - began)
+        return sorted(seconds)[1]
 
     def run(self, kills: int) -> dict[str, Any]:
         done = 0
         while done < kills:
-            place = self.folder / uuid.uuid4().hex
-            place.mkdir()
-            address = self.server or str(place / "ledger.db")
+            address, place = self.place()
+            account = self.account(address)
             for _ in range(min(KILLS_PER_LEDGER[self.kind], kills - done)):
-                self.kill_one(address, place)
+                self.kill_one(address, account, place)
                 done += 1
                 self.check(address, place)
-        return {"kills": done, **self.seen, "problems": self.problems}
+        return {"kills": done, **self.seen, "act_seconds": self.act_seconds, "problems": self.problems}
 
-    def kill_one(self, address: str, place: Path) -> None:
-        child = forked(
-            lambda acknowledge: work_until_killed(self.kind, address, place, self.key, acknowledge), place / "answers"
-        )
-        time.sleep(self.random.uniform(0, LONGEST_DELAY_SECONDS[self.kind]))
+    def kill_one(self, address: str, account: Account | None, place: Path) -> None:
+        started, start = os.pipe()
+
+        def work(acknowledge: Acknowledge) -> None:
+            os.write(start, b"!")
+            while True:
+                try:
+                    acknowledge(**act(self.kind, address, account, place, self.key))
+                except BudgetExceeded:
+                    acknowledge("refused")
+                    time.sleep(0.001)
+
+        child = forked(work, place / "answers")
+        os.read(started, 1)
+        time.sleep(self.random.uniform(0, ACTS_BEFORE_KILL[self.kind] * self.act_seconds))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         self.seen["killed"] += os.WIFSIGNALED(status)
+        os.close(started)
+        os.close(start)
 
     def check(self, address: str, place: Path) -> None:
         """Everything that must hold whenever a worker may have been killed."""
@@ -233,9 +258,12 @@ class Killing:
         if not {receipt.position for receipt in receipts} <= {entry.position for entry in entries}:
             self.problems.append("an acknowledged charge is not in the ledger")
         kinds = collections.Counter(answer["kind"] for answer in found)
-        self.seen["most charges in a ledger"] = max(self.seen["most charges in a ledger"], len(entries))
-        self.seen["unacknowledged entries"] = max(self.seen["unacknowledged entries"], len(entries) - kinds["charge"])
-        self.seen["refused"] += kinds["refused"] > 0
+        self.most("charges in a ledger", len(entries))
+        self.most("charges that were not acknowledged", len(entries) - kinds["charge"])
+        self.most("refusals", kinds["refused"])
+
+    def most(self, name: str, count: int) -> None:
+        self.seen[name] = max(self.seen[name], count)
 
     def check_releases(self, address: str, place: Path, found: list[dict[str, Any]]) -> None:
         ledger = Ledger(address, create=False)
@@ -249,13 +277,13 @@ class Killing:
                 self.problems.append("a release whose charge is not in the ledger")
             if (release.receipt.position, release.content.digest()) not in released:
                 self.problems.append("a release that is not in the ledger")
-        names = {answer["name"] for answer in found if answer["kind"] == "release"}
+        names = {answer["name"] for answer in found if "name" in answer}
         if not names <= {file.name for file in files}:
             self.problems.append("an acknowledged release is not there")
-        self.seen["most releases in a folder"] = max(self.seen["most releases in a folder"], len(files))
+        self.most("releases in a folder", len(files))
         known = {"ledger.db", "ledger.db-journal", "answers"}
         strays = [path.name for path in place.iterdir() if path.name not in known and path.suffix != ".sudare"]
-        self.seen["parts of files left behind"] = max(self.seen["parts of files left behind"], len(strays))
+        self.most("parts of files left behind", len(strays))
         self.problems += [f"a stray file {name}" for name in strays if not name.startswith(".sudare-")]
 
 

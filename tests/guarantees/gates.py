@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -24,7 +25,7 @@ def real_draws(mechanism: Laplace | Gaussian | GammaNorm) -> Callable[[Floats, i
     return lambda values, count: mechanism.draws(np.asarray(values, dtype=np.float64), count, source)
 
 
-def follows(sample: Floats, law: object) -> bool:
+def follows(sample: Floats, law: Any) -> bool:
     """Kolmogorov–Smirnov against a continuous law."""
     return bool(stats.kstest(sample, law.cdf).pvalue > SMALLEST_KS_P)
 

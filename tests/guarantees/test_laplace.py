@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_sampler_draws_the_discrete_laplace_law(scale: float) -> None:
     decay = np.exp(-1 / scale)
 
     def mass(z: Integers) -> Floats:
-        return (1 - decay) / (1 + decay) * decay ** np.abs(z)
+        return np.asarray((1 - decay) / (1 + decay) * decay ** np.abs(z))
 
     drawn = SystemNoise().laplace(np.zeros(50_000, dtype=np.int64), scale)
     assert has_mass_function(drawn, mass, most=200)
@@ -87,6 +88,7 @@ def test_opendp_agrees_with_the_claim(
     """
     mechanism = Laplace(sensitivity, epsilon, dimension, integer_grid)
     steps = -(-Fraction(sensitivity) // Fraction(mechanism.grid)) + (dimension if integer_grid is None else 0)
-    mapped = _discrete_laplace(mechanism.scale_in_steps).map(int(steps))
+    measurement: Any = _discrete_laplace(mechanism.scale_in_steps)
+    mapped = measurement.map(int(steps))
     assert mapped <= rounded_up(exact(epsilon))
     assert exact(mapped) > exact(epsilon) * Fraction(999_999, 1_000_000)

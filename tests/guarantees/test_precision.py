@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,20 +14,22 @@ from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import Floats
 from tests.guarantees.gates import real_draws
 
+Batched = Callable[[Any, int], Floats]
+
 SAMPLES = 6000
 
 
-def naive_laplace(epsilon: float, dimension: int):
+def naive_laplace(epsilon: float, dimension: int) -> Batched:
     random = np.random.default_rng(0)
     return lambda values, count: values + random.laplace(scale=1 / epsilon, size=(count, dimension))
 
 
-def naive_gaussian(noise_scale: float, dimension: int):
+def naive_gaussian(noise_scale: float, dimension: int) -> Batched:
     random = np.random.default_rng(0)
     return lambda values, count: values + random.normal(scale=noise_scale, size=(count, dimension))
 
 
-def naive_gamma_norm(epsilon: float, dimension: int):
+def naive_gamma_norm(epsilon: float, dimension: int) -> Batched:
     random = np.random.default_rng(0)
 
     def draws(values: Floats, count: int) -> Floats:
@@ -46,11 +51,12 @@ def test_float_noise_fails_where_ours_passes(kind: str, dimension: int) -> None:
     """The same gate for both. Measured for float noise: ε ≥ 3 and more, where 1 is claimed, by an event that one side never shows."""
     gaussian = Gaussian(1.0, 1.0, 1e-6, dimension)
     claimed = Guarantee(1.0, 1e-6 if kind == "gaussian" else 0.0)
-    ours = real_draws(
-        {"laplace": Laplace(1.0, 1.0, dimension), "gaussian": gaussian, "gamma-norm": GammaNorm(1.0, 1.0, dimension)}[
-            kind
-        ]
-    )
+    mechanisms: dict[str, Laplace | Gaussian | GammaNorm] = {
+        "laplace": Laplace(1.0, 1.0, dimension),
+        "gaussian": gaussian,
+        "gamma-norm": GammaNorm(1.0, 1.0, dimension),
+    }
+    ours = real_draws(mechanisms[kind])
     naive = {
         "laplace": naive_laplace(1.0, dimension),
         "gaussian": naive_gaussian(gaussian.noise_scale, dimension),

@@ -49,7 +49,7 @@ def edited(change, data: bytes | None = None, *, text=None) -> bytes:
 
 
 def test_file_is_what_the_description_says():
-    assert FILE == signed(padded(plain_json(header_of(MANIFEST, TENSORS))), data_of(TENSORS))
+    assert signed(padded(plain_json(header_of(MANIFEST, TENSORS))), data_of(TENSORS)) == FILE
     length = int.from_bytes(FILE[:8], "little")
     assert length % 8 == 0
     header = json.loads(FILE[8 : 8 + length])

@@ -564,18 +564,17 @@ def test_numbers_of_all_sizes(learner, delta, rows, bounds):
 
 
 def test_large_tables_are_told_well():
-    """Laplace and gamma-norm noise beyond fourteen scales has probability below e^-14 < 1e-6 (for three columns below
-    e^-14·(1 + 14 + 98) < 1e-4 at 14, so thirty scales are taken there)."""
+    """The norm of gamma-norm noise in d dimensions passes 30 scales with probability e^-30·Σ 30^k/k!, k < d: 3e-8 at d = 6."""
     rows = np.random.default_rng(1).beta(2, 5, size=(20_000, 3))
     mean = PrivateMean(bounds=(0, 1)).fit(rows)
     assert np.abs(mean.mean_ - rows.mean(axis=0)).max() <= 30 * mean.noise_scale_ < 0.003
     scaler = PrivateStandardScaler(bounds=(0, 1)).fit(rows)
     assert np.abs(scaler.mean_ - rows.mean(axis=0)).max() <= 30 * scaler.noise_scale_
-    assert scaler.scale_ == pytest.approx(rows.std(axis=0), rel=0.05)
+    assert scaler.scale_ == pytest.approx(rows.std(axis=0), rel=0.1)
     counts = PrivateHistogram(bounds=(0, 1), bins=4).fit(rows).counts_
     for index, found in enumerate(counts.values()):
         exact = np.histogram(rows[:, index], bins=4, range=(0, 1))[0]
-        # Twelve cells at scale 6: 1e-6 is reached at 6·ln(12e6) < 100.
+        # Twelve cells at scale 6: some noise beyond 100 has probability 12·e^(-100/6) < 1e-6.
         assert np.abs(found - exact).max() <= 100
 
 

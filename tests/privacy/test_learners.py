@@ -18,6 +18,7 @@ def test_listed_learners_are_the_classes_of_that_name():
     assert learner_class("PrivateMean") is PrivateMean
     assert learner_class("PrivateHistogram") is PrivateHistogram
     assert learner_class("PrivateStandardScaler") is PrivateStandardScaler
+    assert list(LEARNERS) == sorted(LEARNERS)
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -32,7 +33,7 @@ def test_others_are_refused(name):
     with refused(
         UnknownName,
         f"No learner of this version is called {name!r}.",
-        "There are: PrivateHistogram, PrivateMean, PrivateStandardScaler.",
+        f"There are: {', '.join(LEARNERS)}.",
     ):
         learner_class(name)
 
@@ -41,7 +42,7 @@ def test_long_or_odd_names_are_not_printed_as_they_are():
     with refused(
         UnknownName,
         f"No learner of this version is called {'x' * 64!r}.",
-        "There are: PrivateHistogram, PrivateMean, PrivateStandardScaler.",
+        f"There are: {', '.join(LEARNERS)}.",
     ):
         learner_class("x" * 65)
     with pytest.raises(UnknownName) as caught:

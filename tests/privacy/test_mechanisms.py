@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar
 
@@ -174,10 +175,14 @@ def test_gaussian_refuses_what_no_grid_can_do(epsilon: float, delta: float) -> N
         Gaussian(1.0, epsilon, delta)
 
 
-@pytest.mark.parametrize("kind", [Laplace, GammaNorm, lambda *given: Gaussian(*given[:2], 1e-6, *given[2:])])
+def gaussian(sensitivity: float, epsilon: float, dimension: int = 1) -> Gaussian:
+    return Gaussian(sensitivity, epsilon, 1e-6, dimension)
+
+
+@pytest.mark.parametrize("kind", [Laplace, GammaNorm, gaussian])
 class TestRefusals:
     @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.nan, math.inf, -math.inf, 2.0**-301, 2.0**301])
-    def test_sensitivity(self, kind: type[Mechanism], sensitivity: float) -> None:
+    def test_sensitivity(self, kind: Callable[..., Mechanism], sensitivity: float) -> None:
         with pytest.raises(
             InvalidParameter,
             match=r"^sensitivity must be positive, finite and between .* got " + re.escape(repr(sensitivity)),
@@ -185,19 +190,19 @@ class TestRefusals:
             kind(sensitivity, 1.0)
 
     @pytest.mark.parametrize("dimension", [0, -1, 1.5, 2**40 + 1])
-    def test_dimension(self, kind: type[Mechanism], dimension: int) -> None:
+    def test_dimension(self, kind: Callable[..., Mechanism], dimension: int) -> None:
         with pytest.raises(
             InvalidParameter, match=rf"^dimension must be a whole number of at least 1, got {dimension}\."
         ):
             kind(1.0, 1.0, dimension)
 
     @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 5e-324])
-    def test_epsilon(self, kind: type[Mechanism], epsilon: float) -> None:
+    def test_epsilon(self, kind: Callable[..., Mechanism], epsilon: float) -> None:
         with pytest.raises(InvalidCost, match=r"^epsilon must be"):
             kind(1.0, epsilon)
 
     @pytest.mark.parametrize("sensitivity", [2.0**-300, 2.0**300])
-    def test_the_ends_of_what_is_accepted_work(self, kind: type[Mechanism], sensitivity: float) -> None:
+    def test_the_ends_of_what_is_accepted_work(self, kind: Callable[..., Mechanism], sensitivity: float) -> None:
         mechanism = kind(sensitivity, 1.0, 2**40)
         assert mechanism.grid > 0
         assert math.isfinite(mechanism.noise_scale)
@@ -206,6 +211,35 @@ class TestRefusals:
         # Laplace and gamma-norm noise is beyond 10⁶ scales with probability e^−1000000.
         assert np.isfinite(drawn).all()
         assert abs(drawn[0]) < 1e6 * small.noise_scale
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (
+            lambda: Laplace(0.0, 1.0),
+            "sensitivity must be positive, finite and between 2⁻³⁰⁰ and 2³⁰⁰, got 0.0. "
+            "Derive it from declared bounds, and rescale columns with extreme units.",
+        ),
+        (
+            lambda: Laplace(1.0, 1.0, 0),
+            "dimension must be a whole number of at least 1, got 0. Give the number of values.",
+        ),
+        (
+            lambda: Laplace(1.0, 1.0, 1, 3.0),
+            "integer_grid must be a power of two, got 3.0. Use 1.0 for counts.",
+        ),
+        (
+            lambda: Laplace(1.0, 1.0, 2).apply(np.zeros((3, 1)), NoNoise()),
+            "The noise is calibrated for a vector of 2 values, got shape (3, 1). "
+            "Give the mechanism the dimension of the values.",
+        ),
+    ],
+)
+def test_refusals_say_what_was_wrong_and_what_to_do(refused: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        refused()
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("kind", [Laplace, GammaNorm])
@@ -291,6 +325,7 @@ def test_draws_are_repeated_applications(mechanism: Mechanism) -> None:
     assert (np.abs(spread[:, 1] - 2.0**20) < 2.0**12).all()
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("mechanism", every_mechanism())
 @pytest.mark.parametrize("value", [1e300, 1.7e308])
 def test_huge_values_saturate_at_61_bits_of_steps(mechanism: Mechanism, value: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import secrets
 import subprocess
 import sys
 from collections import Counter
@@ -67,7 +68,7 @@ def test_gamma_norm_is_the_rounding_of_the_ideal_draw(
     monkeypatch: pytest.MonkeyPatch, dimension: int, seed: int
 ) -> None:
     streams = BitStreams(uniform_count(dimension), seed)
-    monkeypatch.setattr(noise.secrets, "randbits", streams)
+    monkeypatch.setattr(secrets, "randbits", streams)
     values, rate, grid = np.linspace(-3, 4, dimension), 0.375, 2.0**-10
     ideal = values + expected_noise(dimension, rate, streams.uniforms())
     drawn = SystemNoise().gamma_norm(values, rate, grid)
@@ -83,7 +84,7 @@ def test_refinement_gives_the_same_rounding_as_many_bits_at_once(
     def drawn(bits: int, seed: int) -> tuple[list[float], int]:
         monkeypatch.setattr(noise, "_FIRST_BITS", bits)
         streams = BitStreams(uniform_count(dimension), seed)
-        monkeypatch.setattr(noise.secrets, "randbits", streams)
+        monkeypatch.setattr(secrets, "randbits", streams)
         output = SystemNoise().gamma_norm(np.full(dimension, 0.3), 2.0, 2.0**-20)
         assert len(set(streams.used)) == 1
         return output.tolist(), streams.used[0]
@@ -101,7 +102,7 @@ def test_refinement_gives_the_same_rounding_as_many_bits_at_once(
 def test_intervals_hold_exactly_the_numbers_that_begin_with_the_known_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "_FIRST_BITS", 3)
     answers = iter([5, 0, 7, 6, 1, 2])
-    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: next(answers))
+    monkeypatch.setattr(secrets, "randbits", lambda bits: next(answers))
     uniforms = noise._LazyUniforms(3)
     assert uniforms.bits == 3
     assert [ends(ball) for ball in uniforms.intervals()] == [
@@ -135,7 +136,7 @@ def test_uniforms_at_the_very_ends_are_refined_not_rounded(monkeypatch: pytest.M
         calls.append(bits)
         return stuck if len(calls) <= 4 else random.Random(len(calls)).getrandbits(bits)
 
-    monkeypatch.setattr(noise.secrets, "randbits", randbits)
+    monkeypatch.setattr(secrets, "randbits", randbits)
     output = SystemNoise().gamma_norm(np.zeros(2), 1.0, 2.0**-20)
     assert np.isfinite(output).all()
     assert len(calls) > 4
@@ -144,7 +145,7 @@ def test_uniforms_at_the_very_ends_are_refined_not_rounded(monkeypatch: pytest.M
 def test_gamma_norm_starts_with_128_bits_of_every_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     # In three dimensions: three exponentials, and two pairs for three normals.
     streams = BitStreams(7, seed=1)
-    monkeypatch.setattr(noise.secrets, "randbits", streams)
+    monkeypatch.setattr(secrets, "randbits", streams)
     SystemNoise().gamma_norm(np.zeros(3), 1.0, 2.0**-20)
     assert streams.used == [128] * 7
 

@@ -263,7 +263,7 @@ def test_account_removed(account, instead):
 
 CHANGES = {
     "mean": lambda model: setattr(model, "mean_", model.mean_ + model.grid_),
-    "one number of the mean": lambda model: model.mean_.__setitem__(0, 0.5),
+    "one number of the mean": lambda model: model.mean_.__setitem__(0, model.mean_[0] + model.grid_),
     "grid": lambda model: setattr(model, "grid_", model.grid_ / 2),
     "rows": lambda model: setattr(model, "n_rows_", 41),
     "epsilon": lambda model: model.set_params(epsilon=0.1),
@@ -514,11 +514,15 @@ def test_release_does_not_show_its_ledger(files):
     assert "ledger.db" not in repr(Release.of(files[PrivateMean, "bounds"][0]))
 
 
-def test_add_remove_on_a_replace_one_account(account, tmp_path):
-    model = PrivateHistogram(0.5, 1e-6, bounds=(-1, 3), neighbours="add-remove", account=account).fit(matrix())
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_add_remove_on_a_replace_one_account(delta, account, tmp_path):
+    model = PrivateHistogram(0.5, delta, bounds=(-1, 3), neighbours="add-remove", account=account).fit(matrix())
     Release.of(model).save(tmp_path / "a", KEY)
     loaded = Release.load(tmp_path / "a", TRUSTED)
-    assert loaded.guarantee == Guarantee(0.5, 1e-6, neighbours="add-remove").to("replace-one")
+    assert loaded.guarantee == model.guarantee_
+    assert loaded.guarantee.neighbours == "replace-one"
+    assert loaded.guarantee.epsilon == pytest.approx(1.0)
+    assert delta <= loaded.guarantee.delta <= (1 + math.exp(0.5)) * delta * (1 + 1e-9)
     assert loaded.manifest()["parameters"]["rows"] is None
     assert loaded.model().neighbours == "add-remove"
     assert loaded.model().score(matrix()) == model.score(matrix())
@@ -541,7 +545,7 @@ def test_release_is_entered_by_its_content(account, tmp_path):
 def test_one_charge_pays_for_one_content(account, tmp_path):
     model = fitted(PrivateMean, "bounds", account)
     Release.of(model).save(tmp_path / "a", KEY)
-    model.mean_ = on_grid(model.mean_ / 2, model.grid_)
+    model.mean_ = np.where(model.mean_ > 1, model.mean_ - model.grid_, model.mean_ + model.grid_)
     model._seal()
     with refused(NotCharged, "The charge behind this release has paid for another one already."):
         Release.of(model).save(tmp_path / "b", KEY)
@@ -609,8 +613,8 @@ def test_file_that_appears_meanwhile_stays(release, tmp_path, monkeypatch):
 class HalfWritten:
     """A stream that writes half and fails."""
 
-    def __init__(self, stream):
-        self._stream = stream
+    def __init__(self, *arguments):
+        self._stream = open(*arguments)  # noqa: SIM115 - closed by __exit__
 
     def __enter__(self):
         return self
@@ -654,7 +658,7 @@ def test_fault_list_names_every_call_of_the_operating_system():
 FAULTS = {
     "mkstemp": lambda patch: patch.setattr(room.tempfile, "mkstemp", lambda **_: no_space()),
     "open": lambda patch: patch.setattr(room, "open", no_space, raising=False),
-    "write": lambda patch: patch.setattr(room, "open", lambda *a: HalfWritten(open(*a)), raising=False),
+    "write": lambda patch: patch.setattr(room, "open", HalfWritten, raising=False),
     "fsync of the file": lambda patch: patch.setattr(os, "fsync", failing_on_call(os.fsync, 1)),
     "link": lambda patch: patch.setattr(os, "link", no_space),
     "open of the folder": lambda patch: patch.setattr(os, "open", failing_on_call(os.open, 2)),
@@ -1000,18 +1004,30 @@ def test_guarantee_with_a_field_too_many(mean_file):
         audit(changed(mean_file, "guarantee", "comment", ""))
 
 
-def test_converted_guarantees_may_differ_in_their_last_digits(account, tmp_path):
-    """exp of another machine may round otherwise; a ninth digit is no rounding."""
+def test_limits_of_converted_guarantees(account, tmp_path):
+    """2ε to nine digits, and δ from that of the learner to (1 + e^ε)δ: what a ledger can state for two steps."""
     model = PrivateHistogram(0.5, 1e-6, bounds=(-1, 3), neighbours="add-remove", account=account).fit(matrix())
     Release.of(model).save(tmp_path / "a", KEY)
     file = (tmp_path / "a").read_bytes()
-    delta = manifest_of(file)["guarantee"]["delta"]
-    epsilon = manifest_of(file)["guarantee"]["epsilon"]
-    assert audit(changed(file, "guarantee", "delta", math.nextafter(delta, 1))).guarantee.delta > delta
-    assert audit(changed(file, "guarantee", "epsilon", math.nextafter(epsilon, 2))).guarantee.epsilon > epsilon
-    for field, value in (("delta", delta), ("epsilon", epsilon)):
+    most = (1 + math.exp(0.5)) * 1e-6
+    for field, value in (
+        ("delta", 1e-6),
+        ("delta", most),
+        ("delta", most * (1 + 5e-10)),
+        ("epsilon", 1.0 + 5e-10),
+        ("epsilon", 1.0 - 5e-10),
+    ):
+        assert getattr(audit(changed(file, "guarantee", field, value)).guarantee, field) == value
+    for field, value in (
+        ("delta", math.nextafter(1e-6, 0)),
+        ("delta", 0.0),
+        ("delta", most * (1 + 2e-9)),
+        ("epsilon", 1.0 + 2e-9),
+        ("epsilon", 1.0 - 2e-9),
+        ("epsilon", 0.5),
+    ):
         with unfit("its guarantee is not the one that its parameters give"):
-            audit(changed(file, "guarantee", field, value * (1 + 2e-9)))
+            audit(changed(file, "guarantee", field, value))
 
 
 RECEIPTS = {

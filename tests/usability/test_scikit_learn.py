@@ -57,9 +57,7 @@ def fit_once(model) -> float:
 def test_fits_in_workers_are_charged(account):
     """Two parameters, three folds, and the refit: seven fits in processes of their own; then four by hand."""
     grid = {"epsilon": [0.25, 0.5]}
-    search = GridSearchCV(
-        PrivateHistogram(bounds=(-1, 3), account=account), grid, cv=3, n_jobs=2, error_score="raise"
-    )
+    search = GridSearchCV(PrivateHistogram(bounds=(-1, 3), account=account), grid, cv=3, n_jobs=2, error_score="raise")
     with joblib.parallel_backend("loky", n_jobs=2):
         search.fit(matrix())
     assert sorted(charges(account)[:6]) == [0.25] * 3 + [0.5] * 3

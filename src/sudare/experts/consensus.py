@@ -1,8 +1,8 @@
 """Own plus consensus: a receiver starts from what the others' linear models agree on and corrects it with its own data.
 
-The parameters are θ = s·μ + d, where μ is the mean of the others' messages. Own data choose s and d; the penalty on d says how far
-own data may pull away from the others, and is chosen by cross-validation. How much s may grow depends on how well the
-messages agree with each other: a mean that could as well be noise is not followed.
+The parameters are θ = s·μ + d, where μ is the mean of the others' messages, of length one. Own data choose s and d under the
+penalty (τ/2)(‖d‖² + κs²), and τ by cross-validation. κ = (1 − ρ)/ρ is the doubt about μ: ρ estimates its squared cosine with
+what the messages would say without noise, from how well they agree. A mean that could as well be noise is not followed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from sudare.experts.panel import Task
 
 Floats = NDArray[np.float64]
 
-PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e2, 1e-3, 6))
-LEAST_SCALE_PENALTY: Final = 1e-4
-DOUBT_PENALTY: Final = 1e-2
-LARGEST_SCALE_PENALTY: Final = 1e9
+PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e2, 1e-4, 7))
+LEAST_DOUBT: Final = 1e-6
+MOST_DOUBT: Final = 1e9
 
 
 @dataclass(frozen=True)
 class Consensus:
-    """Directions the messages agree on (of length one, or zero), and the penalty on the scale s that each deserves."""
+    """For each receiver the direction the messages agree on (of length one, or zero), and the doubt κ about it."""
 
     directions: Floats
-    scale_penalties: Floats
+    doubts: Floats
 
 
 def consensus_of(messages: Floats) -> Consensus:
@@ -53,20 +52,16 @@ def consensus_without_each(messages: Floats) -> Consensus:
 
 
 def _consensus(means: Floats, spreads: Floats, count: int) -> Consensus:
-    """Reliability ρ = 1 − (squared standard error of the mean)/‖mean‖², at least 0; the scale's penalty grows with (1 − ρ)/ρ.
-
-    One message says nothing about its own noise: it counts as half reliable.
-    """
+    """ρ = 1 − (squared standard error of the mean)/‖mean‖², at least 0. One message says nothing about its noise: ρ = ½."""
     norms = (means**2).sum(axis=1)
-    if count == 1:
-        reliability = np.full(len(means), 0.5)
-    else:
+    reliability = np.full(len(means), 0.5)
+    if count > 1:
         errors = spreads / (count * (count - 1))
-        reliability = np.clip(1 - np.divide(errors, norms, out=np.ones(len(norms)), where=norms > 0), 0.0, 1.0)
-    doubt = np.divide(1 - reliability, reliability, out=np.full(len(means), np.inf), where=reliability > 0)
-    penalties = np.minimum(LEAST_SCALE_PENALTY + DOUBT_PENALTY * doubt, LARGEST_SCALE_PENALTY)
+        reliability = 1 - np.divide(errors, norms, out=np.ones(len(norms)), where=norms > 0)
+    positive_part = np.clip(reliability, 1 / (1 + MOST_DOUBT), 1.0)
+    doubts = np.maximum((1 - positive_part) / positive_part, LEAST_DOUBT)
     lengths = np.sqrt(norms)[:, np.newaxis]
-    return Consensus(np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0), penalties)
+    return Consensus(np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0), doubts)
 
 
 def own_plus_consensus(
@@ -79,15 +74,16 @@ def own_plus_consensus(
     """θ = s·μ + d for many receivers (receivers × rows × columns), and the penalties τ that cross-validation chose."""
     columns = designs.shape[2]
     along = designs @ consensus.directions[:, :, np.newaxis]
-    scale_penalties = consensus.scale_penalties[:, np.newaxis]
-    relative = np.concatenate([np.ones((len(designs), columns)), -scale_penalties], axis=1)
+    relative = np.column_stack([np.ones((len(designs), columns)), consensus.doubts])
     fitted = batch_fitted(np.concatenate([designs, along], axis=2), targets, penalties, relative, task)
     own, scale = fitted.coefficients[:, :columns], fitted.coefficients[:, columns:]
     return np.asarray(own + scale * consensus.directions), fitted.penalty
 
 
 class OwnPlusConsensus(CombinedExperts):
-    """θ = s·μ + d fitted on own data with the penalty (τ/2)‖d‖²; μ is the mean of linear experts' coefficients.
+    """θ = s·μ + d fitted on own data with the penalty (τ/2)(‖d‖² + κs²); μ is the mean of linear experts' coefficients.
+
+    κ, the doubt about μ, is computed from how well the experts agree (docs/experts.md).
 
     Parameters
     ----------
@@ -117,7 +113,7 @@ class OwnPlusConsensus(CombinedExperts):
         self.fit_intercept = fit_intercept
 
     def _learn(self, rows: Any, targets: Floats) -> None:
-        matrix = np.asarray(rows, dtype=np.float64)
+        matrix = self.panel_.matrix(rows)
         coefficients, intercepts = self.panel_.messages()
         if matrix.shape[1] != coefficients.shape[1]:
             raise DataError(
@@ -135,4 +131,4 @@ class OwnPlusConsensus(CombinedExperts):
         self.penalty_ = float(chosen[0])
 
     def _values(self, rows: Any) -> Floats:
-        return np.asarray(np.asarray(rows, dtype=np.float64) @ self.coef_ + self.intercept_)
+        return np.asarray(self.panel_.matrix(rows) @ self.coef_ + self.intercept_)

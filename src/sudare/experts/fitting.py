@@ -41,8 +41,7 @@ def fitted_coefficients(
 def batch_fitted(designs: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str) -> Fitted:
     """Many problems (problems × rows × columns), each with its own choice of penalty; `relative` may be problems × columns.
 
-    A relative penalty is a multiple of the chosen one; a negative one is an absolute penalty, the same for every choice.
-    Rows too few for cross-validation get the largest penalty.
+    Each column's penalty is its `relative` one times the chosen one. Too few rows for cross-validation: the largest penalty.
     """
     problems, rows, _ = designs.shape
     ordered = sorted(penalties, reverse=True)
@@ -54,10 +53,10 @@ def batch_fitted(designs: Floats, targets: Floats, penalties: Sequence[float], r
         for fold in range(FOLDS):
             kept = folds != fold
             for number, penalty in enumerate(ordered):
-                fitted = solved(designs * kept[:, :, np.newaxis], targets * kept, _strengths(penalty, relative), task)
+                fitted = solved(designs * kept[:, :, np.newaxis], targets * kept, penalty * relative, task)
                 held_out[:, number] += np.where(kept, 0.0, _losses(designs, targets, fitted, task)).sum(axis=1)
         chosen = np.asarray(ordered)[np.argmin(held_out, axis=1)]
-    return Fitted(solved(designs, targets, _strengths(chosen[:, np.newaxis], relative), task), chosen)
+    return Fitted(solved(designs, targets, chosen[:, np.newaxis] * relative, task), chosen)
 
 
 def fold_numbers(targets: Floats) -> NDArray[np.intp]:
@@ -88,10 +87,6 @@ def _losses(designs: Floats, targets: Floats, coefficients: Floats, task: str) -
 
 def _scores(designs: Floats, coefficients: Floats) -> Floats:
     return np.asarray((designs @ coefficients[:, :, np.newaxis])[:, :, 0])
-
-
-def _strengths(penalty: Any, relative: Floats) -> Floats:
-    return np.asarray(np.where(relative < 0, -relative, penalty * relative))
 
 
 def _diagonal(strengths: Floats) -> Floats:

@@ -26,7 +26,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.weights import cached_rows
+from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Guarantee, Release
+from sudare.schema import encode
 
 Floats = NDArray[np.float64]
 Combine = Literal["scores", "votes"]
@@ -46,6 +48,7 @@ _LINEAR_TYPES: Final = frozenset(
         SGDClassifier,
     }
 )
+_PRIVATE_LINEAR_TYPES: Final = frozenset({PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge})
 _BLOCK_NUMBERS: Final = 1 << 21
 _LEAST_PROBABILITY: Final = 1e-12
 
@@ -77,6 +80,10 @@ class Panel:
             raise InvalidParameter("Some experts classify and some predict numbers.", "Combine one kind at a time.")
         task = tasks.pop()
         classes = _common_classes(models) if task == "classification" else None
+        if len({_schema_of(model) for model in models}) > 1:
+            raise InvalidParameter(
+                "The experts were fitted with different schemas or encodings.", "Agree on one; leave out who differs."
+            )
         guarantees = tuple(map(_guarantee, models))
         return cls(models, guarantees, task, classes, _common_features(models), _stacked_coefficients(models))
 
@@ -113,6 +120,13 @@ class Panel:
             raise DataError("An expert's coefficients are not finite.", "Leave it out.")
         return messages
 
+    def matrix(self, rows: Any) -> Floats:
+        """Rows as the numbers that the experts' coefficients belong to: encoded by the experts' schema where they have one."""
+        model = self.models[0]
+        if getattr(model, "schema_digest_", None) is None:
+            return np.asarray(rows, dtype=np.float64)
+        return encode(model.declared_, rows, model.encoding).matrix
+
     def _answer_into(self, block: Floats, rows: Any) -> None:
         """Scores or predictions of all experts. Scores are log-odds where an expert gives probabilities only."""
         if self.stacked is not None and isinstance(rows, np.ndarray):
@@ -121,7 +135,9 @@ class Panel:
         else:
             for number, model in enumerate(self.models):
                 block[:, number] = self._answers(number, model, rows)
-        if not np.isfinite(block.sum()) and not np.isfinite(block).all():
+        with np.errstate(invalid="ignore"):
+            all_finite = np.isfinite(block.sum()) or np.isfinite(block).all()
+        if not all_finite:
             number = int(np.flatnonzero(~np.isfinite(block).all(axis=0))[0])
             raise DataError(f"Expert {number} gives answers that are not finite.", "Leave it out.")
 
@@ -144,12 +160,18 @@ class Panel:
 
 def _stacked_coefficients(models: Sequence[Any]) -> tuple[Floats, Floats] | None:
     """Coefficients (features × experts) and intercepts, if every expert is a known linear model; else None."""
-    if not all(type(model) in _LINEAR_TYPES and isinstance(model.coef_, np.ndarray) for model in models):
+    if not all(_is_linear(model) for model in models):
         return None
     columns = [np.ravel(model.coef_) for model in models]
     if len({column.shape for column in columns}) > 1:
         return None
     return np.stack(columns, axis=1), np.array([float(np.ravel(model.intercept_)[0]) for model in models])
+
+
+def _is_linear(model: Any) -> bool:
+    if type(model) in _PRIVATE_LINEAR_TYPES:
+        return model.schema_digest_ is None
+    return type(model) in _LINEAR_TYPES and isinstance(model.coef_, np.ndarray)
 
 
 def row_count(rows: Any) -> int:
@@ -191,6 +213,12 @@ def task_of(experts: Any) -> Task:
 def _task(model: Any) -> Task:
     """Regression if the model's scikit-learn tags say so; models of other kinds classify."""
     return "regression" if hasattr(model, "__sklearn_tags__") and is_regressor(model) else "classification"
+
+
+def _schema_of(model: Any) -> tuple[object, object]:
+    """What a private model's columns mean; nothing for other models."""
+    digest = getattr(model, "schema_digest_", None)
+    return digest, None if digest is None else getattr(model, "encoding", None)
 
 
 def _guarantee(model: Any) -> Guarantee:

@@ -57,7 +57,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         elif y is None:
             raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
         else:
-            levels, declared = np.unique(_labels(y)), False
+            labels = _labels(y)
+            check_classification_targets(labels)
+            levels, declared = np.unique(labels), False
         self.classes_ = _checked_classes(levels)
         return declared
 
@@ -105,7 +107,6 @@ def _labels(y: object) -> NDArray[Any]:
         raise DataError("Input y contains NaN or infinity.", "Give a label for every row.")
     if len(labels) == 0:
         raise DataError("Found array with 0 sample(s) in y while a minimum of 1 is required.", "Give rows.")
-    check_classification_targets(labels)
     return labels
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -263,8 +264,7 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         matrix = checked_matrix(self, X, reset=True)
         norm = float(self.norm_bound)
-        columns = {f"x{index}": Number(-norm, norm) for index in range(matrix.shape[1])}
-        self._keep(Schema(columns), None)
+        self._keep(unnamed_columns(matrix.shape[1], norm), None)
         if y is None:
             raise DataError("y is missing: requires y to be passed, but the target y is None.", "Give y.")
         declared_target = self._declare_target(y, None)
@@ -425,6 +425,12 @@ class PrivateLinearModel(PrivateEstimator):
     def __getstate__(self) -> dict[str, Any]:
         # How many rows were scaled down is exact: it stays in the process that looked at the data.
         return {name: value for name, value in super().__getstate__().items() if name != "clipped_rows_"}
+
+
+@functools.lru_cache(maxsize=64)
+def unnamed_columns(count: int, norm_bound: float) -> Schema:
+    """What is known of the columns of an array whose rows are within a norm."""
+    return Schema({f"x{index}": Number(-norm_bound, norm_bound) for index in range(count)})
 
 
 def has_one_hot(declared: Schema, encoding: Encoding) -> bool:

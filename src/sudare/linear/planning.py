@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Final, Literal, get_args
 
@@ -14,11 +15,11 @@ MethodName = Literal["objective", "output", "descent", "mean"]
 METHODS: Final = get_args(MethodName)
 
 # Below so many rows times ε a column, pure noise leaves nothing of the minimiser but its direction at zero.
-_MEAN_BELOW: Final = 6.0
+_MEAN_BELOW: Final = 12.0
 
 
 def chosen_method(facts: Facts, epsilon: float, delta: float) -> MethodName:
-    """Descent where δ > 0; else objective perturbation, or the mean message where n·ε is below six times the columns."""
+    """Descent where δ > 0; else objective perturbation, or the mean message where n·ε is below twelve times the columns."""
     if delta > 0:
         return "descent"
     few = facts.rows * epsilon < _MEAN_BELOW * facts.width * facts.rows_per_unit * facts.outputs
@@ -49,6 +50,7 @@ def _coordinate_noise(sensitivity: float, epsilon: float, delta: float, width: i
     return sensitivity / gaussian_mu_within(epsilon, delta)
 
 
+@functools.lru_cache(maxsize=1024)
 def planned(method: MethodName, facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Method:
     """The method, calibrated."""
     if method == "objective":

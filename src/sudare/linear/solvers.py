@@ -7,12 +7,13 @@ counted into γ.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, cho_factor, cho_solve
+from scipy.linalg import blas, lapack
 
 from sudare.linear.losses import Loss
 from sudare.linear.rows import BLOCK_ROWS, Rows
@@ -53,6 +54,11 @@ class _Evaluated:
     value: float
     gradient: Floats
     hessian: Floats | None
+
+
+def norm(vector: Floats) -> float:
+    """Euclidean norm."""
+    return math.sqrt(float(vector @ vector))
 
 
 def evaluated(objective: Objective, parameters: Floats, hessian: bool, blocks: int | None = None) -> _Evaluated:
@@ -103,7 +109,7 @@ def rounding_bound(
 
 def gradient_bound(objective: Objective, parameters: Floats, gradient: Floats) -> float:
     """A bound on the true gradient's norm from the computed one."""
-    sizes = [float(np.linalg.norm(vector)) * (1 + 2.0**-40) for vector in (gradient, parameters, objective.linear)]
+    sizes = [norm(vector) * (1 + 2.0**-40) for vector in (gradient, parameters, objective.linear)]
     rows = objective.rows
     return sizes[0] + rounding_bound(
         rows.count, rows.width, objective.loss, objective.norm_bound, objective.penalty, sizes[1], sizes[2]
@@ -124,54 +130,53 @@ def minimised(objective: Objective, tolerance: float) -> Minimum:
 
 def _descended(objective: Objective, start: Floats, tolerance: float, blocks: int | None) -> Minimum:
     by_cholesky = len(start) <= _LARGEST_CHOLESKY
-    # The first guess needs no more than the accuracy of a part of the rows.
-    rough = blocks is not None
+    # With few rows a Hessian costs no more than a pass, so every pass brings one.
+    always = by_cholesky and objective.rows.count <= BLOCK_ROWS
     place, factor = start, None
     here = evaluated(objective, place, hessian=by_cholesky, blocks=blocks)
-    first_norm = float(np.linalg.norm(here.gradient))
+    first_size = norm(here.gradient)
     for step in range(_MOST_STEPS):
         bound = gradient_bound(objective, place, here.gradient)
-        norm = float(np.linalg.norm(here.gradient))
-        if bound <= tolerance or norm == 0 or (rough and norm <= 1e-2 * first_norm):
+        size = norm(here.gradient)
+        # A first guess from a part of the rows needs no more than the accuracy of that part.
+        if bound <= tolerance or size == 0 or (blocks is not None and size <= 1e-2 * first_size):
             return Minimum(place, bound, step)
         if here.hessian is not None:
-            factor = cho_factor(here.hessian, lower=False, overwrite_a=True, check_finite=False)
+            factor = lapack.dpotrf(here.hessian, overwrite_a=1)[0]
         if factor is not None:
-            direction = -cho_solve(factor, here.gradient, check_finite=False)
+            direction = -lapack.dpotrs(factor, here.gradient)[0]
         else:
             direction = _conjugate_direction(objective, place, here.gradient)
-        following, size = _line_search(objective, place, here, direction, blocks)
+        following, length = _line_search(objective, place, here, direction, blocks, always)
         if following is None:
             return Minimum(place, bound, step)
-        place = place + size * direction
-        shrunk = float(np.linalg.norm(following.gradient)) <= 0.1 * norm
-        if by_cholesky and not shrunk:
+        place = place + length * direction
+        if by_cholesky and not always and norm(following.gradient) > 0.1 * size:
             following = evaluated(objective, place, hessian=True, blocks=blocks)
         here = following
     return Minimum(place, gradient_bound(objective, place, here.gradient), _MOST_STEPS)
 
 
 def _line_search(
-    objective: Objective, place: Floats, here: _Evaluated, direction: Floats, blocks: int | None
+    objective: Objective, place: Floats, here: _Evaluated, direction: Floats, blocks: int | None, hessian: bool
 ) -> tuple[_Evaluated | None, float]:
     """The first halving of the step that lowers the value enough, or the gradient's norm where values cannot tell."""
     descent = float(here.gradient @ direction)
-    norm = float(np.linalg.norm(here.gradient))
-    size = 1.0
+    size, length = norm(here.gradient), 1.0
     for _ in range(60):
-        there = evaluated(objective, place + size * direction, hessian=False, blocks=blocks)
-        if there.value <= here.value + 1e-4 * size * descent or float(np.linalg.norm(there.gradient)) <= 0.5 * norm:
-            return there, size
-        size /= 2
+        there = evaluated(objective, place + length * direction, hessian=hessian, blocks=blocks)
+        if there.value <= here.value + 1e-4 * length * descent or norm(there.gradient) <= 0.5 * size:
+            return there, length
+        length /= 2
     return None, 0.0
 
 
 def _conjugate_direction(objective: Objective, place: Floats, gradient: Floats) -> Floats:
     """A Newton direction by conjugate gradients, as accurate as the gradient's size asks for."""
-    norm = float(np.linalg.norm(gradient))
+    size = norm(gradient)
     direction, residual = np.zeros_like(gradient), -gradient
     step, square = residual.copy(), float(residual @ residual)
-    goal = min(0.1, norm**0.5) * norm
+    goal = min(0.1, size**0.5) * size
     for _ in range(_MOST_CONJUGATE_STEPS):
         product = _hessian_product(objective, place, step)
         length = square / float(step @ product)

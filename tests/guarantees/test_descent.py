@@ -1,0 +1,120 @@
+"""Noisy descent: exact sums of clipped gradients, the noise that composition asks for, and audits of whole runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sudare.audit import distinguish_gaussian
+from sudare.errors import InvalidParameter
+from sudare.linear.descent import (
+    GradientDescent,
+    Recipe,
+    poisson_sample,
+    public_recipe,
+    sampled_multiplier,
+)
+from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
+from sudare.linear.perturbation import Facts
+from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.privacy.accounting import gaussian_epsilon
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.noise import SeededNoise, SystemNoise
+
+
+def _method(rows=20, width=3, clip=0.5, steps=5, outputs=1, loss=None, **recipe):
+    facts = Facts(rows, width, 1.0, Logistic() if loss is None else loss, 0.0, outputs=outputs)
+    return GradientDescent(facts, 1.0, 1e-3, Recipe(steps, clip, 1.0, **recipe))
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]),
+    st.floats(0.01, 2),
+    st.integers(1, 3),
+)
+def test_a_row_moves_the_sum_by_two_clips_at_most_exactly(seed, loss, clip, outputs):
+    """In whole steps, squared and compared as integers: no tolerance."""
+    random = np.random.default_rng(seed)
+    method = _method(clip=clip, outputs=outputs, loss=loss)
+    matrix, _ = bounded_rows(random.normal(size=(20, 3)) * random.choice([0.1, 1, 10]), 1.0)
+    targets = random.choice([-1.0, 1.0], size=(20, outputs))
+    place = random.normal(scale=5, size=(outputs, 3))
+    alone = [
+        method.clipped_sum(HeldRows(matrix[i : i + 1], targets[i : i + 1]), place).astype(object).ravel()
+        for i in range(20)
+    ]
+    row, slope = method._steps_of
+    limit = math.floor((clip / (row * slope)) ** 2 * (1 + 1e-12))
+    assert all(sum(int(v) ** 2 for v in vector) <= limit for vector in alone)
+    together = method.clipped_sum(HeldRows(matrix, targets), place).ravel()
+    assert [int(v) for v in together] == [sum(int(v[j]) for v in alone) for j in range(len(together))]
+
+
+def test_noise_is_that_of_one_gaussian_for_all_steps():
+    """Σ (2C/σ)² over the steps is μ², and μ costs ε at δ."""
+    method = _method(steps=7)
+    mu = math.sqrt(7) * 2 * 0.5 / method._deviation
+    assert mu <= method.cost.mu
+    assert mu == pytest.approx(method.cost.mu, rel=1e-9)
+    assert gaussian_epsilon(mu, 1e-3) <= 1.0
+
+
+def test_pure_promises_are_refused():
+    with pytest.raises(ValueError, match="delta"):
+        GradientDescent(Facts(10, 2, 1.0, Logistic(), 0.0), 1.0, 0.0, Recipe(1, 1.0, 1.0))
+
+
+@given(st.integers(1, 10**7), st.floats(0.05, 8), st.floats(1e-9, 1e-2))
+def test_the_public_recipe_is_always_usable(rows, epsilon, delta):
+    recipe = public_recipe(Facts(rows, 5, 2.0, Logistic(), 0.0), epsilon, delta)
+    assert 10 <= recipe.steps <= 200
+    assert recipe.clip == 1.0
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_whole_runs_cannot_be_told_apart_better_than_claimed(steps):
+    """A hinge far from its corner keeps its slope: then every step shows the same difference, and the bound is tight."""
+    loss = SmoothedHinge(0.5)
+    facts = Facts(2, 2, 1.0, loss, 0.0)
+    recipe = Recipe(steps, 1.0, 1e-3, averaged=steps)
+    method = GradientDescent(facts, 1.0, 1e-3, recipe)
+    first, second = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 1.0]])
+    source, claimed, mu = SystemNoise(), Guarantee(1.0, 1e-3), method.cost.mu
+    audit = distinguish_gaussian(lambda values: method.apply(values, source), (first, second), claimed, mu, 1500)
+    assert audit.epsilon_lower_bound <= 1.0
+    loud = GradientDescent(facts, 10.0, 1e-3, recipe)
+    caught = distinguish_gaussian(lambda values: loud.apply(values, source), (first, second), claimed, mu, 1500)
+    assert caught.epsilon_lower_bound > 1.0
+
+
+def test_sampling_keeps_each_row_with_the_stated_probability():
+    """Binomial tails of 1e-7 on either side, for both sources."""
+    for source in (SystemNoise(), SeededNoise(0)):
+        kept = sum(int(poisson_sample(1000, 0.125, source).sum()) for _ in range(40))
+        low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 40_000, 0.125)
+        assert low <= kept <= high
+
+
+def test_sampling_needs_less_noise_a_step_than_full_batches():
+    """One row in four: less noise than full batches, more than a quarter of it."""
+    sampled = sampled_multiplier(0.25, 3, 1.0, 1e-5)
+    full = GradientDescent(Facts(100, 2, 1.0, Logistic(), 0.0), 1.0, 1e-5, Recipe(3, 1.0, 1.0))._deviation
+    assert full / 4 < sampled < full
+
+
+def test_sampled_descent_runs_and_refuses_persons():
+    recipe = Recipe(3, 0.5, 1.0, sampling_rate=0.25)
+    facts = Facts(50, 2, 1.0, Logistic(), 0.0)
+    random = np.random.default_rng(0)
+    matrix, _ = bounded_rows(random.normal(size=(50, 2)), 1.0)
+    fitted = GradientDescent(facts, 1.0, 1e-5, recipe).fitted(HeldRows(matrix, np.ones((50, 1))), SeededNoise(0))
+    assert fitted.shape == (1, 2)
+    assert np.all(np.isfinite(fitted))
+    with pytest.raises(InvalidParameter, match="persons"):
+        GradientDescent(Facts(50, 2, 1.0, Logistic(), 0.0, rows_per_unit=2), 1.0, 1e-5, recipe)

@@ -1,0 +1,82 @@
+"""The mean message: sums are exact, their sensitivity is what the proof says, brute force over extreme rows included."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.audit import distinguish, largest_log_ratio
+from sudare.audit.densities import cloud, gamma_norm_log_density
+from sudare.linear.losses import CappedSquares, Logistic
+from sudare.linear.perturbation import Facts, MeanMessage
+from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.noise import SystemNoise
+
+
+def _blocks_sum(method, row, label, outputs):
+    targets = np.where(np.arange(outputs) == label, 1.0, -1.0)[np.newaxis]
+    return method.sums(HeldRows(row[np.newaxis], targets if outputs > 1 else np.array([[2.0 * label - 1]]))).ravel()
+
+
+def _unit_rows(nonnegative):
+    angles = np.linspace(0, np.pi / 2 if nonnegative else 2 * np.pi, 13)
+    return [bounded_rows(np.array([[np.cos(a), np.sin(a)]]).clip(0 if nonnegative else -1), 1.0)[0][0] for a in angles]
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_sensitivity_by_brute_force(outputs, nonnegative):
+    """Every pair of extreme rows and labels. Blocks need 2R in general, √2·R where no entry can be negative; and not less.
+
+    The issue's √2·R holds under that condition only: within one block, x against −x is 2R.
+    """
+    method = MeanMessage(Facts(1, 2, 1.0, Logistic(), 0.0, outputs=outputs, nonnegative=nonnegative), 1.0)
+    labels = range(max(outputs, 2))
+    sums = [
+        _blocks_sum(method, row, label, outputs) for row, label in itertools.product(_unit_rows(nonnegative), labels)
+    ]
+    largest = max(np.linalg.norm(first - second) for first, second in itertools.combinations(sums, 2))
+    assert 0.99 * method.mechanism.sensitivity < largest <= method.mechanism.sensitivity
+    expected = np.sqrt(2) if outputs > 1 and nonnegative else 2.0
+    assert method.mechanism.sensitivity == pytest.approx(expected)
+
+
+@given(st.integers(1, 3000), st.integers(0, 10**6), st.booleans())
+def test_sums_do_not_depend_on_the_order_of_rows(rows, seed, regression):
+    """No rounding anywhere: floats hold every partial sum exactly."""
+    random = np.random.default_rng(seed)
+    matrix, _ = bounded_rows(random.normal(size=(rows, 3)), 1.0)
+    targets = random.uniform(-1, 1, size=(rows, 1)) if regression else random.choice([-1.0, 1.0], size=(rows, 1))
+    method = MeanMessage(Facts(rows, 3, 1.0, CappedSquares() if regression else Logistic(), 0.0), 1.0)
+    order = random.permutation(rows)
+    first = method.sums(HeldRows(matrix, targets))
+    second = method.sums(HeldRows(matrix[order], targets[order]))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first[0], (matrix * targets).sum(axis=0), atol=rows * 1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_claimed_epsilon_is_reached_by_the_density(epsilon):
+    method = MeanMessage(Facts(2, 2, 1.0, Logistic(), 0.0), epsilon)
+    pair = np.array([1.0, 0.0]), np.array([-1.0, 0.0])
+    measured = largest_log_ratio(
+        gamma_norm_log_density(method.mechanism.rate), pair, cloud(pair, method.mechanism.noise_scale)
+    )
+    assert 0.99 * epsilon < measured.epsilon_lower_bound <= epsilon
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta):
+    first, second = np.array([[1.0, 0.0, 1.0]]), np.array([[1.0, 0.0, -1.0]])
+    source = SystemNoise()
+    facts = Facts(1, 2, 1.0, Logistic(), 0.0)
+    method, loud = MeanMessage(facts, 1.0, delta), MeanMessage(facts, 10.0, delta)
+    audit = distinguish(lambda values: method.apply(values, source), (first, second), Guarantee(1.0, delta), 2000)
+    assert audit.epsilon_lower_bound <= 1.0
+    caught = distinguish(lambda values: loud.apply(values, source), (first, second), Guarantee(1.0, delta), 2000)
+    assert caught.epsilon_lower_bound > 1.0

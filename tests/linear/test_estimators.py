@@ -1,0 +1,485 @@
+"""Private linear models as people meet them: arrays and tables, classes and targets, doors and releases, bad input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from sudare.errors import (
+    BudgetExceeded,
+    DataError,
+    InvalidParameter,
+    NotCharged,
+    NotReleasable,
+    ReleaseMalformed,
+    SchemaError,
+    SeededNoiseRefused,
+    SudareError,
+)
+from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
+from sudare.linear.perturbation import ObjectivePerturbation
+from sudare.linear.solvers import Minimum
+from sudare.privacy import Ledger, Release
+from sudare.privacy.release import Content
+from sudare.schema import Category, Label, Number, Person, Schema
+
+CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC]
+SCHEMA = Schema(
+    {
+        "age": Number(0, 100),
+        "smoker": Category(("no", "yes")),
+        "ill": Label(("no", "yes")),
+    }
+)
+NUMBER_SCHEMA = Schema({"age": Number(0, 100), "dose": Number(0, 10), "weight": Number(0, 200)}, target="weight")
+
+
+def _separable(rows=400, width=3, classes=2, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(rows, width))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    centres = random.normal(size=(classes, width))
+    return X, np.argmax(X @ centres.T, axis=1)
+
+
+def _patients(rows=300, seed=0):
+    random = np.random.default_rng(seed)
+    age = random.uniform(0, 100, rows)
+    smoker = random.random(rows) < 0.4
+    ill = age + 40 * smoker + 10 * random.normal(size=rows) > 70
+    return pd.DataFrame({"age": age, "smoker": np.where(smoker, "yes", "no"), "ill": np.where(ill, "yes", "no")})
+
+
+@pytest.fixture
+def account(tmp_path):
+    return Ledger(tmp_path / "ledger.db").account("patients", epsilon=100.0, delta=1e-3)
+
+
+# Fitting
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("method", "delta"),
+    [
+        ("objective", 0.0),
+        ("objective", 1e-6),
+        ("output", 0.0),
+        ("output", 1e-6),
+        ("mean", 0.0),
+        ("mean", 1e-6),
+        ("descent", 1e-6),
+    ],
+)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_method_learns(model, method, delta, classes):
+    X, y = _separable(2000, classes=classes)
+    fitted = model(epsilon=20.0, delta=delta, method=method, classes=range(classes), random_state=0).fit(X, y)
+    assert fitted.method_ == method
+    assert fitted.score(X, y) > (0.9 if classes == 2 else 0.75)
+    assert fitted.coef_.shape == (1 if classes == 2 else 3, 3)
+    assert fitted.guarantee_.epsilon == 20.0
+    assert fitted.guarantee_.delta == delta
+
+
+@pytest.mark.parametrize(
+    ("method", "delta"), [("objective", 0.0), ("objective", 1e-6), ("output", 0.0), ("mean", 0.0), ("descent", 1e-6)]
+)
+def test_ridge_learns_in_the_unit_of_the_target(method, delta):
+    random = np.random.default_rng(0)
+    X = random.uniform(-0.5, 0.5, size=(3000, 2))
+    y = 100 + 60 * X[:, 0] - 30 * X[:, 1] + random.normal(size=3000)
+    fitted = PrivateRidge(20.0, delta, target_bounds=(50, 150), method=method, random_state=0).fit(X, y)
+    # The mean message takes all directions to be alike, so it only finds the direction and the rough size.
+    assert fitted.score(X, y) > (0.3 if method == "mean" else 0.5)
+    assert fitted.coef_.shape == (2,)
+    np.testing.assert_allclose(fitted.predict(X), X @ fitted.coef_ + fitted.intercept_)
+
+
+@pytest.mark.parametrize("model", [*CLASSIFIERS, PrivateRidge])
+def test_parameters_lie_on_a_public_grid(model):
+    X, y = _separable()
+    options = {"target_bounds": (0, 1)} if model is PrivateRidge else {"classes": [0, 1]}
+    fitted = model(random_state=0, **options).fit(X, y)
+    steps = fitted.parameters_ / fitted.grid_
+    np.testing.assert_array_equal(steps, np.rint(steps))
+
+
+def test_probabilities_and_scores_agree():
+    X, y = _separable(classes=3)
+    fitted = PrivateLogisticRegression(5.0, classes=[0, 1, 2], random_state=0).fit(X, y)
+    probabilities = fitted.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(np.argmax(probabilities, axis=1), fitted.predict(X))
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probabilities)
+    two = PrivateLogisticRegression(5.0, classes=[0, 1], random_state=0).fit(X, y > 0)
+    np.testing.assert_array_equal(two.predict_proba(X)[:, 1] > 0.5, two.decision_function(X) > 0)
+    np.testing.assert_allclose(two.decision_function(X), X @ two.coef_[0] + two.intercept_[0])
+
+
+def test_undeclared_classes_void_the_guarantee():
+    X, y = _separable()
+    assert not PrivateLogisticRegression().fit(X, y).guarantee_.valid
+    assert PrivateLogisticRegression(classes=[0, 1]).fit(X, y).guarantee_.valid
+    assert not PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y).guarantee_.valid
+    assert not PrivateRidge().fit(X, y).guarantee_.valid
+    assert PrivateRidge(target_bounds=(0, 1)).fit(X, y).guarantee_.valid
+
+
+def test_one_class_in_the_data_is_no_problem_when_classes_are_declared():
+    X, _ = _separable(60)
+    fitted = PrivateLogisticRegression(classes=["no", "yes"], random_state=0).fit(X, ["yes"] * 60)
+    assert list(fitted.classes_) == ["no", "yes"]
+    with pytest.raises(InvalidParameter, match="one class"):
+        PrivateLogisticRegression().fit(X, ["yes"] * 60)
+
+
+def test_classes_keep_their_declared_order():
+    X, y = _separable(500)
+    fitted = PrivateLogisticRegression(20.0, classes=[1, 0], random_state=0).fit(X, y)
+    assert list(fitted.classes_) == [1, 0]
+    assert fitted.score(X, y) > 0.9
+
+
+def test_the_auto_rule_looks_at_public_facts_only():
+    X, y = _separable(400)
+    options = {"classes": [0, 1], "random_state": 0}
+    assert PrivateLogisticRegression(0.01, **options).fit(X, y).method_ == "mean"
+    assert PrivateLogisticRegression(1.0, **options).fit(X, y).method_ == "objective"
+    assert PrivateLogisticRegression(1.0, 1e-6, **options).fit(X, y).method_ == "descent"
+
+
+def test_regularization_is_chosen_privately(account):
+    X, y = _separable(600)
+    lean = PrivateLogisticRegression(
+        8.0, regularization=[1e-4, 0.1, 1e3], classes=[0, 1], method="objective", account=account
+    )
+    fitted = lean.fit(X, y)
+    assert fitted.regularization_ in (1e-4, 0.1, 1e3)
+    assert fitted.guarantee_.epsilon == 8.0
+    assert account.spent().epsilon == 8.0
+    assert len([entry for entry in account.entries() if entry.kind == "charge"]) == 1
+    assert Release.of(fitted).guarantee == fitted.guarantee_
+    assert fitted.predict(X).shape == (600,)
+    with pytest.raises(InvalidParameter, match="pure"):
+        clone(lean).set_params(delta=1e-6).fit(X, y)
+
+
+# Tables and sources
+
+
+def test_a_table_with_a_label():
+    table = _patients()
+    fitted = PrivateLogisticRegression(10.0, schema=SCHEMA, random_state=0).fit(table)
+    assert list(fitted.classes_) == ["no", "yes"]
+    assert fitted.score(table) > 0.8
+    assert fitted.score(table) == fitted.score(table, table["ill"])
+    assert list(fitted.feature_names_in_) == ["age", "smoker"]
+
+
+def test_a_table_with_a_number_as_target():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"age": random.uniform(0, 100, 800), "dose": random.uniform(0, 10, 800)})
+    table["weight"] = 60 + 0.3 * table["age"] + 2 * table["dose"]
+    fitted = PrivateRidge(20.0, 1e-6, schema=NUMBER_SCHEMA, random_state=0).fit(table)
+    assert fitted.score(table) > 0.5
+    assert fitted.target_bounds_ == (0.0, 200.0)
+
+
+@pytest.mark.parametrize(("method", "delta"), [("objective", 0.0), ("output", 1e-6), ("mean", 0.0), ("descent", 1e-6)])
+@pytest.mark.parametrize("encoding", ["centred", "binned"])
+def test_files_and_batches_give_the_same_model_as_memory(tmp_path, method, delta, encoding):
+    table = _patients(2500)
+    path = tmp_path / "patients.parquet"
+    table.to_parquet(path, row_group_size=700)
+    lean = PrivateLogisticRegression(1.0, delta, schema=SCHEMA, encoding=encoding, method=method, random_state=3)
+    from_memory = clone(lean).fit(table)
+    from_file = clone(lean).fit(path)
+    from_batches = clone(lean).fit(table.iloc[start : start + 333] for start in range(0, 2500, 333))
+    np.testing.assert_array_equal(from_memory.parameters_, from_file.parameters_)
+    np.testing.assert_array_equal(from_memory.parameters_, from_batches.parameters_)
+
+
+def test_iterators_of_array_pairs():
+    X, y = _separable(500)
+    lean = PrivateLogisticRegression(classes=[0, 1], random_state=0)
+    pairs = ((X[start : start + 100], y[start : start + 100]) for start in range(0, 500, 100))
+    np.testing.assert_array_equal(clone(lean).fit(X, y).coef_, clone(lean).fit(pairs).coef_)
+    with pytest.raises(DataError, match="pairs"):
+        clone(lean).fit(iter([X]))
+
+
+def test_sources_need_a_schema_with_a_target(tmp_path):
+    path = tmp_path / "patients.parquet"
+    _patients(20).to_parquet(path)
+    with pytest.raises(InvalidParameter, match="schema"):
+        PrivateLogisticRegression().fit(path)
+    with pytest.raises((SchemaError, DataError)):
+        PrivateLogisticRegression(schema=Schema({"age": Number(0, 100)})).fit(path)
+    with pytest.raises(InvalidParameter, match="y was given"):
+        PrivateLogisticRegression(schema=SCHEMA).fit(path, [1])
+
+
+def test_persons_with_several_rows_cost_more_noise():
+    table = _patients(200)
+    table["who"] = np.arange(200) // 2
+    persons = Schema(dict(SCHEMA.columns), Person("who", 2))
+    for method, delta in [("objective", 0.0), ("objective", 1e-6), ("output", 0.0), ("mean", 0.0)]:
+        options = {"method": method, "delta": delta, "random_state": 0, "regularization": 0.1}
+        record = PrivateLogisticRegression(schema=SCHEMA, **options).fit(table)
+        person = PrivateLogisticRegression(schema=persons, **options).fit(table)
+        assert person.guarantee_.unit == "person"
+        assert person.noise_scale_ > 1.5 * record.noise_scale_
+    # Descent goes half as far instead, so that the noise in the result stays what it was.
+    lean = PrivateLogisticRegression(1.0, 1e-6, schema=persons, random_state=0).fit(table)
+    mechanism = lean.plan(200, lean.declared_).mechanism
+    assert mechanism._deviation == pytest.approx(
+        2 * 2 * mechanism.recipe.clip * np.sqrt(mechanism.recipe.steps) / mechanism.cost.mu
+    )
+
+
+# The door
+
+
+def test_charges_before_and_releases_after(tmp_path, account):
+    X, y = _separable()
+    fitted = PrivateLogisticRegression(1.0, classes=[0, 1], account=account).fit(X, y)
+    assert account.spent().epsilon == 1.0
+    key = Ed25519PrivateKey.generate()
+    Release.of(fitted).save(tmp_path / "model.sudare", key)
+    loaded = Release.load(tmp_path / "model.sudare", [key.public_key()]).model()
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(loaded.coef_, fitted.coef_)
+    assert loaded.guarantee_ == fitted.guarantee_
+
+
+@pytest.mark.parametrize("encoding", ["centred", "scaled", "binned"])
+def test_releases_of_tables_come_back(tmp_path, account, encoding):
+    table = _patients()
+    fitted = PrivateLinearSVC(2.0, schema=SCHEMA, encoding=encoding, account=account).fit(table)
+    key = Ed25519PrivateKey.generate()
+    Release.of(fitted).save(tmp_path / "model.sudare", key)
+    loaded = Release.load(tmp_path / "model.sudare", [key.public_key()]).model()
+    np.testing.assert_array_equal(loaded.predict(table), fitted.predict(table))
+
+
+def test_releases_of_regressions_come_back(tmp_path, account):
+    X, y = _separable()
+    fitted = PrivateRidge(2.0, target_bounds=(-1, 3), residual_cap=2.0, account=account).fit(X, y)
+    key = Ed25519PrivateKey.generate()
+    Release.of(fitted).save(tmp_path / "model.sudare", key)
+    loaded = Release.load(tmp_path / "model.sudare", [key.public_key()]).model()
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    assert loaded.residual_cap == 2.0
+
+
+def test_what_may_not_leave(account):
+    X, y = _separable()
+    with pytest.raises(NotCharged):
+        Release.of(PrivateLogisticRegression(classes=[0, 1]).fit(X, y))
+    with pytest.raises(NotReleasable, match="not valid"):
+        Release.of(PrivateLogisticRegression(account=account).fit(X, y))
+    with pytest.raises(SeededNoiseRefused):
+        PrivateLogisticRegression(classes=[0, 1], account=account, random_state=0).fit(X, y)
+    fitted = PrivateLogisticRegression(classes=[0, 1], account=account).fit(X, y)
+    fitted.parameters_ = fitted.parameters_ + 1
+    with pytest.raises(NotCharged, match="changed"):
+        Release.of(fitted)
+    with pytest.raises(BudgetExceeded):
+        PrivateLogisticRegression(1000.0, classes=[0, 1], account=account).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "magic"},
+        {"encoding": "binned"},
+        {"norm_bound": -1.0},
+        {"norm_bound": 2},
+        {"penalty": float("inf")},
+        {"fit_intercept": 1},
+        {"target": [0]},
+        {"target": [0, 0]},
+        {"target": [0, "one"]},
+        {"target": "01"},
+        {"target": None},
+        {"extra": 1},
+        {"rows": 0},
+    ],
+)
+def test_malformed_releases_are_refused(account, change):
+    X, y = _separable(50)
+    content = PrivateLogisticRegression(classes=[0, 1], account=account).fit(X, y).release_content()
+    PrivateLogisticRegression.check_content(content, None)
+    wrong = Content({**content.parameters, **change}, content.tensors, content.grids)
+    with pytest.raises(ReleaseMalformed):
+        PrivateLogisticRegression.check_content(wrong, None)
+    short = Content(content.parameters, {"parameters": content.tensors["parameters"][1:]}, content.grids)
+    with pytest.raises(ReleaseMalformed):
+        PrivateLogisticRegression.check_content(short, None)
+
+
+def test_price_takes_nothing(account):
+    X, y = _separable()
+    for lean in (
+        PrivateLogisticRegression(classes=[0, 1]),
+        PrivateLogisticRegression(classes=[0, 1], regularization=[1, 2]),
+    ):
+        quote = lean.set_params(account=account).price(X, y)
+        assert quote.asked.epsilon == 1.0
+    assert account.spent().epsilon == 0
+    with pytest.raises(InvalidParameter, match="account"):
+        PrivateLogisticRegression().price(X, y)
+
+
+def test_cross_validation_counts_every_fit(account):
+    X, y = _separable()
+    cross_val_score(PrivateLogisticRegression(0.5, classes=[0, 1], account=account), X, y, cv=5)
+    assert account.spent().epsilon == 2.5
+
+
+def test_pickles_leave_out_what_is_for_the_owner():
+    X, y = _separable()
+    fitted = PrivateLogisticRegression(classes=[0, 1], norm_bound=0.5, random_state=0).fit(X, y)
+    assert fitted.clipped_rows_ == 400
+    assert not hasattr(pickle.loads(pickle.dumps(fitted)), "clipped_rows_")
+
+
+def test_an_uncertified_minimum_never_leaves(account, monkeypatch):
+    X, y = _separable()
+    monkeypatch.setattr(
+        "sudare.linear.perturbation.minimised", lambda objective, tolerance: Minimum(np.zeros(4), 1.0, 1)
+    )
+    for method in ("objective", "output"):
+        lean = PrivateLogisticRegression(classes=[0, 1], method=method, account=account)
+        with pytest.raises(DataError, match="certified"):
+            lean.fit(X, y)
+        with pytest.raises(Exception, match="not fitted"):
+            Release.of(lean)
+    assert account.spent().epsilon == 2.0
+
+
+# Bad input
+
+
+BAD_X = {
+    "NaN": np.full((5, 2), np.nan),
+    "infinite": np.full((5, 2), np.inf),
+    "empty": np.zeros((0, 2)),
+    "no columns": np.zeros((5, 0)),
+    "text": np.full((5, 2), "a"),
+    "one dimension": np.zeros(5),
+}
+
+
+@pytest.mark.parametrize("model", [*CLASSIFIERS, PrivateRidge])
+@pytest.mark.parametrize("name", BAD_X)
+def test_bad_rows_are_refused_before_anything_is_charged(model, name, account):
+    options = {"target_bounds": (0, 1)} if model is PrivateRidge else {"classes": [0, 1]}
+    with pytest.raises((ValueError, TypeError)) as caught:
+        model(account=account, **options).fit(BAD_X[name], np.array([0, 1, 0, 1, 0])[: len(BAD_X[name])])
+    assert isinstance(caught.value, SudareError)
+    assert account.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("y", [[0, 1, 2, 0, 1], [0, 1, np.nan, 0, 1], [0, 1], ["a", "b", "a", "b", "a"], None])
+def test_bad_labels_are_refused_before_anything_is_charged(y, account):
+    with pytest.raises(DataError):
+        PrivateLogisticRegression(classes=[0, 1], account=account).fit(np.zeros((5, 2)), y)
+    assert account.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("y", [[0, 1, np.inf, 0, 1], ["a"] * 5, [1 + 1j] * 5, [0, 1], None])
+def test_bad_targets_are_refused_before_anything_is_charged(y, account):
+    with pytest.raises(DataError):
+        PrivateRidge(target_bounds=(0, 1), account=account).fit(np.zeros((5, 2)), y)
+    assert account.spent().epsilon == 0
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": -1.0},
+        {"epsilon": float("nan")},
+        {"epsilon": "1"},
+        {"delta": 1.0},
+        {"norm_bound": 0.0},
+        {"norm_bound": float("inf")},
+        {"norm_bound": "1"},
+        {"regularization": -1.0},
+        {"regularization": []},
+        {"regularization": "strong"},
+        {"regularization": [1.0, 0.0]},
+        {"method": "magic"},
+        {"method": "descent"},
+        {"encoding": "magic"},
+        {"schema": "patients.toml"},
+        {"account": "patients"},
+        {"classes": [0]},
+        {"classes": [0, 0]},
+        {"classes": [[0, 1]]},
+        {"classes": [0.5, 1.5]},
+    ],
+)
+def test_impossible_parameters_are_refused(parameters):
+    X, y = _separable(20)
+    with pytest.raises(SudareError):
+        PrivateLogisticRegression(**{"classes": [0, 1], **parameters}).fit(X, y)
+
+
+@pytest.mark.parametrize("bounds", [(1, 0), (0, float("inf")), (0,), "ab", (0, 0)])
+def test_impossible_target_bounds_are_refused(bounds):
+    with pytest.raises(InvalidParameter):
+        PrivateRidge(target_bounds=bounds).fit(np.zeros((5, 2)), np.zeros(5))
+
+
+@settings(max_examples=30)
+@given(
+    st.sampled_from(["objective", "output", "mean", "descent"]),
+    st.sampled_from([(1, 3), (2, 40), (7, 1), (30, 2)]),
+    st.sampled_from(["zero", "constant", "huge", "tiny", "spikes"]),
+    st.booleans(),
+)
+def test_odd_tables_give_finite_models(method, shape, kind, one_class):
+    """One row, more columns than rows, constant and zero columns, entries of 1e308: the same path, a finite answer."""
+    values = {
+        "zero": np.zeros(shape),
+        "constant": np.full(shape, 0.5),
+        "huge": np.full(shape, 1e308),
+        "tiny": np.full(shape, 5e-324),
+        "spikes": np.where(np.eye(*shape) > 0, -1e308, 1.0),
+    }[kind]
+    y = np.zeros(shape[0], dtype=int) if one_class else np.arange(shape[0]) % 2
+    model = PrivateLogisticRegression(1.0, 1e-6, classes=[0, 1], method=method, random_state=0).fit(values, y)
+    assert np.all(np.isfinite(model.coef_))
+    assert np.all(np.isfinite(model.intercept_))
+    assert set(model.predict(np.zeros((2, shape[1])))) <= {0, 1}
+
+
+def test_nothing_public_depends_on_the_data():
+    """Neighbouring and very different tables of one size: method, penalty, grid, noise, manifest parameters are the same."""
+    X, y = _separable(300)
+    for method, delta in [("auto", 0.0), ("output", 0.0), ("auto", 1e-6)]:
+        lean = PrivateLogisticRegression(1.0, delta, classes=[0, 1], method=method)
+        first, second = clone(lean).fit(X, y), clone(lean).fit(1e300 * X[::-1], np.zeros(300, dtype=int))
+        assert dict(first.release_content().parameters) == dict(second.release_content().parameters)
+        assert dict(first.release_content().grids) == dict(second.release_content().grids)
+        assert first.noise_scale_ == second.noise_scale_
+
+
+def test_objective_raises_the_penalty_where_epsilon_needs_it():
+    X, y = _separable(50)
+    fitted = PrivateLogisticRegression(
+        0.1, regularization=1e-9, method="objective", classes=[0, 1], random_state=0
+    ).fit(X, y)
+    assert fitted.penalty_ > 1
+    assert isinstance(fitted.plan(50, fitted.declared_).mechanism, ObjectivePerturbation)

@@ -1,0 +1,118 @@
+"""Solvers: certified gradients are true gradients, by exact arithmetic and against scikit-learn."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb
+from flint import ctx as ball_context
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from sudare.linear import solvers
+from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
+from sudare.linear.nodes import fit_nodes, minimised_nodes
+from sudare.linear.rows import BLOCK_ROWS, HeldRows
+from sudare.linear.solvers import Objective, evaluated, gradient_bound, minimised
+
+LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]
+
+
+def _problem(rows, width, loss, penalty=1.0, seed=0, scale=1.0):
+    random = np.random.default_rng(seed)
+    matrix = random.normal(size=(rows, width))
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    targets = np.where(matrix[:, 0] + 0.3 * random.normal(size=rows) > 0, 1.0, -1.0)[:, np.newaxis]
+    return Objective(HeldRows(matrix, targets), loss, penalty, random.normal(scale=scale, size=width), 1.0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("rows", [1, 50, 3 * BLOCK_ROWS, 14 * BLOCK_ROWS + 7])
+@pytest.mark.parametrize("penalty", [0.01, 10.0])
+def test_gradient_is_certified(loss, rows, penalty):
+    objective = _problem(rows, 5, loss, penalty)
+    minimum = minimised(objective, 1e-7)
+    assert minimum.gradient_bound <= 1e-7
+    matrix, targets = objective.rows.matrix, objective.rows.targets[:, 0]
+    slopes = loss.slope(matrix @ minimum.parameters, targets)
+    gradient = slopes @ matrix + penalty * minimum.parameters + objective.linear
+    assert np.linalg.norm(gradient) <= 1e-7
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_many_columns_use_conjugate_gradients(loss, monkeypatch):
+    objective = _problem(200, 30, loss)
+    by_cholesky = minimised(objective, 1e-9).parameters
+    monkeypatch.setattr(solvers, "_LARGEST_CHOLESKY", 10)
+    by_conjugate = minimised(objective, 1e-9)
+    assert by_conjugate.gradient_bound <= 1e-9
+    np.testing.assert_allclose(by_conjugate.parameters, by_cholesky, atol=1e-8)
+
+
+def test_agrees_with_scikit_learn():
+    objective = _problem(500, 4, Logistic(), penalty=2.0, scale=0.0)
+    peer = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=1000)
+    peer.fit(objective.rows.matrix, objective.rows.targets[:, 0])
+    np.testing.assert_allclose(minimised(objective, 1e-9).parameters, peer.coef_[0], atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 40), st.floats(0.01, 100))
+def test_rounding_bound_covers_the_true_error(seed, rows, size):
+    """The logistic gradient in ball arithmetic against the computed one."""
+    objective = _problem(rows, 3, Logistic(), 0.7, seed)
+    place = np.random.default_rng(seed).normal(scale=size, size=3)
+    computed = evaluated(objective, place, hessian=False).gradient
+    with ball_context.workprec(200):
+        total = [arb(0.7) * arb(float(t)) + arb(float(b)) for t, b in zip(place, objective.linear, strict=True)]
+        for row, target in zip(objective.rows.matrix, objective.rows.targets[:, 0], strict=True):
+            score = sum((arb(float(x)) * arb(float(t)) for x, t in zip(row, place, strict=True)), arb(0))
+            slope = -arb(target) / (1 + (arb(target) * score).exp())
+            total = [value + slope * arb(float(x)) for value, x in zip(total, row, strict=True)]
+        error = np.sqrt(
+            sum(float((value - arb(float(c))).mid()) ** 2 for value, c in zip(total, computed, strict=True))
+        )
+    allowed = gradient_bound(objective, place, np.zeros(3))
+    assert error <= allowed
+    assert Fraction(allowed) > 0
+
+
+def test_an_impossible_tolerance_is_not_claimed():
+    assert minimised(_problem(100, 3, Logistic()), 1e-300).gradient_bound > 1e-300
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_batched_nodes_agree_with_one_by_one(loss):
+    problems = [_problem(30, 4, loss, penalty=0.5, seed=seed) for seed in range(6)]
+    X = np.array([problem.rows.matrix for problem in problems])
+    y = np.array([problem.rows.targets[:, 0] for problem in problems])
+    batched = minimised_nodes(X, y, loss, 0.5, np.array([problem.linear for problem in problems]))
+    for parameters, problem in zip(batched, problems, strict=True):
+        np.testing.assert_allclose(parameters, minimised(problem, 1e-8).parameters, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["objective", "output", "mean", "plain"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_fit_nodes_reproduces_with_a_generator(method, delta):
+    problems = [_problem(20, 3, Logistic(), seed=seed) for seed in range(5)]
+    X, y = np.array([p.rows.matrix for p in problems]), np.array([p.rows.targets[:, 0] for p in problems])
+    fits = [
+        fit_nodes(X, y, epsilon=0.5, delta=delta, method=method, generator=np.random.default_rng(1)) for _ in range(2)
+    ]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert fits[0].shape == (5, 3)
+
+
+def test_fit_nodes_refuses_other_methods():
+    with pytest.raises(ValueError, match="method"):
+        fit_nodes(np.ones((1, 2, 1)), np.ones((1, 2)), method="magic", generator=np.random.default_rng(0))
+
+
+def test_centre_moves_the_penalty():
+    problem = _problem(20, 3, Logistic(), seed=1)
+    X, y = problem.rows.matrix[np.newaxis], problem.rows.targets[:, 0][np.newaxis]
+    centre = np.array([3.0, -1.0, 2.0])
+    stiff = minimised_nodes(X, y, Logistic(), 1e6, np.zeros((1, 3)), centre)
+    np.testing.assert_allclose(stiff[0], centre, atol=1e-3)
