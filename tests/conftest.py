@@ -21,7 +21,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-hypothesis.settings.register_profile("default", derandomize=True, deadline=None, database=None, max_examples=50)
+hypothesis.settings.register_profile(
+    "default",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=50,
+    # Mutation testing runs the same tests several times in one process.
+    suppress_health_check=[hypothesis.HealthCheck.differing_executors],
+)
 hypothesis.settings.register_profile("long", derandomize=False, deadline=None, max_examples=2000, print_blob=True)
 
 
