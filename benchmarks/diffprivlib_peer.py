@@ -8,6 +8,9 @@ import numpy as np
 from diffprivlib import tools
 from diffprivlib.accountant import BudgetAccountant
 from diffprivlib.mechanisms import Laplace, Snapping, Vector
+from diffprivlib.models import LogisticRegression
+
+from benchmarks.workloads import unit_rows
 
 Run = Callable[[], object]
 
@@ -54,6 +57,20 @@ def charges(charges: int) -> Run:
     return run
 
 
+def logistic(rows: int, columns: int) -> Run:
+    """One private logistic regression with the norm declared."""
+    X, labels = unit_rows(rows, columns)
+    model = LogisticRegression(epsilon=1.0, data_norm=1.0, C=1.0, fit_intercept=True)
+    return lambda: model.fit(X, labels)
+
+
+def logistic_nodes(nodes: int, rows: int, columns: int) -> Run:
+    """As many fits, one after the other."""
+    X, labels = unit_rows(nodes * rows, columns)
+    parts = [(X[start : start + rows], labels[start : start + rows]) for start in range(0, nodes * rows, rows)]
+    return lambda: [LogisticRegression(epsilon=1.0, data_norm=1.0).fit(*part) for part in parts]
+
+
 CASES = {
     "mean": mean,
     "histogram": histogram,
@@ -61,4 +78,6 @@ CASES = {
     "snapping": snapping,
     "gamma_norm": gamma_norm,
     "charges": charges,
+    "logistic": logistic,
+    "logistic_nodes": logistic_nodes,
 }

@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.workloads import linear_experts
+from benchmarks.workloads import linear_experts, unit_rows
 from sudare.experts import MirrorAveraging
+from sudare.linear import PrivateLogisticRegression, fit_nodes
+from sudare.linear.losses import Logistic
+from sudare.linear.rows import HeldRows
+from sudare.linear.solvers import Objective, minimised
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean
 from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import GammaNorm, Laplace
@@ -76,6 +80,29 @@ def mirror_averaging(experts: int, rows: int) -> Run:
     return lambda: MirrorAveraging(models, temperature=3.0).fit(X, labels)
 
 
+def logistic(rows: int, columns: int) -> Run:
+    """One private logistic regression, pure ε = 1, objective perturbation, through the estimator."""
+    X, labels = unit_rows(rows, columns)
+    model = PrivateLogisticRegression(1.0, classes=[0, 1], method="objective", regularization=1 / rows)
+    return lambda: model.fit(X, labels)
+
+
+def logistic_nodes(nodes: int, rows: int, columns: int) -> Run:
+    """As many private logistic regressions, batched (a simulation: seeded noise)."""
+    X, labels = unit_rows(nodes * rows, columns)
+    blocks, signs = X.reshape(nodes, rows, columns), (2.0 * labels - 1).reshape(nodes, rows)
+    generator = np.random.default_rng(1)
+    return lambda: fit_nodes(blocks, signs, epsilon=1.0, penalty=1.0, generator=generator)
+
+
+def logistic_large(rows: int, columns: int) -> Run:
+    """Logistic regression without noise to a certified gradient norm of 1e-6."""
+    X, labels = unit_rows(rows, columns)
+    held = HeldRows(X, (2.0 * labels - 1)[:, np.newaxis])
+    objective = Objective(held, Logistic(), 1.0, np.zeros(columns), 1.0)
+    return lambda: minimised(objective, 1e-6)
+
+
 CASES = {
     "mean": mean,
     "histogram": histogram,
@@ -83,5 +110,8 @@ CASES = {
     "gamma_norm": gamma_norm,
     "charges": charges,
     "composition": composition,
+    "logistic": logistic,
+    "logistic_nodes": logistic_nodes,
+    "logistic_large": logistic_large,
     "mirror_averaging": mirror_averaging,
 }

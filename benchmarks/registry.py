@@ -21,6 +21,7 @@ class Peer:
 DIFFPRIVLIB: Final = Peer("diffprivlib 0.6.6", "benchmarks.diffprivlib_peer", own_environment=True)
 DP_ACCOUNTING: Final = Peer("dp-accounting 0.6.0 (PLD)", "benchmarks.dp_accounting_peer", own_environment=False)
 NUMPY: Final = Peer("a loop over rows in numpy", "benchmarks.numpy_peer", own_environment=False)
+SCIKIT_LEARN: Final = Peer("scikit-learn (lbfgs)", "benchmarks.sklearn_peer", own_environment=False)
 
 
 @dataclass(frozen=True)
@@ -88,5 +89,23 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
         "mirror_averaging",
         NUMPY,
         {"experts": 1_000, "rows": 100_000},
+    ),
+    Benchmark(
+        "private logistic regression, 50 rows × 10 columns (ours: exact noise, certified solution, all checks)",
+        "logistic",
+        DIFFPRIVLIB,
+        {"rows": 50, "columns": 10},
+    ),
+    Benchmark(
+        "100 members' private logistic regressions, 50 rows × 10 columns each (ours: batched simulation)",
+        "logistic_nodes",
+        DIFFPRIVLIB,
+        {"nodes": 100, "rows": 50, "columns": 10},
+    ),
+    Benchmark(
+        "logistic regression, 40,000 rows × 100 columns (ours: gradient certified to 1e-6; theirs: tol 1e-8)",
+        "logistic_large",
+        SCIKIT_LEARN,
+        {"rows": 40_000, "columns": 100},
     ),
 )

@@ -7,7 +7,9 @@ import sys
 import types
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import __main__ as main_module
@@ -23,6 +25,10 @@ TINY: dict[str, dict[str, int]] = {
     "gamma_norm": {"dimension": 3},
     "charges": {"charges": 2},
     "composition": {"charges": 2},
+    "logistic": {"rows": 20, "columns": 2},
+    "logistic_nodes": {"nodes": 2, "rows": 20, "columns": 2},
+    "logistic_large": {"rows": 20, "columns": 2},
+    "mirror_averaging": {"experts": 3, "rows": 50},
 }
 
 
@@ -76,6 +82,14 @@ def test_the_peer_of_our_own_environment_runs() -> None:
     total = case(**TINY[name])()
     assert isinstance(total, float)
     assert total > 0
+
+
+def test_the_loop_in_numpy_computes_what_we_do() -> None:
+    from benchmarks import numpy_peer
+
+    arguments = {"experts": 7, "rows": 300}
+    found: Any = ours.CASES["mirror_averaging"](**arguments)()
+    np.testing.assert_allclose(found.weights_, numpy_peer.CASES["mirror_averaging"](**arguments)(), atol=1e-12)
 
 
 def test_names_are_unique_and_say_what_differs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import tracemalloc
 
 import numpy as np
@@ -237,6 +238,22 @@ def test_rows_and_labels_that_cannot_be_used(own, experts):
     for wrong in ({"temperature": 0}, {"temperature": "hot"}, {"temperature": np.nan}, {"combine": "all"}):
         with pytest.raises(InvalidParameter):
             MirrorAveraging(experts, **wrong).fit(X, y)
+
+
+def test_errors_quote_no_label(own):
+    X, _ = own
+    secret = "Tanaka"
+    for experts in (CLASSIFIERS, REGRESSORS):
+        for y in ([secret] * 59 + [3.5], [[secret]] * 30 + [[secret, secret]] * 30, [object()] * 59 + [secret]):
+            with pytest.raises((DataError, ValueError)) as caught:
+                MirrorAveraging(experts).fit(X, np.array(y, dtype=object))
+            assert secret not in "".join(traceback.format_exception(caught.value))
+
+
+def test_absurd_losses_are_refused_and_not_turned_into_nan():
+    X = np.eye(4)
+    with pytest.raises(DataError, match="too large"), np.errstate(over="ignore", invalid="ignore"):
+        MirrorAveraging([ColumnValue(0, 1e200), ColumnValue(1, 1e250)]).fit(X, np.ones(4))
 
 
 @pytest.mark.parametrize("combination", [*COMBINATIONS, OwnPlusConsensus])

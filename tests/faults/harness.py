@@ -1,7 +1,7 @@
 """Crowds and kills, in a process of their own: it imports sudare once and forks workers that race or are killed.
 
-Run as `python -m tests.faults.harness JSON`, it prints one JSON object: what was seen, and a list of problems, which
-must be empty. The tests in this folder run it and look at the answer.
+Run as `python -m tests.faults.harness JSON` with a list of tasks, it prints what was seen in each and a list of problems,
+which must be empty. The tests in this folder run it and look at the answers.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ KILLS_PER_LEDGER = {"create": 1, "charge": 20, "release": 20}
 ACTS_BEFORE_KILL = {"create": 1.5, "charge": 4.0, "release": 3.0}
 
 
-def harness(task: str, **settings: Any) -> dict[str, Any]:
-    """The answer of a harness process, which is a fresh one: forking is safe where there are no threads."""
-    command = [sys.executable, "-m", "tests.faults.harness", json.dumps({"task": task, **settings})]
+def harness(*tasks: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers of a harness process, which is a fresh one: forking is safe where there are no threads."""
+    command = [sys.executable, "-m", "tests.faults.harness", json.dumps(tasks)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    answers: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return answers
 
 
 def forked(work: Callable[[Acknowledge], None], answers: Path) -> int:
@@ -293,5 +293,5 @@ def kill(kind: str, kills: int, folder: str, server: str | None = None, seed: in
 
 
 if __name__ == "__main__":
-    settings = json.loads(sys.argv[1])
-    print(json.dumps({"race": race, "kill": kill}[settings.pop("task")](**settings)))
+    actions = {"race": race, "kill": kill}
+    print(json.dumps([actions[task.pop("task")](**task) for task in json.loads(sys.argv[1])]))

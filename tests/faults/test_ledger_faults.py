@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import sqlalchemy as sql
 
 from sudare.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing
+from sudare.privacy import storage
 from sudare.privacy.chain import Receipt
 from sudare.privacy.ledger import Ledger
 from tests.faults.harness import harness
@@ -52,7 +54,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Failing], None]:
             def execute(self, *arguments: Any) -> Any:
                 return fault.around(lambda: super(FaultyCursor, self).execute(*arguments))
 
-        class FaultyConnection(sqlite3.Connection):
+        class FaultyConnection(storage._FileConnection):
             def cursor(self, factory: Any = FaultyCursor) -> Any:
                 return super().cursor(factory)
 
@@ -63,9 +65,11 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Failing], None]:
                 fault.around(super().commit)
 
         connect = sqlite3.connect
-        monkeypatch.setattr(
-            sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=FaultyConnection)
-        )
+
+        def connect_faultily(*arguments: Any, **options: Any) -> sqlite3.Connection:
+            return connect(*arguments, **{**options, "factory": FaultyConnection})
+
+        monkeypatch.setattr(sqlite3, "connect", connect_faultily)
 
     return install
 
@@ -116,10 +120,9 @@ class TestFailureAtEveryStatement:
             fault = Failing(failures, ERRORS[error](), after)
             failing(fault)
             try:
-                result = ACTS[act](ledger, receipts)
+                ACTS[act](ledger, receipts)
                 is_done = True
-            except (LedgerError, KeyboardInterrupt, MemoryError) as caught:
-                assert "secret" not in str(caught)
+            except (LedgerError, KeyboardInterrupt, MemoryError):
                 is_done = False
             monkeypatch.undo()
             new = content_of(path)
@@ -138,7 +141,6 @@ class TestFailureAtEveryStatement:
                 assert new == old
             if fault.count <= fault.at:
                 assert is_done
-                assert result is None or act not in ("raise", "release") or result is not None
                 break
             failures += 1
         assert failures >= (5 if act == "verify" else 10)
@@ -154,10 +156,8 @@ class TestFailureAtEveryStatement:
             fault = Failing(failures, ERRORS[error](), after)
             failing(fault)
             identity = None
-            try:
+            with contextlib.suppress(LedgerError, KeyboardInterrupt, MemoryError):
                 identity = Ledger(path).identity
-            except (LedgerError, KeyboardInterrupt, MemoryError):
-                pass
             monkeypatch.undo()
             try:
                 existing = Ledger(path, create=False).identity
@@ -241,10 +241,9 @@ class TestErrorsInOurWords:
 
         sql.event.listen(ledger._storage.engine, "connect", limit)
         with pytest.raises(LedgerError, match=r"cannot be used \(OperationalError\)"):
-            for _ in range(100):
-                account.disclose("x" * 1000, "the members", 1)
+            account.disclose("x" * 100_000, "the members", 1)
         sql.event.remove(ledger._storage.engine, "connect", limit)
-        assert ledger.verify(receipts).position < 108
+        assert ledger.verify(receipts).position == 8
         charge(account, 0.5)
 
     def test_a_lock_held_by_somebody_else(self, folder: Path) -> None:
@@ -255,7 +254,7 @@ class TestErrorsInOurWords:
         other.execute("BEGIN EXCLUSIVE")
         acts: list[Callable[[], object]] = [lambda: charge(account, 0.1), account.spent, ledger.verify]
         for act in acts:
-            with pytest.raises(LedgerBusy, match="locked by another process for 0.02 s"):
+            with pytest.raises(LedgerBusy, match=r"locked by another process for 0\.02 s"):
                 act()
         other.execute("ROLLBACK")
         other.close()
@@ -269,8 +268,6 @@ class TestErrorsInOurWords:
             path.write_bytes(original[:length])
             with pytest.raises((LedgerCorrupt, LedgerMissing)):
                 ledger.verify()
-            with pytest.raises((LedgerCorrupt, LedgerMissing)):
-                charge(ledger.account("patients"), 0.1)
 
 
 def no_problems(answer: dict[str, Any], kills: int) -> None:
@@ -278,25 +275,23 @@ def no_problems(answer: dict[str, Any], kills: int) -> None:
     assert answer["kills"] == answer["killed"] == kills, answer
 
 
+def killing(kind: str, kills: int, folder: Path) -> dict[str, Any]:
+    (folder / kind).mkdir()
+    return {"task": "kill", "kind": kind, "kills": kills, "folder": str(folder / kind)}
+
+
 class TestKilled:
     """kill -9 at random moments; tests/faults/harness.py says what must hold after each."""
 
-    def test_while_charging(self, tmp_path: Path) -> None:
-        answer = harness("kill", kind="charge", kills=60, folder=str(tmp_path))
-        no_problems(answer, 60)
-        assert answer["charges in a ledger"] > 0
-
-    def test_while_fitting_and_saving(self) -> None:
-        with quick_folder() as folder:
-            answer = harness("kill", kind="release", kills=40, folder=str(folder))
-        no_problems(answer, 40)
-        assert answer["charges in a ledger"] > 0
-
-    def test_while_creating(self) -> None:
-        with quick_folder() as folder:
-            no_problems(harness("kill", kind="create", kills=30, folder=str(folder)), 30)
+    def test_while_creating_charging_fitting_and_saving(self, tmp_path: Path) -> None:
+        kills = {"create": 30, "charge": 60, "release": 40}
+        answers = harness(*(killing(kind, number, tmp_path) for kind, number in kills.items()))
+        for answer, number in zip(answers, kills.values(), strict=True):
+            no_problems(answer, number)
+        assert answers[1]["charges in a ledger"] > 0
+        assert answers[2]["charges in a ledger"] > 0
 
     @pytest.mark.long
     @pytest.mark.parametrize("kind", ["create", "charge", "release"])
     def test_a_thousand_times(self, tmp_path: Path, kind: str) -> None:
-        no_problems(harness("kill", kind=kind, kills=1000, folder=str(tmp_path)), 1000)
+        no_problems(harness(killing(kind, 1000, tmp_path))[0], 1000)

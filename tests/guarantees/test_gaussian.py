@@ -40,8 +40,8 @@ def test_exact_loss_is_the_claim(epsilon: float, delta: float) -> None:
 
 
 def test_sampled_loss_is_near_the_claim_and_not_above() -> None:
-    """In repeated runs the bound at ε = 5 had mean 0.926 ε and deviation 0.011 ε: eleven deviations above the gate."""
-    audit = sampled_audit(5.0, 60_000)
+    """In repeated runs the bound at ε = 5 had mean 0.91 ε and deviation 0.013 ε: eight deviations above the gate."""
+    audit = sampled_audit(5.0, 50_000)
     assert audit.holds, str(audit)
     assert audit.tightness >= 0.8, str(audit)
 

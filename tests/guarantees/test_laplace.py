@@ -35,9 +35,9 @@ def test_exact_loss_is_the_claim(epsilon: float, dimension: int) -> None:
 
 
 # The upper gate fails with probability 1e-6 (confidence). The lower one: in repeated runs with noise of this law the
-# bound had mean m and deviation s with (m − 0.8)/s between 8.6 and 10 at these sample sizes.
+# bound had mean m and deviation s with (m − 0.8)/s of more than 6 at these sample sizes.
 @pytest.mark.parametrize(
-    ("epsilon", "dimension", "samples"), [(1.0, 1, 40_000), (5.0, 1, 60_000), (1.0, 2, 80_000), (5.0, 2, 80_000)]
+    ("epsilon", "dimension", "samples"), [(1.0, 1, 40_000), (5.0, 1, 60_000), (1.0, 2, 80_000), (5.0, 2, 70_000)]
 )
 def test_sampled_loss_is_near_the_claim_and_not_above(epsilon: float, dimension: int, samples: int) -> None:
     mechanism = Laplace(1.0, epsilon, dimension)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sudare.errors import InvalidParameter, SchemaError
+from sudare.errors import InvalidCost, InvalidParameter, SchemaError
 from sudare.privacy import Guarantee, PrivateHistogram, PrivateMean, PrivateStandardScaler
 from sudare.privacy import release as door
 from sudare.privacy.base import Plan, TensorRule
@@ -314,6 +314,8 @@ def test_score_of_cells_that_noise_emptied(no_noise):
     assert model.score([[1.0]]) == pytest.approx(math.log(0.5))
     model._set_counts(np.array([5, -5]))
     assert model.score([[1.0]]) == pytest.approx(math.log(0.1))
+    model._set_counts(np.array([1, 0]))
+    assert model.score([[1.0]]) == pytest.approx(math.log(0.5))
 
 
 def test_score_uses_the_mean_total_of_the_columns(no_noise):
@@ -327,7 +329,10 @@ def test_counts_saturate(far_off):
     assert model.counts_["x1"].tolist() == [LARGEST_COUNT, LARGEST_COUNT]
     assert LARGEST_COUNT == 2**53
     assert model.probabilities_["x0"].tolist() == [0.5, 0.5]
-    assert math.isfinite(model.score([[0.0, 0.0]]))
+    assert model.score([[0.0, 0.0]]) == pytest.approx(2 * math.log(0.5))
+    # So many of the largest counts add up to more than 64 bits hold.
+    many = PrivateHistogram(bounds=(0, 1), bins=2000).fit([[0.0]])
+    assert many.score([[0.0]]) == pytest.approx(math.log(1 / 2000))
 
 
 def test_counts_saturate_below(far_below):
@@ -380,7 +385,7 @@ def test_edges_that_cannot_be(bins):
 def test_neighbours_that_are_not_known(neighbours):
     with refused(InvalidParameter, "neighbours must be one of replace-one, add-remove.", "Use one of these words."):
         PrivateHistogram(bounds=(0, 1), neighbours=neighbours).fit([[1.0]])
-    with pytest.raises(InvalidParameter, match="epsilon must be a number"):
+    with pytest.raises(InvalidCost, match="epsilon must be a positive"):
         PrivateHistogram("1", bounds=(0, 1), neighbours=neighbours).fit([[1.0]])
 
 
@@ -518,6 +523,8 @@ def test_values_of_a_released_histogram():
 
 
 def test_bins_come_back():
+    single = PrivateHistogram(bounds=(0, 1), bins=4).fit([[0.3]]).release_content()
+    assert PrivateHistogram.from_release(single, None).bins == (0.25, 0.5, 0.75)
     for bins, bounds in ((4, (0, 1)), (4, (0, [1, 2])), ((0.25, 0.5), (0, [1, 2])), (2, (0, [1, 3]))):
         model = PrivateHistogram(bounds=bounds, bins=bins).fit(np.full((3, 2), 0.3))
         loaded = PrivateHistogram.from_release(model.release_content(), None)

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
+from flint import ctx as ball_context
 from scipy import stats
 
 from sudare.privacy import noise
@@ -99,31 +100,39 @@ def test_refinement_gives_the_same_rounding_as_many_bits_at_once(
         assert math.log2(bits_used / first_bits).is_integer()
 
 
-def test_intervals_hold_exactly_the_numbers_that_begin_with_the_known_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_hold_the_numbers_that_begin_with_the_known_bits_and_hardly_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(noise, "_FIRST_BITS", 3)
     answers = iter([5, 0, 7, 6, 1, 2])
     monkeypatch.setattr(secrets, "randbits", lambda bits: next(answers))
     uniforms = noise._LazyUniforms(3)
     assert uniforms.bits == 3
-    assert [ends(ball) for ball in uniforms.intervals()] == [
-        (Fraction(5, 8), Fraction(6, 8)),
-        (Fraction(0), Fraction(1, 8)),
-        (Fraction(7, 8), Fraction(1)),
-    ]
+    for ball, number in zip(uniforms.intervals(), [5, 0, 7], strict=True):
+        assert_around(ball, Fraction(number, 8), Fraction(number + 1, 8))
     uniforms.refine()
     assert uniforms.bits == 6
-    assert [ends(ball) for ball in uniforms.intervals()] == [
-        (Fraction(5 * 8 + 6, 64), Fraction(5 * 8 + 7, 64)),
-        (Fraction(1, 64), Fraction(2, 64)),
-        (Fraction(7 * 8 + 2, 64), Fraction(7 * 8 + 3, 64)),
-    ]
+    for ball, number in zip(uniforms.intervals(), [5 * 8 + 6, 1, 7 * 8 + 2], strict=True):
+        assert_around(ball, Fraction(number, 64), Fraction(number + 1, 64))
 
 
-def ends(ball: arb) -> tuple[Fraction, Fraction]:
-    middle, radius = (
-        Fraction(int(man)) * Fraction(2) ** int(exp) for man, exp in (ball.mid().man_exp(), ball.rad().man_exp())
+def test_intervals_are_as_narrow_with_many_bits() -> None:
+    uniforms = noise._LazyUniforms(1)
+    with ball_context.workprec(192):
+        (ball,) = uniforms.intervals()
+    (number,) = uniforms._numerators
+    assert_around(ball, Fraction(number, 2**128), Fraction(number + 1, 2**128))
+
+
+def assert_around(ball: arb, low: Fraction, high: Fraction) -> None:
+    """The ball holds [low, high] and exceeds it by less than a millionth of its width on either side."""
+    (middle, radius) = (
+        Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+        for mantissa, exponent in (ball.mid().man_exp(), ball.rad().mid().man_exp())
     )
-    return middle - radius, middle + radius
+    slack = (high - low) / 10**6
+    assert low - slack < middle - radius <= low
+    assert high <= middle + radius < high + slack
 
 
 @pytest.mark.parametrize("stuck", [0, 2**64 - 1], ids=["all zeros", "all ones"])

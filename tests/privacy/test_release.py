@@ -1033,7 +1033,7 @@ def test_limits_of_converted_guarantees(account, tmp_path):
 RECEIPTS = {
     "position": ("its receipt has a field of the wrong type", [0, -1, 2**63, 1.0, "1", None, True]),
     "account": ("its receipt has a field of the wrong type", ["", "x" * 257, None, 1, ["a"]]),
-    "ledger": ("its ledger is not 32 hexadecimal digits", ["", "0" * 31, "0" * 33, "G" * 32, None, 1]),
+    "ledger": ("its ledger is not 32 hexadecimal digits", ["", "0" * 31, "0" * 33, "X" * 32, None, 1]),
     "hash": ("its hash is not 64 hexadecimal digits", ["", "0" * 63, "0" * 65, "G" * 64, None, 1]),
 }
 

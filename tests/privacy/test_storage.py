@@ -250,6 +250,33 @@ class TestDurability:
         with store.reading() as connection:
             assert storage.account_states(connection) == {}
 
+    @pytest.mark.parametrize("begin", [Storage.transaction, Storage.reading])
+    def test_an_interruption_gives_the_lock_up_while_its_traceback_is_kept(
+        self, store: Storage, begin: Callable[[Storage], Any]
+    ) -> None:
+        def interrupted() -> None:
+            with begin(store) as connection:
+                raw = connection.connection.driver_connection
+                cursor = raw.execute("SELECT * FROM entries, entries AS more")
+                assert cursor.fetchone() is not None
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as kept:
+            interrupted()
+        with waiting(store, 0.0).transaction() as connection:
+            storage.add_account(connection, "a", "s", "x")
+        assert kept.tb is not None
+
+    def test_a_closed_connection_has_left_its_transaction(self, store: Storage) -> None:
+        raw = store._connect_to_file()
+        pending = raw.execute("SELECT 1 UNION SELECT 2")
+        raw.execute("BEGIN IMMEDIATE")
+        raw.close()
+        with pytest.raises(sqlite3.ProgrammingError):
+            pending.fetchone()
+        with waiting(store, 0.0).transaction() as connection:
+            assert storage.head(connection) is not None
+
     def test_reading_sees_one_state(self, store: Storage) -> None:
         with store.reading() as connection:
             assert storage.account_states(connection) == {}
@@ -401,12 +428,6 @@ class TestErrors:
         for begin in (store.transaction, store.reading):
             with pytest.raises(LedgerVersion, match="as it is"), begin():
                 raise LedgerVersion("as it is.", "x")
-
-    def test_an_unreachable_server(self) -> None:
-        store = Storage("postgresql+psycopg://user:secret@127.0.0.1:1/db", 1.0)
-        with pytest.raises(LedgerError) as caught, store.transaction():
-            pass
-        assert caught.value.problem == "The ledger's database cannot be used (OperationalError)."
 
 
 class Recorder:

@@ -8,7 +8,7 @@ house, and `Release.of` refuses them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -142,19 +142,13 @@ class CombinedExperts(BaseEstimator):
             raise DataError(
                 f"This {type(self).__name__} requires y to be passed, but the target y is None.", "Give own labels."
             )
-        if self.panel_.task == "regression":
-            targets = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
-        else:
-            targets = self._signs(column_or_1d(y, warn=True))
+        targets = self._signs(_labels(y)) if self.panel_.task == "classification" else _numbers(y)
         if len(targets) != rows:
             raise DataError(f"There are {rows} rows and {len(targets)} labels.", "Give one label a row.")
         return np.asarray(targets, dtype=np.float64)
 
     def _signs(self, y: NDArray[Any]) -> Floats:
         """−1 for the first class and +1 for the second, as the experts name them, or else as they are sorted."""
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind not in ("binary", "multiclass"):
-            raise DataError(f"Unknown label type: {kind}.", "Give one of two classes a row.")
         found = np.unique(y)
         classes = self.panel_.classes
         if classes is None:
@@ -256,7 +250,8 @@ class ExponentialWeights(_Tempered):
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         self.temperature_ = self._beta()
-        self.weights_ = exponential_weights(self._loss_blocks(rows, targets), len(self.panel_), self.temperature_)
+        weights = exponential_weights(self._loss_blocks(rows, targets), len(self.panel_), self.temperature_)
+        self.weights_ = _finite(weights)
 
 
 class MirrorAveraging(_Tempered):
@@ -282,7 +277,7 @@ class MirrorAveraging(_Tempered):
         self.temperature_ = self._beta()
         count, losses = len(self.panel_), self._loss_blocks(rows, targets)
         average = mirror_average(losses, count, len(targets), self.temperature_)
-        self.weights_, self.weight_path_, self.path_rows_ = average.weights, average.path, average.path_rows
+        self.weights_, self.weight_path_, self.path_rows_ = _finite(average.weights), average.path, average.path_rows
         self.oracle_residual_ = oracle_residual(self.temperature_, count, len(targets))
 
 
@@ -327,3 +322,37 @@ def positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < float(value) < np.inf:
         raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Use for example 3.0.")
     return float(value)
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """One class label a row."""
+    labels: NDArray[Any] = _told_without_values(lambda: column_or_1d(y, warn=True))
+    kind = _told_without_values(lambda: type_of_target(labels, input_name="y"))
+    if kind not in ("binary", "multiclass"):
+        raise DataError(f"Unknown label type: {kind}.", "Give one of two classes a row.")
+    return labels
+
+
+def _numbers(y: Any) -> Floats:
+    """One finite number a row."""
+    numbers: Floats = _told_without_values(
+        lambda: check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    )
+    return numbers
+
+
+def _told_without_values(read: Callable[[], Any]) -> Any:
+    """What is read, or our own error: scikit-learn's messages may quote labels."""
+    try:
+        return read()
+    except (ValueError, TypeError) as error:
+        first_line = str(error).partition("\n")[0]
+    # Raised here and not above, where the original would stay in the chain of causes.
+    tells_none = first_line.startswith(("Input y contains", "y should be a 1d array"))
+    raise DataError(first_line if tells_none else "y cannot be read.", "Give one label or number a row.")
+
+
+def _finite(weights: Floats) -> Floats:
+    if not np.all(np.isfinite(weights)):
+        raise DataError("Losses are too large for numbers of this computer.", "Leave out experts that answer absurdly.")
+    return weights

@@ -43,8 +43,10 @@ _NOISE_BITS: Final = 30
 _SAMPLING_BITS: Final = 32
 _KEY_DRAWS: Final = 5
 _TIME: Final = 0.5
-_MOMENTUM: Final = 0.9
-_LARGEST_RATE: Final = 3.0
+_MOMENTUM: Final = 0.8
+_LARGEST_RATE: Final = 6.0
+_LARGEST_STABLE_RATE: Final = 1.2
+_SMALLEST_CLIP, _LARGEST_CLIP = 0.25, 0.5
 _FEWEST_STEPS: Final = 10
 _MOST_STEPS: Final = 200
 
@@ -77,20 +79,23 @@ class Recipe:
 def public_recipe(facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Recipe:
     """Steps, clip and rate from (n, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found.
 
-    Half of the largest gradient is the clip. How long to descend is set by the noise that piles up meanwhile: so long
-    that the noise in a score is of order one, which is a time proportional to μ·n. Steps are as few as stay stable.
+    How long to descend is set by the noise that piles up meanwhile: so long that the noise in a score is of order one, which
+    is a time proportional to μ·n. Steps are as few as stay stable. The more noise, the smaller the clip.
     """
-    largest = facts.norm_bound * facts.loss.largest_slope
-    unit = 1 / (facts.loss.largest_curvature * facts.norm_bound**2)
-    time = _TIME * gaussian_mu_within(epsilon, delta) * facts.rows / facts.rows_per_unit
-    steps = _FEWEST_STEPS
-    while steps < _MOST_STEPS and time / travelled(steps) > _LARGEST_RATE:
+    signal = gaussian_mu_within(epsilon, delta) * facts.rows / facts.rows_per_unit
+    # Slopes that level off keep long steps from running away; a residual's does not.
+    largest_rate = _LARGEST_RATE if facts.loss.one_sided else _LARGEST_STABLE_RATE
+    time, steps = _TIME * signal, _FEWEST_STEPS
+    while steps < _MOST_STEPS and time / travelled(steps) > largest_rate:
         steps += 1
-    rate = min(_LARGEST_RATE, time / travelled(steps)) * unit
-    return Recipe(steps, largest / 2, rate, _MOMENTUM, steps // 2, sampling_rate)
+    unit = 1 / (facts.loss.largest_curvature * facts.norm_bound**2)
+    rate = min(largest_rate, time / travelled(steps)) * unit
+    share = min(_LARGEST_CLIP, max(_SMALLEST_CLIP, _SMALLEST_CLIP * (signal / 200) ** 0.25))
+    clip = share * facts.norm_bound * facts.loss.largest_slope
+    return Recipe(steps, clip, rate, _MOMENTUM, steps // 2, sampling_rate)
 
 
-def travelled(steps: int, momentum: float = 0.9) -> float:
+def travelled(steps: int, momentum: float = _MOMENTUM) -> float:
     """How far the average of the last half of the iterates gets on a constant slope, in units of rate times slope."""
     last = np.arange(steps - steps // 2 + 1, steps + 1)
     gone = last / (1 - momentum) - momentum * (1 - momentum**last) / (1 - momentum) ** 2

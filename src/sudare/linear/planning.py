@@ -29,7 +29,7 @@ def chosen_method(facts: Facts, epsilon: float, delta: float) -> MethodName:
 def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: float) -> float:
     """ρ when none was asked for.
 
-    Objective: 3p·s²/n with s the noise of a coordinate of the linear term, which balances noise and shrinkage where
+    Objective: 1.5·p·s²/n with s the noise of a coordinate of the linear term, which balances noise and shrinkage where
     curvature is spread evenly; at least R²L/ε. Output: the geometric mean of noise and curvature. Descent stops early instead.
     """
     if method in ("descent", "mean"):
@@ -37,7 +37,7 @@ def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: floa
     reach = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
     if method == "objective":
         noise = _coordinate_noise(2 * reach, epsilon / facts.outputs, delta / facts.outputs, facts.width)
-        balanced = 3 * facts.width * noise**2 / facts.rows
+        balanced = 1.5 * facts.width * noise**2 / facts.rows
         return max(balanced, facts.norm_bound**2 * facts.loss.largest_slope / epsilon)
     noise = _coordinate_noise(2 * reach, epsilon, delta, facts.width * facts.outputs)
     return math.sqrt(noise * facts.norm_bound * facts.rows / facts.width) + facts.norm_bound**2

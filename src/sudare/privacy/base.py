@@ -10,7 +10,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -167,9 +166,6 @@ class PrivateEstimator(BaseEstimator):
             delattr(self, name)
 
     def _check_parameters(self) -> None:
-        for name in ("epsilon", "delta"):
-            if not isinstance(getattr(self, name), Real):
-                raise InvalidParameter(f"{name} must be a number.", "Use for example epsilon=1.0, delta=0.0.")
         checked_epsilon(self.epsilon)
         checked_delta(self.delta)
         if self.account is not None and not isinstance(self.account, Account):
@@ -238,7 +234,7 @@ class PrivateEstimator(BaseEstimator):
         return Number(float(low), float(high))
 
     def _guarantee(self, declared: Schema) -> Guarantee:
-        return promise(float(self.epsilon), float(self.delta), self.neighbours, declared)
+        return promise(checked_epsilon(self.epsilon), checked_delta(self.delta), self.neighbours, declared)
 
     def _seal(self) -> None:
         self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
@@ -246,8 +242,8 @@ class PrivateEstimator(BaseEstimator):
     def _content(self, tensors: Mapping[str, NDArray[Any]], grids: Mapping[str, float | None]) -> Content:
         """Public parameters beside the tensors: the declarations, the price, and the number of rows where it is public."""
         parameters = {
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
+            "epsilon": checked_epsilon(self.epsilon),
+            "delta": checked_delta(self.delta),
             "neighbours": self.neighbours,
             "rows": self.n_rows_,
             **_written(self.declared_),

@@ -152,7 +152,7 @@ def trusted_keys(trusted: Iterable[Ed25519PublicKey]) -> list[Ed25519PublicKey]:
 
 def fingerprint(public_key: bytes) -> str:
     """Eight groups of four hexadecimal digits, to be read out on the telephone."""
-    text = hashlib.sha256(public_key).hexdigest()[:32]
+    text = hashlib.sha256(public_key).hexdigest()
     return " ".join(text[start : start + 4] for start in range(0, 32, 4))
 
 

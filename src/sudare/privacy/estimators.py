@@ -342,7 +342,8 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         """(x − mean_)/scale_ of the number columns, clipped to the declared bounds first."""
         scaled = self._read(X, reset=False)
         low, high = natural_bounds(self.declared_)
-        return np.asarray((low + (high - low) * scaled - self.mean_) / self.scale_, dtype=np.float64)
+        transformed: Floats = (low + (high - low) * scaled - self.mean_) / self.scale_
+        return transformed
 
     def score(self, X: object, y: object = None) -> float:
         """Mean normal log-likelihood of the transformed columns. Exact: for the owner only."""

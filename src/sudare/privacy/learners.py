@@ -23,7 +23,5 @@ LEARNERS: Final[dict[str, str]] = {
 def learner_class(name: str) -> Any:
     """The class of a listed learner."""
     if name not in LEARNERS:
-        raise UnknownName(
-            f"No learner of this version is called {name[:64]!r}.", f"There are: {', '.join(LEARNERS)}."
-        )
+        raise UnknownName(f"No learner of this version is called {name[:64]!r}.", f"There are: {', '.join(LEARNERS)}.")
     return getattr(import_module(LEARNERS[name]), name)

@@ -136,9 +136,9 @@ class _LazyUniforms:
         self.bits *= 2
 
     def intervals(self) -> list[arb]:
-        """Balls [n/2^b, (n+1)/2^b]."""
-        exponent = -self.bits - 1
-        return [arb((2 * number + 1, exponent), (1, exponent)) for number in self._numerators]
+        """Balls around [n/2^b, (n+1)/2^b]: (2n + 1 ± 1)/2^(b+1), the radius rounded up."""
+        half_width = arb((1, -self.bits - 1))
+        return [arb(2 * number + 1, 1) * half_width for number in self._numerators]
 
 
 def _rounded_sums(values: Floats, rate: float, grid: float, uniforms: _LazyUniforms) -> list[fmpz] | None:

@@ -14,6 +14,7 @@ import os
 import random
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +81,26 @@ _REFUSED_STATES: Final = ("42501", "25006")
 _LONGEST_TIMEOUT_SECONDS: Final = 86_400.0
 
 
+class _FileConnection(sqlite3.Connection):
+    """Gives its lock up when it is closed; SQLite would keep it while the traceback of an interruption holds a cursor."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+
+    def cursor(self, *arguments: Any) -> Any:
+        cursor: sqlite3.Cursor = super().cursor(*arguments)
+        self._cursors.add(cursor)
+        return cursor
+
+    def close(self) -> None:
+        for cursor in self._cursors:
+            cursor.close()
+        if self.in_transaction:
+            self.rollback()
+        super().close()
+
+
 class Storage:
     """The tables of one ledger. Holds no connection; can be pickled, copied and forked."""
 
@@ -131,7 +152,11 @@ class Storage:
         # mode=rw: a handle whose ledger is gone must not create an empty one, which would be a fresh budget.
         # sqlite3 would begin transactions by itself, and too late; `_begin_in_file` does it.
         return sqlite3.connect(
-            f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=self.timeout_seconds, isolation_level=None
+            f"file:{quote(str(self.path))}?mode=rw",
+            uri=True,
+            timeout=self.timeout_seconds,
+            isolation_level=None,
+            factory=_FileConnection,
         )
 
     def _begin_in_file(self, connection: sql.Connection) -> None:

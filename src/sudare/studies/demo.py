@@ -51,7 +51,7 @@ def run_demo(out: Path, tell: Tell, show: Callable[[Line], None]) -> Demo:
         notes += scene.notes
     page = Page(
         title="What left the house, and what it cost",
-        lead="A demonstration on made-up data. The protection is real: the random numbers below are different each time.",
+        lead="A demonstration on made-up and public data. The protection is real: the random numbers below are different each time.",
         parts=parts,
         made_by=MADE_BY,
         notes=[*notes, f"The files of this run are in {folder}."],

@@ -27,6 +27,9 @@ FINDINGS_BEST: Final = {0.1: 0.953, 0.5: 0.964, 1.1: 0.988, 1.9: 0.994}
 CHEAP_FACTOR: Final = 3
 """Parts that cost little are repeated this many times as often: their spread over seeds is large."""
 
+# Seeds of the reported numbers. The receiver's form was chosen on other seeds, and these were not looked at before.
+FIGURE_3_SEED, WINNING_SEED, PATIENTS_SEED = 20150203, 20150319, 20150417
+
 NEIGHBOURS: Final = "Replace-one records, pure ε (δ = 0), ± one standard error over"
 
 
@@ -80,7 +83,7 @@ def figure_3(tell: Tell, repeats: int) -> Found:
     found = Found()
     for seed in range(repeats):
         tell(f"figure 3, repetition {seed + 1} of {repeats}")
-        generator = np.random.default_rng((3, seed))
+        generator = np.random.default_rng((FIGURE_3_SEED, seed))
         note_paper_recipe(found, synthetic(generator), EPSILONS, generator)
     return found
 
@@ -186,7 +189,7 @@ def winning(tell: Tell, repeats: int) -> Found:
     found = Found()
     for seed in range(repeats):
         tell(f"own plus consensus, repetition {seed + 1} of {repeats}")
-        generator = np.random.default_rng((2, seed))
+        generator = np.random.default_rng((WINNING_SEED, seed))
         note_winning_recipe(found, synthetic(generator), EPSILONS, generator)
     return found
 
@@ -224,7 +227,8 @@ def winning_table(found: Found) -> ResultTable:
             for epsilon in EPSILONS
         ],
         f"{NEIGHBOURS} {repeats_of(found)} seeds. The tuned own model is the same receiver with no messages (μ = 0): "
-        f"{found.at('alone')}. Penalties are chosen on own rows by cross-validation; test rows are seen once.",
+        f"{found.at('alone')}. Penalties are chosen on own rows by cross-validation. The rule for the doubt κ was "
+        "chosen among six by test accuracy on other seeds; the seeds reported here were drawn afterwards.",
     )
 
 
@@ -254,7 +258,7 @@ def real(tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, re
     found = Found()
     for seed in range(repeats):
         tell(f"{title}, repetition {seed + 1} of {repeats}")
-        generator = np.random.default_rng((4, seed))
+        generator = np.random.default_rng((PATIENTS_SEED, seed))
         task = deal(generator)
         found.note("free intercept", recipes.local_with_free_intercept(task, penalty=1.0).mean())
         note_winning_recipe(found, task, REAL_EPSILONS, generator)
@@ -288,7 +292,8 @@ def real_table(title: str, found: Found) -> ResultTable:
         ],
         f"{NEIGHBOURS} {repeats_of(found)} random splits. {claims[title]} The figures print no numbers. Own data only: tuned, no intercept "
         f"{found.at('alone')}; with a free intercept {found.at('free intercept')} (test classes are balanced, training classes are not). "
-        f"Everybody's data in one place: {found.at('pooled')}.",
+        f"Everybody's data in one place: {found.at('pooled')}. The rule for κ and the choice of no intercept were made by test accuracy on other "
+        "random splits of these same patients, so the level of own plus consensus may be a little optimistic.",
     )
 
 

@@ -6,4 +6,5 @@ from typing import Final
 
 SCENARIOS: Final[dict[str, str]] = {
     "clinic": "sudare.studies.scenarios.clinic",
+    "hospitals": "sudare.studies.scenarios.hospitals",
 }
