@@ -35,6 +35,10 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 demo: $(INSTALLED)  ## a private release end to end, with a report at demo/report.html
 	@$(BIN)/sudare demo
 
+# Two test workers share two cores: a worker's own threads would only wait for each other.
+test test-long mutation: export OMP_NUM_THREADS = 1
+test test-long mutation: export OPENBLAS_NUM_THREADS = 1
+
 test: $(INSTALLED)  ## the default test suite; sudare.privacy must be covered to every branch
 	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered
 

@@ -155,6 +155,7 @@ def act(kind: str, address: str, account: Account | None, releases: Path, key: E
     model = PrivateMean(epsilon=EPSILON, bounds=(0.0, 1.0), account=account).fit(TABLE)
     name = f"{uuid.uuid4().hex}.sudare"
     Release.of(model).save(releases / name, key)
+    assert model.receipt_ is not None
     return {"kind": "charge", **model.receipt_.to_dict(), "name": name}
 
 
@@ -293,5 +294,5 @@ def kill(kind: str, kills: int, folder: str, server: str | None = None, seed: in
 
 
 if __name__ == "__main__":
-    actions = {"race": race, "kill": kill}
+    actions: dict[str, Callable[..., dict[str, Any]]] = {"race": race, "kill": kill}
     print(json.dumps([actions[task.pop("task")](**task) for task in json.loads(sys.argv[1])]))

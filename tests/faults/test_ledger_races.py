@@ -137,7 +137,7 @@ def server() -> Iterator[str]:
         pytest.skip("pgserver not installed")
     # Not pytest's folder: run by root, the server becomes another user, who may not look into that.
     with tempfile.TemporaryDirectory(prefix="sudare-postgresql-") as folder:
-        running = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        running = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")  # type: ignore[attr-defined]
         # No power cut is tested here, and syncing is most of what starting and stopping takes.
         running.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         yield running.get_uri()

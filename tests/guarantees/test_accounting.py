@@ -119,13 +119,13 @@ LISTS = [
 
 class TestAdaptiveAnalyst:
     @pytest.mark.parametrize("charges", LISTS)
-    @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (1.5, 0.05)])
+    @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (1.2, 0.03)])
     def test_basic_cannot_be_exceeded(self, charges: Sequence[Charge], epsilon: float, delta: float) -> None:
         reached = strongest_analyst(Budget.of(epsilon, delta).admits, charges, epsilon)
         assert reached <= delta * (1 + ROUNDING)
 
     @pytest.mark.parametrize("charges", LISTS)
-    @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (1.5, 0.05)])
+    @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (0.5, 1e-3), (1.2, 0.03)])
     @pytest.mark.parametrize("reserved_share", [0.0, 0.5, 0.9])
     def test_gaussian_cannot_be_exceeded(
         self, charges: Sequence[Charge], epsilon: float, delta: float, reserved_share: float
@@ -232,7 +232,7 @@ class TestAdaptiveGaussianAnalyst:
 def distances(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
     """The larger of δ(ε) of two laws either way."""
     growth = math.exp(epsilon)
-    return max(np.maximum(first - growth * second, 0).sum(), np.maximum(second - growth * first, 0).sum())
+    return float(max(np.maximum(first - growth * second, 0).sum(), np.maximum(second - growth * first, 0).sum()))
 
 
 LAWS = st.lists(st.floats(0.001, 1.0), min_size=4, max_size=4).map(lambda masses: np.array(masses) / sum(masses))

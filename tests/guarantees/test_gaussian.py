@@ -40,15 +40,15 @@ def test_exact_loss_is_the_claim(epsilon: float, delta: float) -> None:
 
 
 def test_sampled_loss_is_near_the_claim_and_not_above() -> None:
-    """In repeated runs the bound at ε = 5 had mean 0.91 ε and deviation 0.013 ε: eight deviations above the gate."""
-    audit = sampled_audit(5.0, 50_000)
+    """In 25 runs with numpy noise the bound at ε = 5 had mean 0.926 ε and deviation 0.011 ε, the gate is at 0.8 ε."""
+    audit = sampled_audit(5.0, 60_000)
     assert audit.holds, str(audit)
     assert audit.tightness >= 0.8, str(audit)
 
 
 @pytest.mark.long
 def test_sampled_loss_at_one() -> None:
-    """Two million real draws a side; at ε = 0.1 even this would show nothing."""
+    """Two million real draws a side: in 6 runs with numpy noise the mean was 0.947 ε, the deviation 0.010 ε."""
     audit = sampled_audit(1.0, 2_000_000)
     assert audit.holds, str(audit)
     assert audit.tightness >= 0.8, str(audit)

@@ -1,7 +1,7 @@
 """Twins: beside every correct mechanism one with a bug that has been shipped somewhere. The same gate passes one, not the other.
 
-A correct mechanism is refused with probability at most 1e-6 (the confidence of the audit). The sizes are such that each bug is
-found with a margin of more than five deviations of the bound, in repeated runs.
+A correct mechanism is refused with probability at most 1e-6 (the confidence of the audit). The sizes are such that each
+bug's bound lies more than six of its deviations above the claim, in ten runs or more with seeded noise of the same law.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def test_gaussian_that_forgets_delta() -> None:
         noisy = SOURCE.gaussian(steps, 1.0 / (epsilon * correct.grid))
         return noisy.reshape(count, 2).astype(np.float64) * correct.grid
 
-    samples = 10_000
+    samples = 20_000
     for mechanism, holds in ((forgetful, False), (real_draws(correct), True)):
         assert distinguish(mechanism, pair, claimed, samples, batched=True).holds is holds
         assert distinguish_gaussian(mechanism, pair, claimed, mu, samples, batched=True).holds is holds

@@ -651,6 +651,12 @@ def test_checked_matrix_is_a_matrix_of_floats():
         checked_matrix(model, [[1.0]], reset=False)
 
 
+def test_large_numbers_of_both_signs_are_finite_numbers():
+    with np.errstate(all="raise"):
+        checked = checked_matrix(PrivateMean(), [[1.7e308, -1.7e308]] * 20, reset=True)
+    assert np.isfinite(checked).all()
+
+
 # What a release must hold to be taken
 
 

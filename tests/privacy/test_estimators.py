@@ -427,6 +427,22 @@ def test_deviation_lost_in_noise_is_set_to_the_noise(no_noise):
     assert large.scale_.tolist() == [2.0]
 
 
+def test_mean_is_clipped_before_the_deviation_is_taken(no_noise, monkeypatch):
+    """z = −1 with noise (−1/2, +4/5): the mean is −1 and the variance 9/5 − 1, not 9/5 − 9/4."""
+    monkeypatch.setattr(
+        NoNoise, "laplace", lambda self, values, scale: values + np.rint(np.array([-0.5, 0.8]) / STEP).astype(np.int64)
+    )
+    model = PrivateStandardScaler(1e4, bounds=(0, 2)).fit([[0.0]])
+    assert model.mean_.tolist() == [0.0]
+    assert model.scale_ == pytest.approx([math.sqrt(0.8)], abs=1e-6)
+
+
+def test_noise_of_any_size_gives_a_scale():
+    model = PrivateStandardScaler(1e-80, bounds=(0, 4)).fit([[1.0]])
+    assert model.noise_scale_ > 1e79
+    assert model.scale_.tolist() == [2.0]
+
+
 def test_scalers_stay_within_the_bounds_whatever_the_noise(far_off):
     model = PrivateStandardScaler(bounds=(0.1, [0.7, 110])).fit([[0.3, 5.0]])
     assert (model.mean_ <= [0.7, 110]).all()

@@ -920,6 +920,14 @@ def test_numbers_off_their_grid(mean_file):
             audit(with_tensor(mean_file, off))
 
 
+def test_every_tensor_is_looked_at():
+    numbers = np.array([0.5, 0.3])
+    for tensors in ({"a": np.array([1]), "b": numbers}, {"a": np.array([0.5]), "b": numbers}):
+        grids = {"a": None if tensors["a"].dtype.kind == "i" else 0.25, "b": 0.25}
+        with unfit("tensor 'b' is not on its public grid"):
+            room._check_grids(Content({}, tensors, grids))
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_not_finite(mean_file, value):
     with unfit("its numbers lie outside of what was declared"):
@@ -1105,6 +1113,7 @@ def release_files(learner, declared: str, folder, monkeypatch, **parameters) -> 
     """The files released from two neighbouring tables under the same noise, clock and ledger."""
     monkeypatch.setattr(room, "SystemNoise", FixedNoise)
     monkeypatch.setattr(ledger_room, "_now", lambda: "2026-01-01T00:00:00+00:00")
+    monkeypatch.setattr(ledger_room, "_nonce", lambda: "0" * 32)
     Ledger(folder / "original.db").account("patients", epsilon=3.0, delta=1e-3)
     made = []
     for number, rows in enumerate(neighbours(declared)):

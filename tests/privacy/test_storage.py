@@ -8,6 +8,7 @@ import pickle
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -312,7 +313,7 @@ class TestWaiting:
             if len(slept) == 3:
                 other.execute("COMMIT")
 
-        monkeypatch.setattr(storage.time, "sleep", sleep)
+        monkeypatch.setattr(time, "sleep", sleep)
         with store.transaction() as connection:
             assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
         assert len(slept) == 3
@@ -324,8 +325,8 @@ class TestWaiting:
         other.execute("BEGIN IMMEDIATE")
         now = iter([100.0, 101.0, 101.999, 102.0])
         slept: list[float] = []
-        monkeypatch.setattr(storage.time, "monotonic", lambda: next(now))
-        monkeypatch.setattr(storage.time, "sleep", slept.append)
+        monkeypatch.setattr(time, "monotonic", lambda: next(now))
+        monkeypatch.setattr(time, "sleep", slept.append)
         with pytest.raises(LedgerBusy), waiting(store, 2.0).transaction():
             pass
         assert len(slept) == 2
@@ -334,7 +335,7 @@ class TestWaiting:
 
     def test_other_errors_are_not_waited_for(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
         cast("Path", store.path).write_bytes(b"this is not a database" * 100)
-        monkeypatch.setattr(storage.time, "sleep", lambda _: pytest.fail("waited"))
+        monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("waited"))
         with pytest.raises(LedgerCorrupt), store.transaction():
             pass
 
@@ -469,8 +470,8 @@ class TestServer:
             created.append({"url": url, **options})
             return "engine"
 
-        monkeypatch.setattr(storage.sql, "create_engine", create_engine)
-        monkeypatch.setattr(storage.sql.event, "listen", lambda *arguments: listened.append(arguments))
+        monkeypatch.setattr(sql, "create_engine", create_engine)
+        monkeypatch.setattr(sql.event, "listen", lambda *arguments: listened.append(arguments))
         store = Storage("postgresql://host/db", 1.0)
         assert cast("object", store.engine) == "engine"
         assert created == [{"url": store.url, "poolclass": sql.NullPool, "isolation_level": "READ COMMITTED"}]
@@ -582,7 +583,7 @@ class TestHead:
 
         def noted(_connection: object, clause: Any, *_others: object) -> None:
             if isinstance(clause, sql.Select):
-                asked.append(str(clause.compile(dialect=postgresql.dialect())))
+                asked.append(str(clause.compile(dialect=postgresql.dialect())))  # type: ignore[no-untyped-call]
 
         sql.event.listen(store.engine, "before_execute", noted)
         with store.transaction() as connection:
@@ -662,8 +663,12 @@ class TestFormats:
     ) -> None:
         steps: list[int] = []
         monkeypatch.setattr(storage, "FORMAT", 3)
-        migrations[1] = lambda connection: (steps.append(1), self.adds_a_table(connection))[1]
-        migrations[2] = lambda _connection: steps.append(2)
+
+        def first(connection: sql.Connection) -> None:
+            steps.append(1)
+            self.adds_a_table(connection)
+
+        migrations.update({1: first, 2: lambda _connection: steps.append(2)})
         with store.transaction() as connection:
             assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
             assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
@@ -806,12 +811,12 @@ class TestCopyFile:
         path = cast("Path", store.path)
         child = os.fork()
         if child == 0:
-            connection = sqlite3.connect(path, isolation_level=None)
-            connection.execute("PRAGMA cache_size = 1")
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("UPDATE entries SET time = 'half'")
+            writing = sqlite3.connect(path, isolation_level=None)
+            writing.execute("PRAGMA cache_size = 1")
+            writing.execute("BEGIN IMMEDIATE")
+            writing.execute("UPDATE entries SET time = 'half'")
             for number in range(200):
-                connection.execute("INSERT INTO accounts VALUES (?, ?, ?)", (str(number), str(number), "x" * 4000))
+                writing.execute("INSERT INTO accounts VALUES (?, ?, ?)", (str(number), str(number), "x" * 4000))
             os._exit(0)
         os.waitpid(child, 0)
         assert path.with_name("ledger.db-journal").stat().st_size > 0

@@ -4,5 +4,15 @@ from sudare.privacy.estimators import PrivateHistogram, PrivateMean, PrivateStan
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.release import Release
+from sudare.privacy.selection import select_privately
 
-__all__ = ["Account", "Guarantee", "Ledger", "PrivateHistogram", "PrivateMean", "PrivateStandardScaler", "Release"]
+__all__ = [
+    "Account",
+    "Guarantee",
+    "Ledger",
+    "PrivateHistogram",
+    "PrivateMean",
+    "PrivateStandardScaler",
+    "Release",
+    "select_privately",
+]

@@ -315,7 +315,7 @@ def checked_matrix(estimator: BaseEstimator, X: object, *, reset: bool) -> Float
     kind: type[DataError | WrongType]
     try:
         # Its first test for gaps adds everything up, which may overflow to both sides; it then looks at each value.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(invalid="ignore"):
             matrix: Floats = validate_data(estimator, X, reset=reset, dtype=np.float64)
         return matrix
     except (ValueError, TypeError, OverflowError) as error:

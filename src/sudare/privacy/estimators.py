@@ -329,9 +329,8 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         half = (high - low) / 2
         self.grid_ = public_grid(self.noise_scale_, half)
         mean = np.clip(first, -1.0, 1.0)
-        # A variance that is lost in the noise is set to the noise itself, which is public.
-        floor = min(1.0, self.noise_scale_)
-        deviation = np.sqrt(np.clip(second - mean**2, floor**2, 1.0))
+        # A deviation that is lost in the noise is set to the noise itself, which is public; none is above half the range.
+        deviation = np.clip(np.sqrt(np.maximum(second - mean**2, 0.0)), self.noise_scale_, 1.0)
         self.mean_ = on_grid_within(low + half * (1 + mean), low, high, self.grid_)
         self.scale_ = on_grid_within(half * deviation, self.grid_, half, self.grid_)
         self._set_bounds()

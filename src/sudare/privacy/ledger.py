@@ -352,7 +352,7 @@ class Account:
                 state = _state(connection, self.name)
                 paid, stated = _in_relation(self.name, state.terms, guarantee, cost)
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
-                receipt = ledger._append(connection, head, self.name, state, "charge", body)
+                receipt = ledger._append(connection, head, self.name, state, "charge", {**body, "nonce": _nonce()})
         except BudgetExceeded:
             raise _budget_exceeded(self.name, what, guarantee, cost, state) from None
         return Charged(receipt, stated)
@@ -365,7 +365,7 @@ class Account:
             )
         _checked_texts(what=what, towards=towards, purpose=purpose)
         guarantee = Guarantee.none(towards).to_dict()
-        body = {"what": what, "purpose": purpose, "numbers": numbers, "guarantee": guarantee}
+        body = {"what": what, "purpose": purpose, "numbers": numbers, "guarantee": guarantee, "nonce": _nonce()}
         ledger = self.ledger
         with ledger._storage.transaction() as connection:
             head = ledger._head(connection)
@@ -379,6 +379,11 @@ class Account:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _nonce() -> str:
+    """What makes every receipt unlike any other, even that of the same charge in the same second to a copy of the ledger."""
+    return uuid.uuid4().hex
 
 
 def _checked_texts(**texts: object) -> None:

@@ -228,7 +228,7 @@ def winning_table(found: Found) -> ResultTable:
         ],
         f"{NEIGHBOURS} {repeats_of(found)} seeds. The tuned own model is the same receiver with no messages (μ = 0): "
         f"{found.at('alone')}. Penalties are chosen on own rows by cross-validation. The rule for the doubt κ was "
-        "chosen among six by test accuracy on other seeds; the seeds reported here were drawn afterwards.",
+        "chosen among about a dozen by test accuracy on other seeds; the seeds reported here were drawn afterwards.",
     )
 
 

@@ -1,7 +1,7 @@
 """The three tasks of paper 000, dealt out to members: its synthetic data, breast cancer, and diabetes (Pima).
 
-Rows lie in the unit ball. Centres and scales of the medical features are rounded to what a textbook says; in the study they
-stand for public knowledge. Both classes are equally frequent in the test rows by the paper's design, and features are
+Rows lie in the unit ball. Centres and scales of the medical features are means and deviations of the whole data set, rounded to
+two digits; in the study they stand for public knowledge, which members of a real consortium would have to bring. Both classes are equally frequent in the test rows by the paper's design, and features are
 centred, so models of these tasks need no intercept.
 """
 
