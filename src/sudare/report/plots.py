@@ -162,7 +162,17 @@ def _finish(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) ->
     if len(labels) > 1:
         # Lines with one label are explained once.
         unique = dict(zip(labels, handles, strict=True))
-        axes.legend(unique.values(), unique.keys(), frameon=False, labelcolor=theme.ink, fontsize=FONT_POINTS - 1)
+        # Above the axes, where it hides no bar or line.
+        axes.legend(
+            unique.values(),
+            unique.keys(),
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            ncols=2,
+            frameon=False,
+            labelcolor=theme.ink,
+            fontsize=FONT_POINTS - 1,
+        )
 
 
 def _shorten_ticks(axes: Axes, labels: Sequence[str]) -> None:
