@@ -569,8 +569,9 @@ class TestDeclaredBatch:
         monkeypatch.setattr(accounting, "_loss_distribution", noted)
         declared_batch([pure_cost(20.0)], 1e-6)
         declared_batch([pure_cost(20.1)], 1e-6)
-        declared_batch([pure_cost(38.0), Cost(Fraction(1, 2), Fraction(9, 10), 1.5)], 1e-6)
-        assert steps == [1e-4, 2e-4, 3 * 1e-4, 3 * 1e-4]
+        for pure in (38.0, 37.0):
+            declared_batch([pure_cost(pure), Cost(Fraction(1, 2), Fraction(9, 10), 1.5)], 1e-6)
+        assert steps == [1e-4, 2e-4, 3 * 1e-4, 3 * 1e-4, 2e-4, 2e-4]
 
 
 class TestSpent:

@@ -379,6 +379,18 @@ class TestAffordable:
         assert epsilon == pytest.approx(math.log(1.5), rel=1e-9)
         assert epsilon <= math.log(1.5)
 
+    def test_epsilons_so_large_that_no_delta_is_left(self) -> None:
+        terms = dataclasses.replace(BASIC, budget=Budget.of(1000.0, 1e-3))
+        epsilon = AccountState(terms, Spent(), 1).affordable_epsilon(approximate_cost(5.0, 1e-5), "add-remove")
+        assert epsilon == pytest.approx(math.log(99), rel=1e-9)
+
+    def test_a_sampler_that_is_not_close_enough(self) -> None:
+        terms = dataclasses.replace(GAUSSIAN, budget=Budget.of(1.0, 1e-6, "gaussian", 1e-14))
+        near, far = (gaussian_cost(5.0, 1e-6, Fraction(1, 2**bits)) for bits in (50, 48))
+        state = AccountState(terms, Spent(), 1)
+        assert state.affordable_epsilon(near, "add-remove") == pytest.approx(1.0, rel=1e-4)
+        assert state.affordable_epsilon(far, "add-remove") == 0.0
+
     @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
     @pytest.mark.parametrize("cost", [pure_cost(5.0), approximate_cost(5.0, 1e-8), gaussian_cost(5.0, 1e-6)])
     @pytest.mark.parametrize(

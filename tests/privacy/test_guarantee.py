@@ -218,6 +218,8 @@ class TestConversion:
         with pytest.raises(InvalidCost, match="has no guarantee left"):
             Guarantee(math.log(3), 0.25).for_group(2)
         assert Guarantee(math.log(2.99), 0.25).for_group(2).delta < 1
+        with pytest.raises(InvalidCost, match="has no guarantee left"):
+            Guarantee(400.0, 1e-300).for_group(2)
         with pytest.raises(InvalidCost, match="got inf"):
             Guarantee(1e308).for_group(2)
 

@@ -161,6 +161,22 @@ class TestOpening:
         with pytest.raises(InvalidParameter, match="timeout_seconds must be"):
             Ledger(path, timeout_seconds=timeout)
 
+    def test_what_is_there_is_opened_and_read_while_somebody_writes(self, path: Path, folder: Path) -> None:
+        _ledger, receipts = busy_ledger(path)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        ledger = Ledger(path, timeout_seconds=0.0)
+        account = ledger.account("patients", epsilon=4.0, delta=1e-6)
+        assert account.remaining().epsilon == 2.5
+        assert len(account.entries()) == 6
+        assert len(ledger.accounts()) == 2
+        assert ledger.contains(receipts[0])
+        assert ledger.verify(receipts) == ledger.head()
+        ledger.backup(folder / "copy.db")
+        with pytest.raises(LedgerBusy, match="for 0 s"):
+            ledger.account("new", epsilon=1.0)
+        other.close()
+
     def test_the_waiting_time_is_used(self, ledger: Ledger, path: Path) -> None:
         assert ledger._storage.timeout_seconds == 60.0
         impatient = Ledger(path, timeout_seconds=0.01)
@@ -236,7 +252,7 @@ class TestAccounts:
     )
     def test_never_with_other_terms_later(self, ledger: Ledger, account: Account, terms: Any, named: str) -> None:
         before = ledger.head()
-        with pytest.raises(AccountMismatch, match=f"was opened with another {named}: it has ε = 3"):
+        with pytest.raises(AccountMismatch, match=f"^Account 'patients' was opened with another {named}: it has ε = 3"):
             ledger.account("patients", **terms)
         assert ledger.head() == before
 
@@ -494,6 +510,20 @@ class TestCharging:
         assert caught.value.remedy == "Charge the guarantee that follows from it for a record."
         charge(account, 1.0, notion="local")
 
+    def test_a_balance_that_was_tampered_with_takes_no_more_entries(self, account: Account, path: Path) -> None:
+        charge(account, 1.0)
+        with edited(path) as connection:
+            connection.execute("""UPDATE accounts SET state = replace(state, '"epsilon":"1"', '"epsilon":"9"')""")
+        assert account.spent() == (9.0, 0.0)
+        with pytest.raises(BudgetExceeded) as caught:
+            account.disclose("sums", "the members", 1)
+        assert caught.value.problem == "Account 'patients' does not have that much left."
+        assert caught.value.remedy == BudgetExceeded.help
+
+    def test_a_purpose_need_not_be_given(self, account: Account) -> None:
+        charge(account, 1.0)
+        assert account.entries()[-1].body["purpose"] == ""
+
     def test_add_remove_is_charged_twice_to_a_replace_one_account(self, account: Account) -> None:
         charged = charge(account, 0.3, 1e-8, neighbours="add-remove")
         assert charged.guarantee == Guarantee(0.3, 1e-8, neighbours="add-remove").to("replace-one")
@@ -508,6 +538,10 @@ class TestCharging:
         assert charged.guarantee == Guarantee(0.6, decimal_up(paid.delta), towards="B")
         assert account.spent() == (0.6, charged.guarantee.delta)
 
+    def test_add_remove_without_a_replace_one_guarantee_is_refused(self, account: Account) -> None:
+        with pytest.raises(InvalidCost, match="A group of 2 at epsilon = 800, delta = 1e-06 has no guarantee left"):
+            charge(account, 800.0, 1e-6, neighbours="add-remove")
+
     def test_replace_one_cannot_be_charged_to_an_add_remove_account(self, ledger: Ledger) -> None:
         account = ledger.account("p", epsilon=1.0, neighbours="add-remove")
         with pytest.raises(RelationMismatch, match="says nothing about add/remove"):
@@ -521,6 +555,8 @@ class TestCharging:
             charge(persons, 0.1)
         assert caught.value.problem == "Account 'p' protects persons, the guarantee only records."
         assert caught.value.remedy == RelationMismatch.help
+        with pytest.raises(RelationMismatch, match=r"^Account 'p' protects persons"):
+            persons.quote(Guarantee(0.1), pure_cost(0.1))
         charge(persons, 0.1, unit="person")
         charge(ledger.account("r", epsilon=1.0), 0.1, unit="person")
 

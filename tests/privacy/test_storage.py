@@ -378,6 +378,10 @@ class TestErrors:
             (named("InterfaceError", (Exception,)), LedgerError),
             (sqlite3.OperationalError("database or disk is full"), LedgerError),
             (sqlite3.OperationalError("Could not decode to UTF-8 column"), LedgerCorrupt),
+            (named("OperationalError", (sqlite3.OperationalError,), sqlite_errorname="SQLITE_LOCKED_X"), LedgerBusy),
+            (named("OperationalError", (sqlite3.OperationalError,), sqlite_errorname="SQLITE_BUSY_X"), LedgerBusy),
+            (named("OperationalError", (sqlite3.OperationalError,), sqlite_errorname="SQLITE_FULL"), LedgerError),
+            (named("OperationalError", (sqlite3.OperationalError,), sqlite_errorname="SQLITE_ERROR"), LedgerCorrupt),
             (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), LedgerCorrupt),
             (sqlite3.DatabaseError("database disk image is malformed"), LedgerCorrupt),
             (sqlite3.IntegrityError("UNIQUE constraint failed"), LedgerCorrupt),
@@ -590,6 +594,9 @@ class TestHead:
             storage.head(connection)
         with store.reading() as connection:
             storage.head(connection)
+        with store.reading() as connection:
+            storage.entries(connection)
+        assert asked[-1].endswith("ORDER BY entries.position")
         assert asked[0].endswith("FOR UPDATE")
         assert "FOR UPDATE" not in asked[1]
         assert "chain.format" in asked[0]

@@ -210,12 +210,8 @@ class AccountState:
         """The largest ε found at which a charge otherwise like `cost`, in relation `neighbours`, fits; 0 if there is none."""
         budget = self.terms.budget
         steps = cost.to(self.terms.neighbours, neighbours).epsilon / cost.epsilon
-        plain = decimal_down(max(Fraction(0), budget.epsilon - self.spent.epsilon) / steps)
-        low, high = 0.0, rounded_up(cost.epsilon)
-        if self._affords(cost, neighbours, plain):
-            if budget.composition == "basic":
-                return plain
-            low = plain
+        plain = decimal_down((budget.epsilon - self.spent.epsilon) / steps)
+        low, high = plain if self._affords(cost, neighbours, plain) else 0.0, rounded_up(cost.epsilon)
         for _ in range(40):
             middle = (low + high) / 2
             low, high = (middle, high) if self._affords(cost, neighbours, middle) else (low, middle)

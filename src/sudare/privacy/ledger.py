@@ -92,11 +92,9 @@ class Ledger:
             if create and not is_ready:
                 storage.create_tables_if_absent(connection)
             head = storage.head(connection)
-            if head is None:
-                if not create:
-                    raise LedgerMissing("The database holds no ledger.", LedgerMissing.help)
-                head = _started(connection)
-        self.identity = head.ledger
+            if head is None and not create:
+                raise LedgerMissing("The database holds no ledger.", LedgerMissing.help)
+            self.identity = _started(connection) if head is None else head.ledger
 
     def __repr__(self) -> str:
         return f"Ledger({self._storage.public_name!r})"
@@ -399,11 +397,11 @@ def _entry_of(connection: sql.Connection, receipt: Receipt) -> Entry | None:
     return entry if entry is not None and (entry.hash, entry.account) == (receipt.hash, receipt.account) else None
 
 
-def _started(connection: sql.Connection) -> Head:
+def _started(connection: sql.Connection) -> str:
+    """The identity of a new ledger, whose first entry names it."""
     identity = uuid.uuid4().hex
-    entry = next_entry(None, _now(), "", "ledger", {"ledger": identity})
-    storage.start(connection, identity, entry)
-    return Head(identity, entry.position, entry.hash)
+    storage.start(connection, identity, next_entry(None, _now(), "", "ledger", {"ledger": identity}))
+    return identity
 
 
 def _state(connection: sql.Connection, name: str) -> AccountState:
@@ -428,10 +426,9 @@ def _in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> t
         )
     if terms.unit == "person" and guarantee.unit != "person":
         raise RelationMismatch(f"Account '{name}' protects persons, the guarantee only records.", RelationMismatch.help)
-    paid = cost.to(terms.neighbours, guarantee.neighbours)
+    stated, paid = guarantee.to(terms.neighbours), cost.to(terms.neighbours, guarantee.neighbours)
     # What is stated is what is paid: of a Gaussian cost more is known than of any other (ε, δ).
-    amount = _asked(paid)
-    return paid, replace(guarantee.to(terms.neighbours), epsilon=amount.epsilon, delta=amount.delta)
+    return paid, replace(stated, epsilon=_asked(paid).epsilon, delta=_asked(paid).delta)
 
 
 def _asked(cost: Cost) -> Amount:
