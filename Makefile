@@ -61,7 +61,7 @@ bench: $(INSTALLED)  ## ratios against peers, into benchmarks/results.json
 
 mutation: $(INSTALLED)  ## which changes of sudare.privacy would no test notice?
 	@$(BIN)/mutmut run
-	@$(BIN)/mutmut results
+	@$(BIN)/python -m tests.mutation_report --write docs/mutation.md
 
 docs: $(INSTALLED)  ## the documentation, into .site/
 	@$(BIN)/mkdocs build --strict --site-dir .site

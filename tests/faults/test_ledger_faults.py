@@ -283,7 +283,7 @@ class TestKilled:
     """kill -9 at random moments; tests/faults/harness.py says what must hold after each."""
 
     def test_while_creating_charging_fitting_and_saving(self, tmp_path: Path) -> None:
-        kills = {"create": 30, "charge": 60, "release": 40}
+        kills = {"create": 10, "charge": 60, "release": 40}
         answers = harness(*(killing(kind, number, tmp_path) for kind, number in kills.items()))
         for answer, number in zip(answers, kills.values(), strict=True):
             no_problems(answer, number)

@@ -7,6 +7,7 @@ spelling of its content, must be read in the same way by the safetensors library
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -235,7 +236,7 @@ def mangle(value: Any, chance: random.Random) -> None:
     elif kind == 3 and isinstance(old, int | float) and abs(old) < 2**53:
         place[key] = odd_number(old, chance)
     else:
-        place[key] = chance.choice(ODD_VALUES)
+        place[key] = copy.deepcopy(chance.choice(ODD_VALUES))
 
 
 def forged_manifest(file: bytes, chance: random.Random) -> bytes:

@@ -113,7 +113,9 @@ class TestAddresses:
         with pytest.raises(ExtraMissing) as caught:
             _ = Storage(f"{driver}://user:secret@host/db", 1.0).engine
         assert caught.value.problem == f"The database driver for '{driver}' is not installed."
-        assert "pip install 'psycopg[binary]'" in caught.value.remedy
+        assert caught.value.remedy == (
+            "Install it, for example: pip install 'psycopg[binary]' for postgresql+psycopg://."
+        )
 
     @pytest.mark.parametrize("timeout", [-1, -1e-9, 86_401, float("nan"), float("inf")])
     def test_waiting_times_that_cannot_be(self, timeout: float) -> None:
@@ -290,6 +292,12 @@ class TestDurability:
             storage.add_account(connection, "a", "s", "x")
         with store.reading() as connection:
             assert storage.account_states(connection) == {}
+
+    def test_connections_wait_and_begin_nothing_by_themselves(self, store: Storage) -> None:
+        raw = store._connect_to_file()
+        assert raw.isolation_level is None
+        assert raw.execute("PRAGMA busy_timeout").fetchone() == (60_000,)
+        raw.close()
 
     def test_two_may_read(self, store: Storage) -> None:
         with store.reading() as first, waiting(store, 0.0).reading() as second:
