@@ -261,6 +261,21 @@ def test_what_is_missing_in_a_csv_file(tmp_path: Path) -> None:
         SCHEMA.check_person(read(path, schema=SCHEMA))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_late_type_is_told_whatever_the_number_of_threads(tmp_path: Path, threads: int) -> None:
+    path = tmp_path / "late.csv"
+    path.write_text("dose\n" + "1\n" * 4_000_000 + "much\n")
+    before = pa.cpu_count()
+    pa.set_cpu_count(threads)
+    try:
+        with pytest.raises(SourceUnreadable, match="changes its type"):
+            read(path)
+        with pytest.raises(WrongType, match="'dose' is declared to hold numbers"):
+            read(path, schema=Schema({"dose": Number(0, 1)}))
+    finally:
+        pa.set_cpu_count(before)
+
+
 def test_arrays_in_batches_take_names_from_the_schema() -> None:
     schema = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Label((0, 1))})
     found = list(batches(np.eye(2), batch_rows=1, schema=schema))

@@ -285,7 +285,8 @@ def csv_explanation(file: Path, schema: Schema | None) -> Callable[[Exception], 
     """Turns an error of the CSV reader into ours, which names the column if the schema declares it."""
 
     def explain(error: Exception) -> SudareError:
-        found = re.match(r"In CSV column #(\d+): CSV conversion error", str(error))
+        # With a single thread Arrow names the row as well.
+        found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
         if not found:
             return unreadable(file, "CSV")
         name = csv_types(file).names[int(found[1])]

@@ -142,7 +142,7 @@ def receipts_in(found: list[dict[str, Any]]) -> list[Receipt]:
 # Killing
 
 TABLE = np.linspace(0.0, 1.0, 20).reshape(10, 2)
-BUDGET, EPSILON = 0.05, 0.01
+BUDGET, EPSILON = 0.2, 0.01
 
 
 def act(kind: str, address: str, account: Account | None, releases: Path, key: Ed25519PrivateKey) -> dict[str, Any]:
