@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
@@ -339,6 +339,7 @@ class TestAmounts:
         ).amount_left() == Amount(0.0, 1e-7)
 
     @given(st.lists(st.floats(0.01, 0.3), max_size=9))
+    @example([0.25] * 6 + [0.2643895056352309, 0.2874718748240762])
     def test_what_is_left_in_basic_can_be_charged(self, epsilons: list[float]) -> None:
         state = AccountState(BASIC, Spent.of(map(pure_cost, epsilons)), 1)
         left = state.amount_left().epsilon

@@ -203,8 +203,11 @@ class AccountState:
 
     def amount_left(self) -> Amount:
         """For people to read, rounded down; never below zero."""
-        budget, spent = self.terms.budget, self.amount_spent()
-        return Amount(_left(budget.epsilon, spent.epsilon), _left(budget.delta, spent.delta))
+        budget = self.terms.budget
+        if budget.composition == "basic":
+            return Amount(_left(budget.epsilon, self.spent.epsilon), _left(budget.delta, self.spent.delta))
+        epsilon, delta = (budget.epsilon if part == math.inf else exact(part) for part in self.amount_spent())
+        return Amount(_left(budget.epsilon, epsilon), _left(budget.delta, delta))
 
     def affordable_epsilon(self, cost: Cost, neighbours: Neighbours) -> float:
         """The largest ε found at which a charge otherwise like `cost`, in relation `neighbours`, fits; 0 if there is none."""
@@ -229,8 +232,8 @@ class AccountState:
         return after.is_admitted()
 
 
-def _left(limit: Fraction, spent: float) -> float:
-    return 0.0 if spent == math.inf else decimal_down(max(Fraction(0), limit - exact(spent)))
+def _left(limit: Fraction, spent: Fraction) -> float:
+    return decimal_down(max(Fraction(0), limit - spent))
 
 
 def is_raise(old: Budget, new: Budget) -> bool:
