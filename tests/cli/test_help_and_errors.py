@@ -36,7 +36,7 @@ def test_the_commands_there_are() -> None:
     found = {" ".join(path[1:]) for path, _ in ALL}
     budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head")}
     assert found == {
-        "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "study", *budget,
+        "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "study", *budget,
     }  # fmt: skip
 
 

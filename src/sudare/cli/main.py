@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sudare.cli import audit, budget, demo, fit, inspect, schema, study
+from sudare.cli import audit, budget, demo, fit, inspect, risk, schema, study
 
 app = typer.Typer(
     name="sudare",
@@ -45,4 +45,5 @@ app.command("fit", short_help="From a table to a signed release, charged to an a
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
 app.add_typer(budget.app, name="budget")
 app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)
+app.command("risk", short_help="Sums without a server: rounds, breaches, and what masks give instead.")(risk.risk)
 app.command("study", short_help="Our numbers beside the papers'.")(study.study)

@@ -1,0 +1,146 @@
+"""Numbers on a declared grid, as whole words modulo 2^64: the arithmetic in which sums over members are exact and can be hidden.
+
+Range and precision are public and never come from data. A value outside the range becomes its nearest end, and only its
+owner learns how many did: stopping because of one would tell the others about it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sudare.errors import DataError, ImplausibleTotal, InvalidParameter
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+WORD_BITS: Final = 64
+_MOST_STEPS: Final = 2**62
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Words of one vector, and how many of its values were outside the declared range: for the owner only."""
+
+    words: Words
+    saturated: int
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoint:
+    """Values in [low, high], rounded to multiples of `precision`; each a number, or one number for every entry of the vector.
+
+    The precision is rounded down to a power of two, so that scaling is exact and rounding is the only error: at most half a
+    step for each member. The default, ±2^20 in steps of 2^−32, takes up to 2,047 members.
+    """
+
+    low: ArrayLike = -(2.0**20)
+    high: ArrayLike = 2.0**20
+    precision: ArrayLike = 2.0**-32
+
+    def __post_init__(self) -> None:
+        low, high, precision = (np.asarray(part, dtype=np.float64) for part in (self.low, self.high, self.precision))
+        if not all(np.isfinite(part).all() for part in (low, high, precision)) or (precision <= 0).any():
+            raise InvalidParameter(
+                "A range or precision is not a finite number.", "Declare low, high and precision > 0."
+            )
+        if (low > high).any():
+            raise InvalidParameter("A range has its low end above its high end.", "Exchange low and high.")
+        try:
+            np.broadcast_shapes(low.shape, high.shape, precision.shape)
+        except ValueError:
+            raise InvalidParameter(
+                "low, high and precision have different lengths.", "Give numbers, or one for every entry."
+            ) from None
+        if self.most_steps > _MOST_STEPS:
+            raise InvalidParameter(
+                "Even one member's range holds more steps than 62 bits can count.",
+                "Use a coarser precision or a narrower range.",
+            )
+        if (self.lowest > self.highest).any():
+            raise InvalidParameter("A range holds no multiple of its precision.", "Use a finer precision.")
+
+    @cached_property
+    def step(self) -> Floats:
+        """The precision, rounded down to a power of two."""
+        fraction, exponent = np.frexp(np.asarray(self.precision, dtype=np.float64))
+        del fraction
+        return np.asarray(np.ldexp(1.0, exponent - 1), dtype=np.float64)
+
+    @cached_property
+    def _steps_per_unit(self) -> Floats:
+        return np.asarray(1.0 / self.step)
+
+    @cached_property
+    def _lowest_and_highest(self) -> tuple[Floats, Floats]:
+        """The ends in steps, whole numbers. Dividing by a power of two is exact, and so is rounding."""
+        low, high = np.asarray(self.low, dtype=np.float64), np.asarray(self.high, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.ceil(low * self._steps_per_unit), np.floor(high * self._steps_per_unit)
+
+    @cached_property
+    def lowest(self) -> Integers:
+        """The low end in steps."""
+        return np.asarray(self._lowest_and_highest[0].astype(np.int64))
+
+    @cached_property
+    def highest(self) -> Integers:
+        """The high end in steps."""
+        return np.asarray(self._lowest_and_highest[1].astype(np.int64))
+
+    @cached_property
+    def most_steps(self) -> float:
+        """The largest absolute value of a member's entry, in steps."""
+        return float(max(np.abs(end).max(initial=0.0) for end in self._lowest_and_highest))
+
+    def check_members(self, members: int, modulus: int = 2**WORD_BITS) -> None:
+        """Refuse a sum of so many members that could wrap around, before anybody sends anything."""
+        most = (modulus - 1) // 2
+        if members * int(self.most_steps) > most:
+            raise InvalidParameter(
+                f"With these ranges a sum over {members} members could wrap around; {most // int(self.most_steps)} can be summed.",
+                f"Use a precision {2 ** math.ceil(math.log2(members * self.most_steps / most))} times as coarse, or narrower ranges.",
+            )
+
+    def encode(self, values: ArrayLike) -> Encoded:
+        """Words of the values. NaN is refused here, before the protocol starts; everything else has a nearest step."""
+        vector = np.asarray(values, dtype=np.float64)
+        self._check_shape(vector)
+        lowest, highest = self._lowest_and_highest
+        inside = np.clip(vector, lowest * self.step, highest * self.step)
+        saturated = int(np.count_nonzero((vector < self.low) | (vector > self.high)))
+        inside *= self._steps_per_unit
+        np.rint(inside, out=inside)
+        if np.isnan(inside).any():
+            raise DataError(
+                "This member's vector holds values that are not numbers (NaN).",
+                "Nothing was sent. Say what a missing value counts as, then add again.",
+            )
+        return Encoded(inside.astype(np.int64).view(np.uint64), saturated)
+
+    def decode(self, words: Words) -> Floats:
+        """The numbers that words stand for, as signed multiples of the step."""
+        return np.asarray(words.view(np.int64) * self.step)
+
+    def check_total(self, words: Words, members: int) -> None:
+        """Refuse a total that no values within the declared ranges give. It is all that masks leave to check."""
+        total = words.view(np.int64)
+        if (total < members * self.lowest).any() or (total > members * self.highest).any():
+            raise ImplausibleTotal(
+                f"A total over {members} members lies outside the declared ranges.",
+                "Some member did not keep to its range, and masks hide which. Nothing of this total was used; ask the members.",
+            )
+
+    def _check_shape(self, vector: Floats) -> None:
+        declared = np.broadcast_shapes(self.step.shape, self.lowest.shape, self.highest.shape)
+        if vector.ndim != 1 or declared not in ((), (1,), vector.shape):
+            raise DataError(
+                f"A vector of shape {vector.shape} does not fit ranges declared for shape {declared}.",
+                "Add one-dimensional vectors of the declared length.",
+            )
