@@ -133,6 +133,7 @@ def compared(benchmark: Benchmark, ours: Side, peer: Side, rounds: int) -> Resul
     ours.prepare(benchmark.case, benchmark.arguments)
     peer.prepare(benchmark.case_of_peer, benchmark.arguments)
     ours_seconds, peer_seconds = interleaved(ours, peer, rounds)
+    ours_seconds, peer_seconds = benchmark.ours_scale * ours_seconds, benchmark.peer_scale * peer_seconds
     ratio = peer_seconds / ours_seconds
     return Result(benchmark.name, ours_seconds, benchmark.peer.name, peer_seconds, ratio)
 

@@ -1,7 +1,7 @@
 """One error tree: every message says what was wrong, what was got and what to do, and prints no private value.
 
 Each class carries the exit code the command line ends with and a help text; `docs/errors/` has a page for each.
-Codes are grouped by ten: 1x input, 3x budget, 4x ledger, 5x release, 6x audit, 7x surroundings.
+Codes are grouped by ten: 1x input, 3x budget, 4x ledger, 5x release, 6x audit, 7x surroundings, 8x sums over members.
 """
 
 from __future__ import annotations
@@ -280,6 +280,48 @@ class UnknownName(SudareError, LookupError):
 
     exit_code = 72
     help = "No study, audit or learner has that name. The message lists those there are."
+
+
+class SumError(SudareError):
+    """A sum over members cannot be made or was stopped."""
+
+    exit_code = 80
+    help = "A sum over members cannot be made or was stopped. What was sent shows nobody's addend."
+
+
+class MembersMissing(SumError):
+    """Too many members left for the sum to be finished by those that stayed."""
+
+    exit_code = 81
+    help = "Too many members left a sum. Wait until they are back and begin the next attempt, or agree on a lower threshold."
+
+
+class MaskReused(SumError, ValueError):
+    """A sum was begun again with other data: two values under one mask show their difference."""
+
+    exit_code = 82
+    help = "One input of a task is one vector: every attempt sends the same. Give changed data a new iteration."
+
+
+class SecondTotalRefused(SumError):
+    """A total over other members was asked for one input: two totals show the difference."""
+
+    exit_code = 83
+    help = "A member takes part in one total for each input. Finish the total that was agreed on, or begin a new iteration."
+
+
+class ImplausibleTotal(SumError, ValueError):
+    """A total lies outside what the declared ranges allow, so somebody's addend did too."""
+
+    exit_code = 84
+    help = "Some member added what no honest value gives; masks hide who. The task stops: find out by telephone, not by another sum."
+
+
+class MessageMalformed(SumError, ValueError):
+    """A message or saved state of a sum is not in the form that it must have."""
+
+    exit_code = 85
+    help = "A message or saved state is damaged or was not written by sudare. Nothing in it was used."
 
 
 def every_error() -> Iterator[type[SudareError]]:

@@ -1,6 +1,7 @@
 """Sums without a server: graphs, averaging, hiding addends, and what each way of hiding risks."""
 
 from sudare.consensus.averaging import AveragingResult, Plan, averaged, averaging_plan
+from sudare.consensus.fixed_point import FixedPoint
 from sudare.consensus.graphs import (
     Graph,
     base_k,
@@ -12,11 +13,25 @@ from sudare.consensus.graphs import (
     hypercube,
     random_regular,
 )
+from sudare.consensus.messages import Message, Missing
+from sudare.consensus.participant import Participant
+from sudare.consensus.secure_sum import SecureSum, secure_sum
+from sudare.consensus.sharing.keys import MemberKeys, PublicKeys
+from sudare.consensus.sharing.masks import Seat, SumContext
 
 __all__ = [
     "AveragingResult",
+    "FixedPoint",
     "Graph",
+    "MemberKeys",
+    "Message",
+    "Missing",
+    "Participant",
     "Plan",
+    "PublicKeys",
+    "Seat",
+    "SecureSum",
+    "SumContext",
     "averaged",
     "averaging_plan",
     "base_k",
@@ -27,4 +42,5 @@ __all__ = [
     "graph_named",
     "hypercube",
     "random_regular",
+    "secure_sum",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ def step(state: State, incoming: Parcel, add: Add = operator.add) -> tuple[State
     if round_.extends_partial:
         partial = add(state.window, incoming.partial) if round_.sends_partial else state.window
     window = add(state.window, incoming.window) if round_.sends_window else None
-    after = _finished_if_last(replace(state, round=state.round + 1, window=window, partial=partial))
+    after = _finished_if_last(State(state.members, state.position, state.round + 1, window, partial))
     return after, _outgoing(after)
 
 
@@ -108,7 +108,7 @@ def _finished_if_last(state: State) -> State:
         return state
     # A power of two has no partial sum: its last window is over everyone.
     total = state.window if state.partial is None else state.partial
-    return replace(state, window=None, partial=None, total=total)
+    return State(state.members, state.position, state.round, None, None, total)
 
 
 def _outgoing(state: State) -> Parcel | None:

@@ -45,19 +45,19 @@ class FixedPoint:
     precision: ArrayLike = 2.0**-32
 
     def __post_init__(self) -> None:
-        low, high, precision = (np.asarray(part, dtype=np.float64) for part in (self.low, self.high, self.precision))
+        low, high, precision = self._declared
         if not all(np.isfinite(part).all() for part in (low, high, precision)) or (precision <= 0).any():
             raise InvalidParameter(
                 "A range or precision is not a finite number.", "Declare low, high and precision > 0."
             )
-        if (low > high).any():
-            raise InvalidParameter("A range has its low end above its high end.", "Exchange low and high.")
         try:
             np.broadcast_shapes(low.shape, high.shape, precision.shape)
         except ValueError:
             raise InvalidParameter(
                 "low, high and precision have different lengths.", "Give numbers, or one for every entry."
             ) from None
+        if (low > high).any():
+            raise InvalidParameter("A range has its low end above its high end.", "Exchange low and high.")
         if self.most_steps > _MOST_STEPS:
             raise InvalidParameter(
                 "Even one member's range holds more steps than 62 bits can count.",
@@ -67,10 +67,14 @@ class FixedPoint:
             raise InvalidParameter("A range holds no multiple of its precision.", "Use a finer precision.")
 
     @cached_property
+    def _declared(self) -> tuple[Floats, Floats, Floats]:
+        low, high, precision = (np.asarray(part, dtype=np.float64) for part in (self.low, self.high, self.precision))
+        return low, high, precision
+
+    @cached_property
     def step(self) -> Floats:
         """The precision, rounded down to a power of two."""
-        fraction, exponent = np.frexp(np.asarray(self.precision, dtype=np.float64))
-        del fraction
+        exponent = np.frexp(self._declared[2])[1]
         return np.asarray(np.ldexp(1.0, exponent - 1), dtype=np.float64)
 
     @cached_property
@@ -80,7 +84,7 @@ class FixedPoint:
     @cached_property
     def _lowest_and_highest(self) -> tuple[Floats, Floats]:
         """The ends in steps, whole numbers. Dividing by a power of two is exact, and so is rounding."""
-        low, high = np.asarray(self.low, dtype=np.float64), np.asarray(self.high, dtype=np.float64)
+        low, high, _ = self._declared
         with np.errstate(over="ignore"):
             return np.ceil(low * self._steps_per_unit), np.floor(high * self._steps_per_unit)
 
@@ -112,9 +116,9 @@ class FixedPoint:
         """Words of the values. NaN is refused here, before the protocol starts; everything else has a nearest step."""
         vector = np.asarray(values, dtype=np.float64)
         self._check_shape(vector)
-        lowest, highest = self._lowest_and_highest
+        (lowest, highest), (low, high, _) = self._lowest_and_highest, self._declared
         inside = np.clip(vector, lowest * self.step, highest * self.step)
-        saturated = int(np.count_nonzero((vector < self.low) | (vector > self.high)))
+        saturated = int(np.count_nonzero((vector < low) | (vector > high)))
         inside *= self._steps_per_unit
         np.rint(inside, out=inside)
         if np.isnan(inside).any():
@@ -131,7 +135,12 @@ class FixedPoint:
     def check_total(self, words: Words, members: int) -> None:
         """Refuse a total that no values within the declared ranges give. It is all that masks leave to check."""
         total = words.view(np.int64)
-        if (total < members * self.lowest).any() or (total > members * self.highest).any():
+        lowest, highest = members * self.lowest, members * self.highest
+        if lowest.size == highest.size == 1:
+            outside = total.min(initial=lowest.item()) < lowest or total.max(initial=highest.item()) > highest
+        else:
+            outside = (total < lowest).any() or (total > highest).any()
+        if outside:
             raise ImplausibleTotal(
                 f"A total over {members} members lies outside the declared ranges.",
                 "Some member did not keep to its range, and masks hide which. Nothing of this total was used; ask the members.",

@@ -1,0 +1,1 @@
+"""Ways of hiding an addend: masks, additive and Shamir shares, chunks, Paillier."""

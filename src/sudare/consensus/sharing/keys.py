@@ -1,0 +1,82 @@
+"""A member's keys: X25519 to agree on pairwise secrets, Ed25519 to sign votes, and a root for secrets of its own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from sudare.consensus.sharing.streams import derived, extracted
+from sudare.errors import InvalidParameter
+
+_KEY_BYTES: Final = 32
+_PAIR_SALT: Final = b"sudare pairwise secret"
+
+
+@dataclass(frozen=True)
+class PublicKeys:
+    """What the others need: 32 bytes each, to be pinned in the agreement."""
+
+    exchange: bytes
+    signing: bytes
+
+    def verifies(self, signature: bytes, text: bytes) -> bool:
+        """Whether the member signed the text."""
+        try:
+            self._verifier.verify(signature, text)
+        except InvalidSignature:
+            return False
+        return True
+
+    @cached_property
+    def _verifier(self) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(self.signing)
+
+
+class MemberKeys:
+    """Private keys of one member, with the pairwise secrets they gave so far."""
+
+    def __init__(self, exchange: bytes, signing: bytes, root: bytes) -> None:
+        if {len(exchange), len(signing), len(root)} != {_KEY_BYTES}:
+            raise InvalidParameter("A private key has not 32 bytes.", "Make new keys with MemberKeys.generated().")
+        self._exchange = X25519PrivateKey.from_private_bytes(exchange)
+        self._signing = Ed25519PrivateKey.from_private_bytes(signing)
+        self._root = root
+        self._secrets: dict[bytes, bytes] = {}
+        self.public = PublicKeys(
+            self._exchange.public_key().public_bytes_raw(), self._signing.public_key().public_bytes_raw()
+        )
+
+    @classmethod
+    def generated(cls) -> MemberKeys:
+        """New keys from the operating system's entropy."""
+        return cls(*(os.urandom(_KEY_BYTES) for _ in range(3)))
+
+    def secret_with(self, other: PublicKeys) -> bytes:
+        """The secret that only these two members know, bound to both public keys; computed once."""
+        known = self._secrets.get(other.exchange)
+        return self._agreed(other) if known is None else known
+
+    def own_seed(self, purpose: bytes, context: bytes) -> bytes:
+        """A secret of this member alone: the same after a restart, another for every purpose and context."""
+        return derived(self._root, purpose, context)
+
+    def signature(self, text: bytes) -> bytes:
+        """Ed25519 over the text."""
+        return self._signing.sign(text)
+
+    def _agreed(self, other: PublicKeys) -> bytes:
+        try:
+            secret = self._exchange.exchange(X25519PublicKey.from_public_bytes(other.exchange))
+        except ValueError:
+            raise InvalidParameter(
+                "A member's public key is not a usable X25519 key.", "Ask it for its key again."
+            ) from None
+        both = b"".join(sorted((self.public.exchange, other.exchange)))
+        self._secrets[other.exchange] = extracted(_PAIR_SALT, secret + both)
+        return self._secrets[other.exchange]

@@ -1,0 +1,66 @@
+"""Pseudorandom words from secrets: HKDF to derive keys, AES-256 in counter mode to stretch them.
+
+Nothing here draws from numpy: what hides people's numbers comes from the operating system's entropy or from keys made of it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+SEED_BYTES: Final = 32
+_BLOCK_BYTES: Final = 16
+_WORD_BYTES: Final = 8
+
+
+def fresh_seed() -> bytes:
+    """32 bytes of the operating system's entropy."""
+    return os.urandom(SEED_BYTES)
+
+
+def extracted(salt: bytes, secret: bytes) -> bytes:
+    """HKDF-Extract with SHA-256 (RFC 5869): a uniform key from a secret that is merely hard to guess."""
+    return hmac.digest(salt, secret, "sha256")
+
+
+def derived(key: bytes, purpose: bytes, context: bytes) -> bytes:
+    """HKDF-Expand with SHA-256 to 32 bytes (RFC 5869): one independent key for every purpose and context.
+
+    Purposes are of this library and hold no zero byte, which therefore ends them.
+    """
+    return hmac.digest(key, purpose + b"\x00" + context + b"\x01", "sha256")
+
+
+def stretched(seed: bytes, count: int, into: Words | None = None) -> Words:
+    """So many words from a seed that serves nothing else: AES-256-CTR from a zero counter, read as little-endian words.
+
+    `into` is room for them, at least two words longer than asked for; it is overwritten.
+    """
+    room = np.empty(count + 2, dtype="<u8") if into is None else into
+    encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(_BLOCK_BYTES))).encryptor()
+    encryptor.update_into(_zeros(count), room.data.cast("B"))
+    return room[:count]
+
+
+def unit_floats(seed: bytes, count: int) -> Floats:
+    """Uniform multiples of 2^−53 in [0, 1)."""
+    return np.asarray((stretched(seed, count) >> np.uint64(11)) * 2.0**-53)
+
+
+def permutation(seed: bytes, count: int) -> list[int]:
+    """A random order of 0, …, count − 1: sorted by 64-bit words, so that any two orders are equally likely but for collisions."""
+    return [int(place) for place in np.argsort(stretched(seed, count), kind="stable")]
+
+
+@lru_cache(maxsize=8)
+def _zeros(count: int) -> bytes:
+    return bytes(_WORD_BYTES * count)

@@ -1,0 +1,242 @@
+"""Messages and states as bytes: one canonical form, read back only into the classes that the reader names. Never pickle.
+
+A value is a tag, a length where there is one, and its content. Reading checks every length against what is there and every
+field of a class against its annotation, so that garbage is refused here and not somewhere inside a protocol.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from sudare.errors import MessageMalformed
+
+_LENGTH_BYTES: Final = 8
+_MOST_DEPTH: Final = 16
+_NONE, _TRUE, _FALSE, _INT, _BYTES, _TEXT, _TUPLE, _SET, _MAP, _WORDS, _OBJECT = b"NTFIBSLEMWO"
+
+
+def packed(value: object) -> bytes:
+    """The bytes of a value made of None, bool, int, bytes, str, tuple, frozenset, mapping, arrays of words and dataclasses."""
+    parts: list[bytes] = []
+    _pack(value, parts)
+    return b"".join(parts)
+
+
+def packed_size(value: object) -> int:
+    """How many bytes `packed` gives, without copying arrays."""
+    if isinstance(value, np.ndarray):
+        return 1 + _LENGTH_BYTES * (2 + value.ndim) + value.nbytes
+    if is_dataclass(value) and not isinstance(value, type):
+        names = field_types(type(value))
+        inner = sum(packed_size(getattr(value, name)) for name in names)
+        return 1 + 2 * _LENGTH_BYTES + len(type(value).__name__) + inner
+    if isinstance(value, tuple):
+        return 1 + _LENGTH_BYTES + sum(map(packed_size, value))
+    if isinstance(value, Mapping):
+        return 1 + _LENGTH_BYTES + sum(packed_size(key) + packed_size(entry) for key, entry in value.items())
+    return len(packed(value))
+
+
+def unpacked(content: bytes, *classes: type) -> Any:
+    """The value of these bytes; dataclasses in it are among `classes`."""
+    reader = _Reader(content, {each.__name__: each for each in classes})
+    value = reader.value(0)
+    if reader.at != len(content):
+        raise _malformed("bytes are left over")
+    return value
+
+
+def _malformed(reason: str) -> MessageMalformed:
+    return MessageMalformed(
+        f"These bytes are not a message or state: {reason}.", "Ask for them again; nothing was used."
+    )
+
+
+def _pack(value: object, parts: list[bytes]) -> None:
+    for kind, write in _WRITERS:
+        if isinstance(value, kind):
+            write(value, parts)
+            return
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} has no packed form")
+    name, entries = type(value).__name__.encode(), fields(value)
+    parts += [bytes([_OBJECT]), _length(len(name)), name, _length(len(entries))]
+    for field in entries:
+        _pack(getattr(value, field.name), parts)
+
+
+def _length(count: int) -> bytes:
+    return count.to_bytes(_LENGTH_BYTES, "little")
+
+
+def _pack_content(tag: int, content: bytes, parts: list[bytes]) -> None:
+    parts += [bytes([tag]), _length(len(content)), content]
+
+
+def _pack_int(value: int, parts: list[bytes]) -> None:
+    _pack_content(_INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True), parts)
+
+
+def _pack_tuple(value: tuple[object, ...], parts: list[bytes]) -> None:
+    parts += [bytes([_TUPLE]), _length(len(value))]
+    for entry in value:
+        _pack(entry, parts)
+
+
+def _pack_set(value: frozenset[int], parts: list[bytes]) -> None:
+    parts += [bytes([_SET]), _length(len(value))]
+    for entry in sorted(value):
+        _pack_int(entry, parts)
+
+
+def _pack_map(value: Mapping[int, object], parts: list[bytes]) -> None:
+    parts += [bytes([_MAP]), _length(len(value))]
+    for key in sorted(value):
+        _pack_int(key, parts)
+        _pack(value[key], parts)
+
+
+def _pack_words(value: np.ndarray[Any, Any], parts: list[bytes]) -> None:
+    if value.dtype.kind != "u" or value.dtype.itemsize != 8:
+        raise TypeError(f"arrays of {value.dtype} have no packed form")
+    parts += [bytes([_WORDS]), _length(value.ndim), *(_length(side) for side in value.shape)]
+    parts += [_length(value.nbytes), value.astype("<u8", copy=False).tobytes()]
+
+
+_WRITERS: Final[tuple[tuple[type, Callable[[Any, list[bytes]], None]], ...]] = (
+    (type(None), lambda _, parts: parts.append(bytes([_NONE]))),
+    (bool, lambda value, parts: parts.append(bytes([_TRUE if value else _FALSE]))),
+    (int, _pack_int),
+    (bytes, lambda value, parts: _pack_content(_BYTES, value, parts)),
+    (str, lambda value, parts: _pack_content(_TEXT, value.encode(), parts)),
+    (tuple, _pack_tuple),
+    (frozenset, _pack_set),
+    (Mapping, _pack_map),
+    (np.ndarray, _pack_words),
+)
+
+
+class _Reader:
+    """A place in a byte string."""
+
+    def __init__(self, content: bytes, classes: Mapping[str, type]) -> None:
+        self.content, self.classes, self.at = content, classes, 0
+
+    def taken(self, count: int) -> bytes:
+        if count > len(self.content) - self.at:
+            raise _malformed("they end too early")
+        self.at += count
+        return self.content[self.at - count : self.at]
+
+    def length(self) -> int:
+        return int.from_bytes(self.taken(_LENGTH_BYTES), "little")
+
+    def count(self) -> int:
+        """A number of entries; each takes a byte at least."""
+        count = self.length()
+        if count > len(self.content) - self.at:
+            raise _malformed("they end too early")
+        return count
+
+    def value(self, depth: int) -> Any:
+        if depth > _MOST_DEPTH:
+            raise _malformed("values are nested too deep")
+        tag = self.taken(1)[0]
+        simple = {_NONE: None, _TRUE: True, _FALSE: False}
+        if tag in simple:
+            return simple[tag]
+        readers: dict[int, Callable[[int], Any]] = {
+            _INT: lambda _: self.integer(),
+            _BYTES: lambda _: self.taken(self.length()),
+            _TEXT: lambda _: self.text(),
+            _TUPLE: lambda deeper: tuple(self.value(deeper) for _ in range(self.count())),
+            _SET: self.members,
+            _MAP: self.mapping,
+            _WORDS: lambda _: self.words(),
+            _OBJECT: self.instance,
+        }
+        if tag not in readers:
+            raise _malformed("a tag is unknown")
+        return readers[tag](depth + 1)
+
+    def integer(self) -> int:
+        content = self.taken(self.length())
+        value = int.from_bytes(content, "little", signed=True)
+        if len(content) != value.bit_length() // 8 + 1:
+            raise _malformed("a number is not in its shortest form")
+        return value
+
+    def text(self) -> str:
+        try:
+            return self.taken(self.length()).decode()
+        except UnicodeDecodeError:
+            raise _malformed("a text is not UTF-8") from None
+
+    def ascending(self, keys: list[Any]) -> None:
+        if not all(type(key) is int for key in keys) or keys != sorted(set(keys)):
+            raise _malformed("keys are not ascending numbers")
+
+    def members(self, depth: int) -> frozenset[int]:
+        entries = [self.value(depth) for _ in range(self.count())]
+        self.ascending(entries)
+        return frozenset(entries)
+
+    def mapping(self, depth: int) -> dict[int, Any]:
+        entries = [(self.value(depth), self.value(depth)) for _ in range(self.count())]
+        self.ascending([key for key, _ in entries])
+        return dict(entries)
+
+    def words(self) -> np.ndarray[Any, Any]:
+        dimensions = self.length()
+        if dimensions not in (1, 2):
+            raise _malformed("an array has not one or two dimensions")
+        shape = [self.length() for _ in range(dimensions)]
+        size = self.length()
+        if size != 8 * int(np.prod(shape, dtype=object)):
+            raise _malformed("an array has another size than its shape")
+        return np.frombuffer(self.taken(size), dtype="<u8").reshape(shape)
+
+    def instance(self, depth: int) -> Any:
+        name = self.taken(self.length()).decode("ascii", "replace")
+        if name not in self.classes:
+            raise _malformed("they hold something that does not belong here")
+        expected = field_types(self.classes[name])
+        if self.length() != len(expected):
+            raise _malformed(f"{name} has another number of fields")
+        values = [self.value(depth) for _ in expected]
+        for value, annotation in zip(values, expected.values(), strict=True):
+            if not fits(value, annotation):
+                raise _malformed(f"a field of {name} has another type")
+        return self.classes[name](*values)
+
+
+@lru_cache(maxsize=64)
+def field_types(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields, in their order."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def fits(value: object, annotation: Any) -> bool:
+    """Whether a value that was read is of an annotated type; tuples are of any length, with entries of one type."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is Any:
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, each) for each in inner)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(entry, inner[0]) for entry in value)
+    if origin is frozenset:
+        return isinstance(value, frozenset)
+    if origin in (Mapping, dict):
+        return isinstance(value, dict) and all(fits(entry, inner[1]) for entry in value.values())
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray)
+    return type(value) is annotation

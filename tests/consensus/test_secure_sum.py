@@ -1,0 +1,241 @@
+"""One call for a sum: every number of members, every way of hiding, and what is refused before anybody sends anything."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.consensus import FixedPoint, MemberKeys, cycle, secure_sum
+from sudare.consensus.secure_sum import EXACT, HIDES
+from sudare.consensus.sharing import masks
+from sudare.errors import DataError, ImplausibleTotal, InvalidParameter, MembersMissing, SudareError
+
+LARGER = (65, 81, 96, 100, 127, 128, 129, 191, 200, 255, 256, 257, 300, 384, 500, 511, 512, 513, 767, 1024)
+
+
+@functools.cache
+def cached_keys(members: int) -> list[MemberKeys]:
+    """Keys that know each other. Each pair's secret is computed once and told to both ends; a test checks that ends agree."""
+    keys = [MemberKeys.generated() for _ in range(members)]
+    for place, first in enumerate(keys):
+        for second in keys[:place]:
+            second._secrets[first.public.exchange] = first.secret_with(second.public)
+    return keys
+
+
+def exact_total(vectors: np.ndarray, grid: FixedPoint) -> list[float]:
+    """The fixed-point sum by whole numbers of any size."""
+    rows = [[round(value / float(grid.step)) for value in row] for row in vectors]
+    return [float(sum(column)) * float(grid.step) for column in zip(*rows, strict=True)]
+
+
+def check_masks(members: int, keys: list[MemberKeys] | None) -> None:
+    vectors = np.random.default_rng(members).uniform(-1000, 1000, (members, 3))
+    found = secure_sum(list(vectors), keys=keys)
+    expected = exact_total(vectors, FixedPoint())
+    assert len(found.totals) == members
+    for total in found.totals:
+        assert total is not None
+        assert total.tolist() == expected
+    assert found.total.tolist() == expected
+    assert found.rounds == math.ceil(math.log2(members))
+    assert found.values_per_round <= 2
+    assert found.included == frozenset(range(members))
+
+
+@pytest.mark.parametrize("members", range(1, 65))
+def test_masks_with_fresh_keys_for_every_number_of_members_to_64(members):
+    check_masks(members, None)
+
+
+@pytest.mark.parametrize("members", [100, 127, 160])
+def test_masks_with_cached_keys_for_more_members(members):
+    check_masks(members, cached_keys(160))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("members", LARGER)
+def test_masks_with_cached_keys_for_many_members(members):
+    check_masks(members, cached_keys(1024))
+
+
+@given(st.integers(1, 9), st.data())
+def test_all_exact_ways_give_the_same_bits(members, data):
+    vectors = [data.draw(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2)) for _ in range(members)]
+    grid = FixedPoint(-1e5, 1e5, 1e-6)
+    found = [secure_sum(vectors, hide=hide, fixed_point=grid) for hide in HIDES if hide in EXACT]
+    for each in found:
+        assert {total.tobytes() for total in each.totals if total is not None} == {found[0].total.tobytes()}
+        assert each.saturated == found[0].saturated
+    assert found[0].saturated == tuple(sum(abs(value) > 1e5 for value in vector) for vector in vectors)
+
+
+def test_what_each_way_costs():
+    vectors = list(np.random.default_rng(0).normal(size=(10, 50)))
+    masked = secure_sum(vectors)
+    assert (masked.rounds, masked.values_per_round) == (4, 1)
+    # S = 10 sends one value a round: 10 members × 4 rounds × 50 words, and less than 1,000 bits of frame a message.
+    assert 10 * 4 * 50 * 64 < masked.bits_sent < 10 * 4 * (50 * 64 + 1000)
+    nothing = secure_sum(vectors, hide="nothing")
+    assert nothing.bits_sent == 10 * 4 * 50 * 64
+    for hide in ("shares", "shamir"):
+        shared = secure_sum(vectors, hide=hide)
+        assert (shared.rounds, shared.values_per_round) == (5, 9)
+        assert shared.bits_sent == nothing.bits_sent + 10 * 9 * 50 * 64
+    repaired = secure_sum(vectors, threshold=6)
+    assert (repaired.rounds, repaired.values_per_round) == (4, 1)
+    assert repaired.total.tobytes() == masked.total.tobytes()
+    assert repaired.bits_sent > masked.bits_sent
+    eleven = secure_sum([*vectors, vectors[0]])
+    assert eleven.values_per_round == 2
+
+
+def test_members_that_leave():
+    vectors = np.arange(12.0).reshape(6, 2)
+    found = secure_sum(list(vectors), threshold=4, leave_after={2: 10, 3: 11})
+    assert found.included == frozenset({0, 1, 4, 5})
+    assert found.total.tolist() == vectors[[0, 1, 4, 5]].sum(axis=0).tolist()
+    assert [total is None for total in found.totals] == [False, False, True, True, False, False]
+    with pytest.raises(MembersMissing, match="6 members needs 6"):
+        secure_sum(list(vectors), leave_after={2: 0})
+    with pytest.raises(MembersMissing):
+        secure_sum(list(vectors), leave_after=dict.fromkeys(range(6), 0))
+    with pytest.raises(InvalidParameter, match="masks"):
+        secure_sum(list(vectors), hide="shares", leave_after={2: 0})
+
+
+def test_chunks_and_paillier_are_close_only():
+    vectors = np.random.default_rng(1).uniform(-1, 1, (6, 2))
+    expected = vectors.sum(axis=0)
+    over_graph = secure_sum(list(vectors), hide="chunks", over="cycle", tolerance=1e-6)
+    np.testing.assert_allclose(over_graph.totals, np.tile(expected, (6, 1)), atol=1e-4)
+    assert over_graph.values_per_round == 4
+    same = secure_sum(list(vectors), hide="chunks", over=cycle(6, 2), tolerance=1e-6)
+    assert (same.rounds, same.bits_sent) == (over_graph.rounds, over_graph.bits_sent)
+    assert same.bits_sent == same.rounds * 6 * 4 * 2 * 64
+    by_dissemination = secure_sum(list(vectors), hide="chunks", chunks=3)
+    np.testing.assert_allclose(by_dissemination.total, expected, atol=1e-12)
+    assert (by_dissemination.rounds, by_dissemination.values_per_round) == (9, 1)
+    encrypted = secure_sum(list(vectors), hide="paillier", over="complete", key_bits=256, tolerance=1e-4)
+    np.testing.assert_allclose(encrypted.totals, np.tile(expected, (6, 1)), atol=1e-2)
+
+
+# Refused before anybody sends anything, without anybody's data
+
+
+@pytest.fixture
+def nobody_masks(monkeypatch):
+    """Fails the test where anything is masked, and so could be sent."""
+
+    def refuse(*arguments):
+        raise AssertionError
+
+    monkeypatch.setattr(masks, "masked", refuse)
+    monkeypatch.setattr("sudare.consensus.protocol.masked", refuse)
+
+
+@pytest.mark.parametrize("hide", HIDES)
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [],
+        [[]],
+        [[], []],
+        [[1.0], [1.0, 2.0]],
+        [[[1.0]], [[2.0]]],
+        [[31.25, math.nan], [1.0, 2.0]],
+        [1.0, 2.0],
+    ],
+)
+@pytest.mark.usefixtures("nobody_masks")
+def test_vectors_that_cannot_be_summed(hide, vectors):
+    over = "dissemination" if hide in EXACT else "complete"
+    with pytest.raises(DataError) as refused:
+        secure_sum(vectors, hide=hide, over=over)
+    assert "31.25" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"hide": "hope"}, "'hope'"),
+        ({"over": "cycle"}, "exactly"),
+        ({"over": cycle(3)}, "exactly"),
+        ({"hide": "paillier"}, "graph"),
+        ({"hide": "chunks", "over": "knitting"}, "'knitting'"),
+        ({"hide": "chunks", "over": cycle(4)}, "4 members"),
+        ({"hide": "chunks", "over": cycle(3), "chunks": 0}, "chunks"),
+        ({"hide": "paillier", "over": cycle(3), "key_bits": 64}, "64 bits"),
+        ({"threshold": 1}, "threshold"),
+        ({"threshold": 4}, "threshold"),
+        ({"hide": "shamir", "threshold": 4}, "threshold"),
+        ({"keys": []}, "keys"),
+        ({"fixed_point": FixedPoint(-(2.0**30), 2.0**30, 2.0**-32)}, "wrap"),
+    ],
+)
+def test_options_that_do_not_fit(options, match):
+    with pytest.raises(InvalidParameter, match=match):
+        secure_sum([[1.0], [2.0], [3.0]], **options)
+
+
+def test_shamir_has_less_room_than_words():
+    grid = FixedPoint(-(2.0**28), 2.0**28, 2.0**-32)
+    vectors = [[1.0]] * 7
+    assert secure_sum(vectors, fixed_point=grid).total.tolist() == [7.0]
+    with pytest.raises(InvalidParameter, match="wrap"):
+        secure_sum(vectors, hide="shamir", fixed_point=grid)
+
+
+@pytest.mark.parametrize("hide", sorted(EXACT))
+def test_a_hostile_addend_that_leaves_the_ranges_stops_the_task(hide, monkeypatch):
+    """Masks hide who did it; that it was done shows when the total is no sum of declared values."""
+    honest = FixedPoint(-1.0, 1.0, 2.0**-20)
+    encode = FixedPoint.encode
+    hostile = FixedPoint(-100.0, 100.0, 2.0**-20)
+
+    def by_member(grid, values):
+        return encode(hostile if values[0] == 50.0 else grid, values)
+
+    monkeypatch.setattr(FixedPoint, "encode", by_member)
+    with pytest.raises(ImplausibleTotal) as stopped:
+        secure_sum([[0.5], [50.0], [0.5]], hide=hide, fixed_point=honest)
+    assert "50" not in str(stopped.value)
+
+
+def test_values_outside_the_range_saturate_and_only_their_owner_counts_them():
+    found = secure_sum([[5.0, 0.0], [0.25, math.inf], [0.5, 0.5]], fixed_point=FixedPoint(-1.0, 1.0, 2.0**-20))
+    assert found.total.tolist() == [1.75, 1.5]
+    assert found.saturated == (1, 1, 0)
+
+
+def test_totals_cannot_be_changed_behind_another_members_back():
+    found = secure_sum([[1.0], [2.0], [3.0]])
+    with pytest.raises(ValueError, match="read-only"):
+        found.total[0] = 5.0
+
+
+def test_masks_are_fresh_for_every_call(monkeypatch):
+    """Cached keys, equal vectors: what leaves is never the same twice."""
+    seen = []
+    original = masks.masked
+
+    def watched(seat, words):
+        hidden = original(seat, words)
+        seen.append(hidden.tobytes())
+        return hidden
+
+    monkeypatch.setattr("sudare.consensus.protocol.masked", watched)
+    for _ in range(5):
+        secure_sum([[1.0], [2.0], [3.0]], keys=cached_keys(160))
+    assert len(set(seen)) == 15
+
+
+def test_every_error_is_one_of_ours_and_says_what_to_do():
+    with pytest.raises(SudareError) as refused:
+        secure_sum([[1.0], [2.0]], threshold=1)
+    assert "Use a threshold from 2 to 2" in str(refused.value)
