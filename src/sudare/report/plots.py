@@ -105,7 +105,7 @@ def compared_bars(
         axes.bar(positions + 0.2, released, 0.4, label=names[1], color=BLUE)
         axes.set_xticks(positions, labels)
         _shorten_ticks(axes, labels)
-        _finish(axes, theme, x_label, y_label, title)
+        finished(axes, theme, x_label, y_label, title)
 
     return panel
 
@@ -138,7 +138,7 @@ def curves(
             axes.set_yscale("log")
             axes.set_xticks(list(x), [f"{value:g}" for value in x])
             axes.xaxis.set_minor_formatter(NullFormatter())
-        _finish(axes, theme, x_label, y_label, title)
+        finished(axes, theme, x_label, y_label, title)
 
     return panel
 
@@ -153,7 +153,8 @@ def _dress(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
-def _finish(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) -> None:
+def finished(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) -> None:
+    """Labels, title and legend in the theme's ink: the last step of every panel."""
     axes.set_xlabel(x_label, color=theme.ink)
     axes.set_ylabel(y_label, color=theme.ink)
     if title:
@@ -162,12 +163,13 @@ def _finish(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) ->
     if len(labels) > 1:
         # Lines with one label are explained once.
         unique = dict(zip(labels, handles, strict=True))
-        # Above the axes, where it hides no bar or line.
+        # Above the axes, where it hides no bar or line; below them where it would run into the title.
+        above = len(unique) <= 2
         axes.legend(
             unique.values(),
             unique.keys(),
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
+            loc="lower right" if above else "upper center",
+            bbox_to_anchor=(1.0, 1.0) if above else (0.45, -0.2),
             ncols=2,
             frameon=False,
             labelcolor=theme.ink,

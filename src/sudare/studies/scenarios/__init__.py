@@ -7,4 +7,6 @@ from typing import Final
 SCENARIOS: Final[dict[str, str]] = {
     "clinic": "sudare.studies.scenarios.clinic",
     "hospitals": "sudare.studies.scenarios.hospitals",
+    "factories": "sudare.studies.scenarios.factories",
+    "census": "sudare.studies.scenarios.census",
 }

@@ -1,0 +1,268 @@
+"""Patterns of independent columns that are not normal: counts (Poisson), positive amounts (Gamma), codes (categorical)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from scipy.special import digamma, gammaincinv, gammaln, polygamma
+from scipy.stats import poisson
+
+from sudare.dictionary.families import Family, Floats, Frame, Overall, Patterns, positive
+from sudare.errors import InvalidParameter
+
+_EULER: Final = float(np.euler_gamma)
+_LARGEST_LOG: Final = 745.0
+_NEWTON_STEPS: Final = 60
+# Halves of a split pattern differ by e^±½ in their parameters; a start may be as far from the overall mean as e^±2.
+_SPLIT_LOG: Final = 0.5
+_START_LOG: Final = 2.0
+
+
+@dataclass(frozen=True)
+class _Columns(Family):
+    """Independent columns: conditional densities are those of the columns, and log densities their sums."""
+
+    shrinkage: float = 0.1
+
+    def __post_init__(self) -> None:
+        positive("shrinkage", self.shrinkage)
+
+    def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
+        """The sum over columns."""
+        return np.asarray(self.conditional_log_densities(Z, patterns).sum(axis=2))
+
+
+@dataclass(frozen=True)
+class Poisson(_Columns):
+    """Counts with rate λ in each column. The prior is λ₀ records of count one: λ = (Σ r x + λ₀)/(N + λ₀)."""
+
+    name: ClassVar[str] = "poisson"
+
+    def fault(self, X: Floats) -> str | None:
+        """Whole numbers from zero."""
+        return None if np.all((X >= 0) & (np.floor(X) == X)) else "Poisson patterns need whole numbers from 0"
+
+    def frame(self, overall: Overall) -> Frame:
+        """Counts as they are."""
+        return Frame(np.zeros_like(overall.mean), np.ones_like(overall.mean))
+
+    def statistics(self, Z: Floats) -> Floats:
+        """The counts."""
+        return Z
+
+    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+        """No count is negative, so parts of a sum are at most the whole, which the opening sums tell."""
+        return overall.rows * np.maximum(overall.mean, 1 / overall.rows)
+
+    def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
+        """x ln λ − λ − ln x!"""
+        rates = patterns["rates"]
+        counts = Z[:, np.newaxis]
+        return np.asarray(counts * np.log(rates) - rates - gammaln(counts + 1))
+
+    def updated(self, counts: Floats, statistics: Floats, previous: Patterns | None = None) -> Patterns:
+        """The mean count, drawn a little towards one."""
+        return Patterns({"rates": (statistics + self.shrinkage) / (counts + self.shrinkage)[:, np.newaxis]})
+
+    def log_prior(self, patterns: Patterns) -> float:
+        """λ₀ Σ (ln λ − λ)."""
+        return float(self.shrinkage * (np.log(patterns["rates"]) - patterns["rates"]).sum())
+
+    def free_parameters(self, patterns: Patterns) -> int:
+        """A rate for each column."""
+        return patterns["rates"].size
+
+    def start(self, points: Floats, overall: Overall) -> Patterns:
+        """Rates around the overall mean, as far as the records as a whole are spread."""
+        mean = np.maximum(overall.mean, 1 / overall.rows)
+        logs = np.clip(points * overall.deviation / mean, -_START_LOG, _START_LOG)
+        return Patterns({"rates": mean * np.exp(logs)})
+
+    def halves(self, pattern: Patterns, direction: Floats | None) -> Patterns:
+        """Rates times e^±½ along the direction."""
+        return Patterns({"rates": pattern["rates"][0] * apart(direction, pattern["rates"].shape[1])})
+
+    def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
+        """As they are."""
+        return patterns
+
+    def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
+        """Quantiles."""
+        return np.asarray(poisson.ppf(uniforms, patterns["rates"][index]), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Gamma(_Columns):
+    """Positive amounts with shape a and rate b. The prior is λ₀ records like exponential ones of overall mean."""
+
+    name: ClassVar[str] = "gamma"
+
+    def fault(self, X: Floats) -> str | None:
+        """Above zero."""
+        return None if np.all(X > 0) else "Gamma patterns need numbers above 0"
+
+    def frame(self, overall: Overall) -> Frame:
+        """Overall mean 1."""
+        return Frame(np.zeros_like(overall.mean), overall.mean)
+
+    def statistics(self, Z: Floats) -> Floats:
+        """x and ln x."""
+        return np.hstack([Z, np.log(Z)])
+
+    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+        """Amounts add up to N; logarithms of positive floats are within ±745."""
+        return overall.rows * np.repeat([1.0, _LARGEST_LOG], len(overall.mean))
+
+    def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
+        """a ln b − ln Γ(a) + (a−1) ln x − bx."""
+        shapes, rates = patterns["shapes"], patterns["rates"]
+        amounts = Z[:, np.newaxis]
+        return np.asarray(shapes * np.log(rates) - gammaln(shapes) + (shapes - 1) * np.log(amounts) - rates * amounts)
+
+    def updated(self, counts: Floats, statistics: Floats, previous: Patterns | None = None) -> Patterns:
+        """ln a − ψ(a) = ln mean − mean of ln, by Newton; b = a/mean."""
+        totals = (counts + self.shrinkage)[:, np.newaxis]
+        sums, logs = np.hsplit(statistics, 2)
+        means = (sums + self.shrinkage) / totals
+        shapes = gamma_shapes(np.log(means) - (logs - self.shrinkage * _EULER) / totals)
+        return Patterns({"shapes": shapes, "rates": shapes / means})
+
+    def log_prior(self, patterns: Patterns) -> float:
+        """λ₀ times the log density at x = 1, ln x = −γ: the mean of both for exponential records of mean 1."""
+        shapes, rates = patterns["shapes"], patterns["rates"]
+        expected = shapes * np.log(rates) - gammaln(shapes) - (shapes - 1) * _EULER - rates
+        return float(self.shrinkage * expected.sum())
+
+    def free_parameters(self, patterns: Patterns) -> int:
+        """Shape and rate for each column."""
+        return 2 * patterns["shapes"].size
+
+    def start(self, points: Floats, overall: Overall) -> Patterns:
+        """Means around one, as far as the records as a whole are spread; twice as narrow as those."""
+        variation = overall.deviation / overall.mean
+        shapes = np.broadcast_to(2 / variation**2, points.shape)
+        means = np.exp(np.clip(points * variation, -_START_LOG, _START_LOG))
+        return Patterns({"shapes": shapes.copy(), "rates": shapes / means})
+
+    def halves(self, pattern: Patterns, direction: Floats | None) -> Patterns:
+        """Means times e^±½ along the direction."""
+        shapes = np.repeat(pattern["shapes"], 2, axis=0)
+        return Patterns({"shapes": shapes, "rates": pattern["rates"][0] * apart(direction, shapes.shape[1])})
+
+    def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
+        """The rate has the inverse of the column's unit."""
+        return Patterns({"shapes": patterns["shapes"], "rates": patterns["rates"] / frame.scale})
+
+    def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
+        """Quantiles."""
+        amounts = gammaincinv(patterns["shapes"][index], uniforms) / patterns["rates"][index]
+        return np.maximum(np.asarray(amounts, dtype=np.float64), np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Categorical(_Columns):
+    """Codes 0 … V−1 in each column, with λ₀ added to every level's count. `levels` is V, column by column."""
+
+    name: ClassVar[str] = "categorical"
+
+    levels: tuple[int, ...] = ()
+
+    def fault(self, X: Floats) -> str | None:
+        """Whole numbers below the number of levels."""
+        inside = (X >= 0) & (np.array(self.levels) > X) & (np.floor(X) == X)
+        return None if np.all(inside) else "categorical patterns need the codes 0 … V−1 of declared levels"
+
+    def opening(self, X: Floats) -> Floats:
+        """A one for the level of each column."""
+        return self.statistics(X)
+
+    def opening_bounds(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Zero or one."""
+        return np.zeros(sum(self.levels)), np.ones(sum(self.levels))
+
+    def frame(self, overall: Overall) -> Frame:
+        """Codes as they are."""
+        return Frame(np.zeros(len(self.levels)), np.ones(len(self.levels)))
+
+    def statistics(self, Z: Floats) -> Floats:
+        """A one for the level of each column."""
+        if len(self.levels) != Z.shape[1]:
+            raise InvalidParameter("Categorical patterns need the number of levels of every column.", "Give a schema.")
+        hot = np.zeros((len(Z), sum(self.levels)))
+        rows = np.arange(len(Z))
+        for column, start in enumerate(self._starts()):
+            hot[rows, start + Z[:, column].astype(np.intp)] = 1.0
+        return hot
+
+    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+        """Counts."""
+        return np.full(sum(self.levels), float(overall.rows))
+
+    def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
+        """ln of the probability of each column's level."""
+        logs = np.log(patterns["probabilities"])
+        codes = Z.astype(np.intp) + self._starts()
+        return np.asarray(np.moveaxis(logs[:, codes], 0, 1))
+
+    def updated(self, counts: Floats, statistics: Floats, previous: Patterns | None = None) -> Patterns:
+        """Shares of the levels."""
+        return Patterns({"probabilities": self._normal(statistics + self.shrinkage)})
+
+    def log_prior(self, patterns: Patterns) -> float:
+        """λ₀ Σ ln p."""
+        return float(self.shrinkage * np.log(patterns["probabilities"]).sum())
+
+    def free_parameters(self, patterns: Patterns) -> int:
+        """V − 1 for each column."""
+        return len(patterns) * sum(count - 1 for count in self.levels)
+
+    def start(self, points: Floats, overall: Overall) -> Patterns:
+        """Overall shares, tilted."""
+        shares = np.maximum(overall.mean, 1 / overall.rows)
+        return Patterns({"probabilities": self._normal(shares * np.exp(np.clip(points, -_START_LOG, _START_LOG)))})
+
+    def halves(self, pattern: Patterns, direction: Floats | None) -> Patterns:
+        """Shares tilted both ways; without a direction, levels alternately up and down."""
+        size = pattern["probabilities"].shape[1]
+        along = np.where(np.arange(size) % 2, 1.0, -1.0) if direction is None else direction
+        return Patterns({"probabilities": self._normal(pattern["probabilities"][0] * apart(along, size))})
+
+    def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
+        """As they are."""
+        return patterns
+
+    def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
+        """Quantiles of the codes."""
+        parts = np.split(patterns["probabilities"][index], self._starts()[1:])
+        codes = [np.searchsorted(np.cumsum(part)[:-1], uniforms[:, i], side="right") for i, part in enumerate(parts)]
+        return np.stack(codes, axis=1).astype(np.float64)
+
+    def _starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.levels)[:-1]]).astype(np.intp)
+
+    def _normal(self, weights: Floats) -> Floats:
+        """Divided by the sum over each column's levels."""
+        totals = np.add.reduceat(weights, self._starts(), axis=1)
+        return np.asarray(weights / np.repeat(totals, self.levels, axis=1))
+
+
+def gamma_shapes(distances: Floats) -> Floats:
+    """The a with ln a − ψ(a) = s, by Newton on 1/a from Minka's (2002) start; s is kept above zero."""
+    s = np.maximum(distances, 1e-12)
+    shapes = (3 - s + np.sqrt((s - 3) ** 2 + 24 * s)) / (12 * s)
+    for _ in range(_NEWTON_STEPS):
+        excess = np.log(shapes) - digamma(shapes) - s
+        following = 1 / (1 / shapes + excess / (shapes**2 * (1 / shapes - polygamma(1, shapes))))
+        moved = np.max(np.abs(following / shapes - 1), initial=0.0)
+        shapes = following
+        if moved < 1e-14:
+            break
+    return np.asarray(shapes)
+
+
+def apart(direction: Floats | None, size: int) -> Floats:
+    """Two rows of factors e^±½ along a direction; without one, all columns alike."""
+    along = np.ones(size) if direction is None else direction * np.sqrt(size) / np.linalg.norm(direction)
+    return np.exp(_SPLIT_LOG * np.stack([along, -along]))

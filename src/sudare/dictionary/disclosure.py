@@ -1,0 +1,67 @@
+"""What members learn from exact sums, said before it happens. Without ε a training is not record privacy.
+
+From the sums of ten iterations a member of two can compute all records of the other (tests/dictionary/test_reconstruction.py). With
+more members the same equations have more unknowns, and nobody has proved how many are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sudare.errors import InvalidParameter
+from sudare.privacy.chain import Receipt
+from sudare.privacy.ledger import Account
+
+FEWEST_MEMBERS: Final = 3
+FEWEST_WITHOUT_CONSENT: Final = 5
+
+
+def check_consortium(members: int, consent: bool, *, private: bool = False) -> None:
+    """Nothing, if so many members may train together: with exact sums never two, and fewer than five only by consent.
+
+    `consent` is a clause of the agreement that all have signed. A private training (with ε) needs two members and no consent.
+    """
+    if members < 2:
+        raise InvalidParameter("A consortium has at least two members.", "Train alone with fit([X]).")
+    if private:
+        return
+    if members < FEWEST_MEMBERS:
+        raise InvalidParameter(
+            "Two members cannot train with exact sums: each could compute the other's records.",
+            "Train with epsilon, or with at least three members.",
+        )
+    if members < FEWEST_WITHOUT_CONSENT and not consent:
+        raise InvalidParameter(
+            f"With {members} members exact sums come close to showing records, and the agreement does not consent to that.",
+            "Train with epsilon, with at least five members, or write the consent into the agreement.",
+        )
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """What a member is about to show: at most so many exact totals of its records and those of the others."""
+
+    members: int
+    records: int
+    columns: int
+    numbers: int
+
+    @property
+    def what(self) -> str:
+        """For the ledger and for people."""
+        return (
+            f"exact sums of a dictionary training over {self.members} members: up to {self.numbers:,} numbers "
+            f"about {self.records * self.columns:,} held here ({self.records:,} records × {self.columns} columns)"
+        )
+
+    def revealed(self, numbers: int) -> str:
+        """How far a running training has got, for the status."""
+        held = self.records * self.columns
+        return f"{numbers:,} numbers revealed, {held:,} held ({numbers / held:.0%}); exact sums are not record privacy"
+
+    def entered(self, account: Account) -> Receipt:
+        """The line in the ledger, before anything leaves."""
+        return account.disclose(
+            self.what, f"the {self.members} members of the consortium", self.numbers, purpose="pattern dictionary"
+        )

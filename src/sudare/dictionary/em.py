@@ -1,0 +1,232 @@
+"""Expectation maximisation without a server: the part that every member computes alike, from totals alone.
+
+Each function is a script: a generator that yields a question and is sent the total. It sees no record. One iteration asks
+three questions: counts; vetoes, by which a pattern with too few records of others behind it goes before its moments are
+shown; and moments. With the exact update the objective rises in every iteration, and it is an error if it does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import numpy as np
+
+from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns
+from sudare.dictionary.gaussian_families import symmetric
+from sudare.dictionary.questions import (
+    Branch,
+    Counts,
+    Moments,
+    OpeningSquares,
+    OpeningSums,
+    Question,
+    Rows,
+    Vetoes,
+    power_of_two_at_least,
+)
+from sudare.errors import DataError, ImplausibleTotal, NotSolved
+
+Answer = TypeVar("Answer")
+Script = Generator[Question, Floats, Answer]
+
+# Log densities of a record beyond this saturate, were a member's records that unlikely on average.
+_LARGEST_LOG_DENSITY: Final = 1024.0
+_LARGEST_WEIGHT_TERM: Final = 2.0**20
+_IMPLAUSIBLE: Final = 1e-6
+_SMALLEST_DEVIATION: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What members agree on before they begin. Everything here is public.
+
+    `low` and `high` bound the columns; `most_rows` the records of one member. With `search` the number of patterns is chosen
+    by BIC and `n_patterns` is where it begins and the most there can be; without it, patterns only vanish.
+    """
+
+    columns: tuple[str, ...]
+    low: Floats
+    high: Floats
+    members: int
+    family: Family
+    n_patterns: int = 8
+    concentration: float = 1.01
+    min_others: float = 3.0
+    search: bool = True
+    most_iterations: int = 300
+    tolerance: float = 1e-6
+    most_rows: int = 2**32
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What all later questions stand on: the terms, and what the opening sums told."""
+
+    terms: Terms
+    overall: Overall
+    frame: Frame
+    limits: Floats
+    branches: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def family(self) -> Family:
+        """The agreed family."""
+        return self.terms.family
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Patterns on one branch, with the totals they were computed from and the objective that was reached."""
+
+    patterns: Patterns
+    branch: Branch
+    counts: Floats
+    statistics: Floats
+    log_likelihood: float
+    objective: float
+    weight_cost: float
+    history: tuple[float, ...]
+    removed: int = 0
+
+    def bic(self, ground: Ground, family: Family) -> float:
+        """−2 ln L + ln N × parameters, members' own weights counted by their own numbers of records."""
+        parameters = family.free_parameters(self.patterns)
+        return -2 * self.log_likelihood + math.log(ground.overall.rows) * parameters + self.weight_cost
+
+
+def row_count(terms: Terms) -> Script[int]:
+    """How many records all members have together; enough for patterns, or an error that is the same for all."""
+    total = yield Rows(np.array([power_of_two_at_least(float(terms.most_rows))]))
+    rows = round(float(total[0]))
+    if rows <= len(terms.columns):
+        raise DataError(
+            f"All members together hold {rows} records of {len(terms.columns)} columns.",
+            "Patterns need more records than columns; ask more members, or drop columns.",
+        )
+    return rows
+
+
+def opened(terms: Terms) -> Script[Ground]:
+    """Number of records, centre and spread of the columns, from three sums."""
+    rows = yield from row_count(terms)
+    low, high = terms.family.opening_bounds(terms.low, terms.high)
+    half = (high - low) / 2
+    total = yield OpeningSums(np.full(len(half), power_of_two_at_least(2.0 * rows)), terms.family, low, high)
+    if np.any(np.abs(total) > rows * (1 + _IMPLAUSIBLE)):
+        raise implausible()
+    mean = (low + high) / 2 + half * total / rows
+    overall = yield from _spread(terms, rows, mean, half)
+    frame = terms.family.frame(overall)
+    low_z, high_z = frame.applied(terms.low[np.newaxis])[0], frame.applied(terms.high[np.newaxis])[0]
+    # Twice the bound, so that rounding at its edge cannot saturate.
+    limits = power_of_two_at_least(2 * terms.family.statistic_limits(overall, low_z, high_z))
+    return Ground(terms, overall, frame, limits)
+
+
+def _spread(terms: Terms, rows: int, mean: Floats, half: Floats) -> Script[Overall]:
+    """The covariance of the columns, or its diagonal, about the mean. In units of half ranges squares are at most four."""
+    size = len(mean)
+    count = size * (size + 1) // 2 if terms.family.opens_with_pairs else size
+    total = yield OpeningSquares(
+        np.full(count, power_of_two_at_least(8.0 * rows)), terms.family, centre=mean, scale=half
+    )
+    squares = symmetric(total, size) if terms.family.opens_with_pairs else np.diag(total)
+    variances = np.diag(squares) / rows
+    constant = np.flatnonzero(variances <= _SMALLEST_DEVIATION**2)
+    if len(constant) and size == len(terms.columns):
+        raise DataError(
+            f"Column {terms.columns[constant[0]]!r} is the same in all records of all members.",
+            "Drop it: a sensor that never changes says nothing about patterns.",
+        )
+    if np.any(variances > 4 * (1 + _IMPLAUSIBLE)):
+        raise implausible()
+    return Overall(rows, mean, squares / rows * np.outer(half, half))
+
+
+def maximised(
+    ground: Ground,
+    family: Family,
+    patterns: Patterns,
+    branch: Branch,
+    tolerance: float,
+) -> Script[Fit]:
+    """EM from these patterns until an iteration raises the objective by less than the tolerance per record."""
+    terms, previous, history = ground.terms, -math.inf, []
+    removed = 0
+    for _ in range(terms.most_iterations):
+        counts, staying = yield from _counted(ground, family, patterns, branch)
+        if not np.all(staying):
+            removed += int(np.count_nonzero(~staying))
+            patterns, branch = patterns.kept(staying), _without(branch, staying)
+            family, previous = family.for_patterns(np.flatnonzero(staying)), -math.inf
+            continue
+        branch = branch.settled()
+        statistics, terms_of_weights = yield from _moments(ground, counts)
+        log_likelihood, weight_prior, weight_cost = terms_of_weights
+        objective = log_likelihood + weight_prior + family.log_prior(patterns)
+        _check_rise(previous, objective, family.rounding * max(ground.overall.rows, abs(objective)))
+        history.append(objective)
+        patterns = family.updated(counts, statistics, patterns)
+        if objective - previous < tolerance * ground.overall.rows:
+            break
+        previous = objective
+    else:
+        if not history:
+            raise NotSolved("No pattern kept enough records of the others.", "Lower min_others or ask more members.")
+    return Fit(patterns, branch, counts, statistics, log_likelihood, objective, weight_cost, tuple(history), removed)
+
+
+def _counted(ground: Ground, family: Family, patterns: Patterns, branch: Branch) -> Script[tuple[Floats, Booleans]]:
+    """Counts, and which patterns every member is content to keep."""
+    terms, rows = ground.terms, ground.overall.rows
+    limits = np.full(len(patterns), power_of_two_at_least(2.0 * rows))
+    counts = yield Counts(limits, family, ground.frame, patterns, branch, terms.concentration)
+    if abs(counts.sum() - rows) > _IMPLAUSIBLE * rows or np.any(counts < -_IMPLAUSIBLE * rows):
+        raise implausible()
+    fewest = terms.min_others if terms.members > 1 else 0.0
+    vetoes = yield Vetoes(np.ones(len(patterns)), counts, fewest)
+    staying = vetoes < 0.5
+    if not np.any(staying):
+        raise NotSolved(
+            f"No pattern has {terms.min_others:g} records of others behind it for every member.",
+            "Lower min_others, or train with members that have patterns in common.",
+        )
+    return counts, staying
+
+
+def _moments(ground: Ground, counts: Floats) -> Script[tuple[Floats, tuple[float, float, float]]]:
+    """T_k, and the log-likelihood, the weights' prior and the weights' part of BIC."""
+    patterns = len(counts)
+    rest = [_LARGEST_LOG_DENSITY * ground.overall.rows, _LARGEST_WEIGHT_TERM, _LARGEST_WEIGHT_TERM]
+    limits = np.concatenate([np.tile(ground.limits, patterns), power_of_two_at_least(np.array(rest))])
+    total = yield Moments(limits)
+    statistics = total[:-3].reshape(patterns, -1)
+    if not np.all(np.isfinite(total)) or np.any(np.abs(statistics) > ground.limits):
+        raise implausible()
+    return statistics, (float(total[-3]), float(total[-2]), float(total[-1]))
+
+
+def _check_rise(previous: float, objective: float, rounding: float) -> None:
+    if objective < previous - rounding:
+        raise NotSolved(
+            "The objective fell in an iteration, which exact sums rule out.",
+            "Some member's addends do not come from the records it began with; begin again without it.",
+        )
+
+
+def _without(branch: Branch, staying: Booleans) -> Branch:
+    """The branch after patterns were removed: the others' weights stay in proportion."""
+    selection = np.eye(len(staying))[staying]
+    return Branch(branch.number, branch.number, selection)
+
+
+def implausible() -> ImplausibleTotal:
+    """Under masks a hostile addend shows only in a total that cannot be."""
+    return ImplausibleTotal(
+        "A total lies outside what the declared ranges allow.",
+        "A member's addend was wrong or hostile; masks hide which. Ask every member to check its records and program.",
+    )

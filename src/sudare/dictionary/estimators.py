@@ -1,0 +1,244 @@
+"""`PatternDictionary`: a consortium in one process, for simulation, studies and a single owner of several sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.consensus.secure_sum import Hide
+from sudare.dictionary.anomaly import MemberModel
+from sudare.dictionary.column_families import Categorical, Gamma, Poisson
+from sudare.dictionary.em import Terms
+from sudare.dictionary.families import Family, Floats, Patterns
+from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.private import PrivateTerms, trained_privately
+from sudare.dictionary.records import Bounds, Held, Layout, check_family, levels_of, opened_members
+from sudare.dictionary.summing import adder
+from sudare.dictionary.training import Dictionary, Rehearsal, own_weights, rehearsed, trained
+from sudare.errors import InvalidParameter
+from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
+from sudare.privacy.ledger import Account
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release import pass_through
+from sudare.schema import Schema
+
+FAMILIES: Final[dict[str, type[Family]]] = {
+    family.name: family for family in (SparseGaussian, DiagonalGaussian, Poisson, Gamma, Categorical)
+}
+
+
+class PatternDictionary(BaseEstimator):
+    """Patterns that members learn together and mix by weights of their own, without a server (Ide 2021).
+
+    `fit` takes a list with one table or Parquet path per member and runs the whole consortium in this process, every member
+    seeing only what it would see: totals. Without `epsilon` the totals are exact, and that is not record privacy. With it,
+    everything that members and outsiders see is (ε, δ)-DP, replace-one rows. Proof: proofs/dictionary.md.
+
+    Parameters
+    ----------
+    n_patterns : how many to begin with, and the most there can be. BIC decides unless `search` is False.
+    family : "sparse_gaussian", "diagonal_gaussian", "poisson", "gamma" or "categorical".
+    bounds, schema : public facts about the columns. Without them bounds are those of the records, which only a single owner can do.
+    sparsity, shrinkage, concentration : ρ₀, λ₀ and γ of the priors.
+    min_others : a pattern goes before its moments are shown if fewer records of others are behind it, for any member.
+    false_alarm_rate : for the threshold of the members' models.
+    hide : how addends are hidden in the sums (sudare.consensus.secure_sum): masks, shares, shamir, or nothing for quick simulation.
+    dtype : of the work on a record, for Gaussian families: float32 is faster and good to five digits.
+    cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
+    epsilon, delta : the promise of a private training; Gaussian families, declared bounds, `private_iterations` noisy sums.
+    colluders : how many members may put together what they know of the noise, whoever looks included.
+    account : who pays. One account, because a list is one owner's simulation; real members pay from their own.
+    random_state : a seed for the noise, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    n_patterns_, means_, precisions_, patterns_ : the dictionary, in the units of the columns.
+    weights_ : members × patterns; a real member sees only its own row.
+    history_ : the objective after every iteration on the way that was kept.
+    n_sums_, n_numbers_ : how many totals and numbers every member saw.
+    guarantee_, receipt_ : what is promised, and the ledger entry that was written first; only with `epsilon`.
+    """
+
+    def __init__(
+        self,
+        n_patterns: int = 8,
+        *,
+        family: str = "sparse_gaussian",
+        bounds: Bounds | None = None,
+        schema: Schema | None = None,
+        sparsity: float = 0.5,
+        shrinkage: float = 0.1,
+        concentration: float = 1.01,
+        min_others: float = 3.0,
+        search: bool = True,
+        most_iterations: int = 300,
+        tolerance: float = 1e-6,
+        false_alarm_rate: float = 0.01,
+        hide: Hide = "masks",
+        dtype: Literal["float64", "float32"] = "float64",
+        cluster: Any = None,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        colluders: int = 1,
+        private_iterations: int = 8,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_patterns = n_patterns
+        self.family = family
+        self.bounds = bounds
+        self.schema = schema
+        self.sparsity = sparsity
+        self.shrinkage = shrinkage
+        self.concentration = concentration
+        self.min_others = min_others
+        self.search = search
+        self.most_iterations = most_iterations
+        self.tolerance = tolerance
+        self.false_alarm_rate = false_alarm_rate
+        self.hide = hide
+        self.dtype = dtype
+        self.cluster = cluster
+        self.epsilon = epsilon
+        self.delta = delta
+        self.colluders = colluders
+        self.private_iterations = private_iterations
+        self.account = account
+        self.random_state = random_state
+
+    def fit(self, X: Sequence[object], y: object = None) -> Self:
+        """Train on a list with one table or path per member."""
+        self._forget()
+        self._check_parameters()
+        layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)
+        family = self._family(layout)
+        check_family(family, members)
+        terms = self._terms(layout, family, len(members))
+        add_up = adder(len(members), self.hide)
+        if self.epsilon is None:
+            rehearsal = rehearsed(trained(terms), members, add_up)
+        else:
+            private, noise = self._enter(terms, X, members)
+            rehearsal = rehearsed(trained_privately(private), members, add_up, noise)
+        self._take(rehearsal, layout, members)
+        return self
+
+    def _enter(
+        self, terms: Terms, tables: Sequence[object], members: Sequence[Held]
+    ) -> tuple[PrivateTerms, NoiseSource]:
+        """Through the door: all noise of the training is planned and charged for before any of it is drawn."""
+        if self.schema is None and self.bounds is None:
+            raise InvalidParameter(
+                "A private training needs public bounds, got none.",
+                "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
+            )
+        person = None if self.schema is None else self.schema.person
+        if self.schema is not None:
+            for table in tables:
+                self.schema.check_person(table)
+        private = PrivateTerms(
+            terms,
+            checked_epsilon(float("nan") if self.epsilon is None else self.epsilon),
+            checked_delta(self.delta),
+            self.colluders,
+            int(self.private_iterations),
+            1 if person is None else person.most_rows,
+        )
+        plan = private.plan(sum(records.rows for records in members))
+        guarantee = Guarantee(private.epsilon, private.delta, unit="record" if person is None else "person")
+        passage = pass_through(self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__)
+        self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
+        return private, passage.noise
+
+    def member(self, position: int) -> MemberModel:
+        """The model of one member: shared patterns, own weights."""
+        check_is_fitted(self)
+        if not 0 <= position < len(self.weights_):
+            raise InvalidParameter(
+                f"There is no member {position!r}.", f"Members are numbered from 0 to {len(self.weights_) - 1}."
+            )
+        return MemberModel(
+            self.dictionary_.family,
+            self.patterns_,
+            self.weights_[position],
+            self.columns_,
+            self.false_alarm_rate,
+            self.schema,
+        )
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _check_parameters(self) -> None:
+        if self.family not in FAMILIES:
+            raise InvalidParameter(
+                f"family must be one of {', '.join(FAMILIES)}, got {self.family!r}.", "Use one of these words."
+            )
+        for name, least in (
+            ("n_patterns", 1),
+            ("most_iterations", 2),
+            ("colluders", 1),
+            ("private_iterations", 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise InvalidParameter(f"{name} must be a whole number from {least}, got {value!r}.", "Correct it.")
+        if not self.concentration >= 1:
+            raise InvalidParameter("concentration must be at least 1.", "Below 1 the objective has no maximum.")
+        if self.epsilon is None and self.account is not None:
+            raise InvalidParameter(
+                "An account was given and no epsilon.",
+                "Give epsilon, or leave the account: exact sums are disclosures.",
+            )
+        if not self.min_others >= 0 or not self.tolerance > 0:
+            raise InvalidParameter("min_others must not be negative, and tolerance above 0.", "Use 3 and 1e-6.")
+
+    def _family(self, layout: Layout) -> Family:
+        if self.family == "categorical":
+            return Categorical(self.shrinkage, levels_of(layout))
+        if self.family in ("poisson", "gamma"):
+            return (Poisson if self.family == "poisson" else Gamma)(self.shrinkage)
+        return (SparseGaussian if self.family == "sparse_gaussian" else DiagonalGaussian)(
+            self.shrinkage, self.sparsity, self.dtype
+        )
+
+    def _terms(self, layout: Layout, family: Family, members: int) -> Terms:
+        if layout.low is None or layout.high is None:
+            raise InvalidParameter("The columns have no bounds.", "Give bounds or a schema.")
+        return Terms(
+            layout.names,
+            layout.low,
+            layout.high,
+            members,
+            family,
+            int(self.n_patterns),
+            concentration=self.concentration,
+            min_others=self.min_others,
+            search=self.search,
+            most_iterations=int(self.most_iterations),
+            tolerance=self.tolerance,
+        )
+
+    def _take(self, rehearsal: Rehearsal, layout: Layout, members: Sequence[Held]) -> None:
+        dictionary = rehearsal.dictionary
+        self.dictionary_: Dictionary = dictionary
+        self.patterns_: Patterns = dictionary.natural()
+        self.columns_: tuple[str, ...] = layout.names
+        self.weights_: Floats = np.array(
+            [
+                own_weights(records, dictionary, own.weights.get(dictionary.branch.number))
+                for records, own in zip(members, rehearsal.own, strict=True)
+            ]
+        )
+        self.n_patterns_: int = len(self.patterns_)
+        for name in ("means", "precisions"):
+            if name in self.patterns_.arrays:
+                setattr(self, f"{name}_", self.patterns_[name])
+        self.history_: tuple[float, ...] = dictionary.history
+        self.n_sums_: int = rehearsal.sums
+        self.n_numbers_: int = rehearsal.numbers

@@ -1,0 +1,118 @@
+"""Noise in shares: what each member adds, so that totals are (ε, δ)-DP towards everyone. Proof: proofs/dictionary.md.
+
+A total is seen by all, and whoever looks knows its own share of the noise, as do those it colludes with. So the shares of
+the others alone must be enough: with t members of S whose shares are known, each adds discrete Gaussian noise of variance
+σ²/(S−t), and the S−t unknown shares add up to σ² or more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from sudare.dictionary.families import Floats
+from sudare.errors import InvalidParameter
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up
+from sudare.privacy.noise import NoiseSource
+
+# Fixed-point bits after the point of a record's contribution, whose values are at most one.
+GRID_BITS: Final = 30
+_SUM_BITS: Final = 52
+# A share of more than so many deviations saturates. Its probability, below 2e^(−24²/2) < 2⁻⁴⁰⁰ a value, is part of the distance.
+_FARTHEST_SHARE: Final = 24.0
+_SATURATION: Final = Fraction(1, 2**400)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One noisy total: how many numbers, by how much one unit moves it (L2, in units of one), its part of μ²."""
+
+    size: int
+    sensitivity: float
+    share: Fraction
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """The noise of a whole training, fixed before it begins; `known_shares` is t, whoever looks included."""
+
+    epsilon: float
+    delta: float
+    members: int
+    known_shares: int
+    releases: tuple[Release, ...]
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.known_shares < self.members:
+            raise InvalidParameter(
+                f"colluders must be at least 1 (whoever looks) and below the number of members ({self.members}), "
+                f"got {self.known_shares}.",
+                "Use 1, or more where members may tell each other their shares.",
+            )
+        if sum(release.share for release in self.releases) > 1:
+            raise InvalidParameter("The releases' shares of the budget exceed one.", "Use shares that add up to one.")
+        _ = self.cost
+
+    @cached_property
+    def grid(self) -> float:
+        """Spacing of the totals: sums over all records stay within 52 bits."""
+        return 2.0 ** -min(GRID_BITS, _SUM_BITS - self.rows.bit_length())
+
+    def deviation_in_steps(self, release: Release) -> float:
+        """σ of the noise that must be unknown, in grid steps, rounded up: (Δ/g + 2√d)/(μ√share).
+
+        A record's numbers are truncated to the grid, which moves each by less than a step: both neighbours, √d each.
+        """
+        steps = Fraction(release.sensitivity) / Fraction(self.grid) + 2 * (math.isqrt(release.size - 1) + 1)
+        root = Fraction(math.nextafter(math.sqrt(release.share), 0.0))
+        return rounded_up(steps / (Fraction(gaussian_mu_within(self.epsilon, self.delta)) * root))
+
+    def share_in_steps(self, release: Release) -> float:
+        """σ/√(S−t): the deviation of one member's noise, rounded up."""
+        honest = self.members - self.known_shares
+        root = Fraction(math.nextafter(math.sqrt(honest), 0.0))
+        return rounded_up(Fraction(self.deviation_in_steps(release)) / root)
+
+    def total_deviation(self, release: Release) -> float:
+        """Standard deviation of the noise in a total, all shares together, in units of one."""
+        return self.share_in_steps(release) * math.sqrt(self.members) * self.grid
+
+    def limit(self, release: Release) -> float:
+        """A bound on one member's noisy addend."""
+        return self.rows + _FARTHEST_SHARE * self.share_in_steps(release) * self.grid
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian: μ of (ε, δ), and the distance between sums of discrete shares and rounded normal noise."""
+        distance = sum((self._distance(release) for release in self.releases), Fraction(0))
+        return gaussian_cost(self.epsilon, self.delta, distance)
+
+    def _distance(self, release: Release) -> Fraction:
+        """Total variation between a sum of discrete shares and rounded normal noise, saturation included.
+
+        A coordinate: 1/(24σ²) between discrete and rounded normal law, and e^τ − 1 ≤ 2τ, τ = 5(n−1)e^{−π²σ₁²}, between the sum of n
+        discrete shares of σ₁ ≥ 2 steps and one discrete law; 16·S·e^{−π²σ₁²} is more than that.
+        """
+        share = self.share_in_steps(release)
+        if share < 2:
+            raise InvalidParameter("The noise is too small for exact shares.", "Use a smaller epsilon.")
+        between = Fraction(math.nextafter(16 * self.members * math.exp(-(math.pi**2) * min(share, 8.0) ** 2), 1.0))
+        honest = self.members - self.known_shares
+        ideal = 1 / (24 * honest * Fraction(share) ** 2)
+        return release.size * (ideal + between + self.members * _SATURATION)
+
+    def noisy(self, sums: Floats, release: Release, source: NoiseSource) -> Floats:
+        """A member's sums, whole multiples of the grid, with its share of the noise."""
+        steps = np.rint(sums / self.grid).astype(np.int64)
+        return source.gaussian(steps, self.share_in_steps(release)).astype(np.float64) * self.grid
+
+
+def on_grid_towards_zero(contributions: Floats, grid: float) -> Floats:
+    """Contributions of records truncated to the grid; sums of the result are exact in any order."""
+    return np.trunc(contributions / grid) * grid

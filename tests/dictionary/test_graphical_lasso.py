@@ -1,0 +1,307 @@
+"""The graphical lasso: conditions of optimality, a gap that is a certificate, and the same answer by every way."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.covariance import graphical_lasso as graphical_lasso_of_scikit_learn
+
+from sudare.dictionary.compiled import compiled
+from sudare.dictionary.graphical_lasso import graphical_lasso, graphical_lasso_as_printed
+from sudare.dictionary.interior_point import interior_solution
+from sudare.errors import DataError, InvalidParameter, NotSolved
+
+# Each problem: variables, rows, kind of data, penalty. "factor": sensors that nearly determine each other.
+EASY = [(2, 30, "plain", 0.1), (5, 50, "mixed", 0.05), (12, 200, "mixed", 0.1), (20, 15, "plain", 0.3)]
+HARD = [(12, 8, "mixed", 1e-3), (12, 100, "factor", 1e-3), (20, 10, "factor", 1e-3)]
+
+
+def covariance_of(variables, rows, kind, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(rows, variables))
+    if kind == "mixed":
+        X = X @ random.normal(size=(variables, variables))
+    if kind == "factor":
+        X = 0.05 * X + random.normal(size=(rows, 2)) @ random.normal(size=(2, variables))
+    return np.atleast_2d(np.cov(X, rowvar=False))
+
+
+def objective(S, penalty, precision):
+    weights = np.where(precision == 0, 0.0, penalty)
+    sign, log_det = np.linalg.slogdet(precision)
+    assert sign > 0
+    return np.sum(S * precision) + np.sum(np.where(precision == 0, 0.0, weights * np.abs(precision))) - log_det
+
+
+def off_diagonal(penalty, size):
+    return penalty * (1 - np.eye(size))
+
+
+def largest_violation(S, penalties, result):
+    """Of W − S = ρ·sign(Λ) where Λ is not zero, and |W − S| ≤ ρ where it is, relative to standard deviations."""
+    scale = np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    excess = np.linalg.inv(result.precision) - S
+    moved = result.precision != 0
+    there = np.abs(excess - penalties * np.sign(result.precision))[moved] / scale[moved]
+    elsewhere = ((np.abs(excess) - penalties) / scale)[~moved]
+    return max(there.max(), elsewhere.max(initial=0.0))
+
+
+@pytest.mark.parametrize(("variables", "rows", "kind", "penalty"), EASY + HARD)
+def test_conditions_of_optimality(variables, rows, kind, penalty):
+    S = covariance_of(variables, rows, kind)
+    result = graphical_lasso(S, penalty, tolerance=1e-11)
+    assert 0 <= result.gap <= 1e-11
+    # The objective is quadratic around the solution, so that a gap of 1e-11 leaves the square root of it in the gradient.
+    assert largest_violation(S, off_diagonal(penalty, variables), result) < 1e-4
+    np.testing.assert_array_equal(result.precision, result.precision.T)
+    np.testing.assert_allclose(result.precision @ result.covariance, np.eye(variables), atol=1e-6)
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.floats(-3, 1), st.floats(-10, 0))
+def test_gap_is_a_certificate(variables, seed, log_penalty, log_tolerance):
+    """No positive definite matrix has an objective below that of the result by more than the gap."""
+    S, penalty = covariance_of(variables, 12, "mixed", seed), 10**log_penalty
+    rough = graphical_lasso(S, penalty, tolerance=10**log_tolerance)
+    best = graphical_lasso(S, penalty, tolerance=1e-11)
+    penalties = off_diagonal(penalty, variables)
+    assert rough.gap <= 10**log_tolerance
+    lower = objective(S, penalties, rough.precision) - rough.gap
+    assert objective(S, penalties, best.precision) >= lower - 1e-9
+    random = np.random.default_rng(seed)
+    for size in (1e-3, 1e-1):
+        noise = size * random.normal(size=S.shape)
+        factor = np.linalg.cholesky(best.precision)
+        other = factor @ (np.eye(variables) + noise) @ (np.eye(variables) + noise).T @ factor.T
+        assert objective(S, penalties, other) >= lower - 1e-9
+
+
+@pytest.mark.parametrize(("variables", "rows", "kind", "penalty"), EASY)
+def test_agrees_with_scikit_learn(variables, rows, kind, penalty):
+    S = np.array(covariance_of(variables, rows, kind))
+    S /= np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    _, peer = graphical_lasso_of_scikit_learn(S, penalty, tol=1e-12, enet_tol=1e-12, max_iter=1000)
+    result = graphical_lasso(S, penalty, tolerance=1e-13)
+    np.testing.assert_allclose(result.precision, peer, atol=1e-5)
+    np.testing.assert_array_equal(result.precision == 0, np.abs(peer) < 1e-9)
+
+
+@pytest.mark.parametrize(("variables", "rows", "kind", "penalty"), EASY + HARD)
+def test_interior_point_and_newton_agree(variables, rows, kind, penalty):
+    S = covariance_of(variables, rows, kind)
+    S = S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    penalties = off_diagonal(penalty, variables)
+    precision, bound, _ = interior_solution(S, penalties, 1e-9)
+    assert 0 <= objective(S, penalties, precision) - bound <= 1e-9 + 1e-12
+    result = graphical_lasso(S, penalty, tolerance=1e-9)
+    assert abs(objective(S, penalties, result.precision) - objective(S, penalties, precision)) <= 2e-9
+    np.testing.assert_array_equal(precision == 0, result.precision == 0)
+
+
+def test_blocks_are_solved_apart():
+    parts = [covariance_of(size, 60, "mixed", seed) for seed, size in enumerate((4, 7, 1, 3))]
+    sizes = [len(part) for part in parts]
+    random = np.random.default_rng(5)
+    S = random.uniform(-0.05, 0.05, size=(sum(sizes), sum(sizes)))
+    S = (S + S.T) / 2
+    ends = np.cumsum(sizes)
+    slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    for where, part in zip(slices, parts, strict=True):
+        S[where, where] = part
+    order = random.permutation(len(S))
+    shuffled = graphical_lasso(S[np.ix_(order, order)], 0.05, tolerance=1e-12).precision
+    together = np.empty_like(shuffled)
+    together[np.ix_(order, order)] = shuffled
+    expected = np.zeros_like(S)
+    for where, part in zip(slices, parts, strict=True):
+        expected[where, where] = graphical_lasso(part, 0.05, tolerance=1e-12).precision
+    np.testing.assert_allclose(together, expected, atol=1e-5)
+    np.testing.assert_array_equal(together == 0, expected == 0)
+    # The same without screening: one of the pairs between the blocks gets a penalty just below its covariance.
+    i, j = 0, sizes[0]
+    penalties = off_diagonal(0.05, len(S))
+    penalties[i, j] = penalties[j, i] = abs(S[i, j]) * (1 - 1e-9)
+    joined = graphical_lasso(S, penalties, tolerance=1e-12).precision
+    np.testing.assert_allclose(joined, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("variables", "rows", "kind", "penalty"), EASY + HARD[:2])
+def test_warm_start_changes_nothing(variables, rows, kind, penalty):
+    S = covariance_of(variables, rows, kind)
+    cold = graphical_lasso(S, penalty, tolerance=1e-11)
+    near = graphical_lasso(1.01 * S + 0.001 * np.diag(np.diag(S)), penalty, tolerance=1e-11)
+    warm = graphical_lasso(S, penalty, tolerance=1e-11, start=near.precision)
+    again = graphical_lasso(S, penalty, tolerance=1e-11, start=cold.precision)
+    penalties = off_diagonal(penalty, variables)
+    assert abs(objective(S, penalties, warm.precision) - objective(S, penalties, cold.precision)) < 1e-10
+    assert again.iterations == 0
+    assert warm.iterations <= cold.iterations
+
+
+def test_a_start_that_is_not_positive_definite_is_not_used():
+    S = covariance_of(4, 50, "mixed")
+    result = graphical_lasso(S, 0.1, start=-np.eye(4))
+    np.testing.assert_array_equal(result.precision, graphical_lasso(S, 0.1).precision)
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.floats(-2, 1))
+def test_order_of_variables_does_not_matter(variables, seed, log_penalty):
+    S, penalty = covariance_of(variables, 20, "mixed", seed), 10**log_penalty
+    order = np.random.default_rng(seed).permutation(variables)
+    plain = graphical_lasso(S, penalty, tolerance=1e-12)
+    shuffled = graphical_lasso(S[np.ix_(order, order)], penalty, tolerance=1e-12)
+    scale = np.sqrt(np.outer(np.diag(plain.precision), np.diag(plain.precision)))
+    difference = plain.precision[np.ix_(order, order)] - shuffled.precision
+    assert np.max(np.abs(difference) / scale[np.ix_(order, order)]) < 1e-4
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.floats(-8, 8))
+def test_units_do_not_matter(variables, seed, log_scale):
+    """With x → Dx, S → DSD and ρ → DρD the solution is D⁻¹ΛD⁻¹, and the gap the same."""
+    S = covariance_of(variables, 20, "mixed", seed)
+    scales = 10 ** np.random.default_rng(seed).uniform(-abs(log_scale), abs(log_scale), size=variables)
+    outer = np.outer(scales, scales)
+    plain = graphical_lasso(S, off_diagonal(0.1, variables), tolerance=1e-10)
+    scaled = graphical_lasso(S * outer, off_diagonal(0.1, variables) * outer, tolerance=1e-10)
+    np.testing.assert_allclose(
+        scaled.precision * outer, plain.precision, atol=1e-4 * np.max(np.abs(plain.precision)), rtol=1e-3
+    )
+
+
+def test_penalised_diagonal_is_a_larger_variance():
+    S = covariance_of(6, 5, "mixed")
+    penalised = graphical_lasso(S, 0.2, penalize_diagonal=True, tolerance=1e-12)
+    larger = graphical_lasso(S + 0.2 * np.eye(6), 0.2, tolerance=1e-12)
+    np.testing.assert_array_equal(penalised.precision, larger.precision)
+    assert largest_violation(S, np.full((6, 6), 0.2), penalised) < 1e-5
+
+
+def test_constant_variable_with_penalised_diagonal():
+    S = covariance_of(3, 30, "plain")
+    S[1] = S[:, 1] = 0.0
+    assert graphical_lasso(S, 0.5, penalize_diagonal=True).precision[1, 1] == pytest.approx(2.0)
+
+
+def test_without_penalty_it_is_the_inverse():
+    S = covariance_of(7, 100, "mixed")
+    result = graphical_lasso(S, 0.0, tolerance=1e-12)
+    np.testing.assert_allclose(result.precision, np.linalg.inv(S), rtol=1e-5, atol=1e-5)
+
+
+def test_infinite_penalty_is_a_fit_on_a_given_support():
+    """Without a penalty on the support, Λ⁻¹ equals S there (Dempster 1972), and Λ is zero elsewhere."""
+    S = covariance_of(8, 40, "mixed")
+    support = np.eye(8, dtype=bool)
+    for i, j in [(0, 1), (1, 2), (2, 3), (3, 0), (4, 5), (6, 7), (5, 7)]:
+        support[i, j] = support[j, i] = True
+    result = graphical_lasso(S, np.where(support, 0.0, np.inf), tolerance=1e-13)
+    np.testing.assert_array_equal(result.precision != 0, support)
+    np.testing.assert_allclose(result.covariance[support], S[support], rtol=1e-5)
+    start = graphical_lasso(S, 0.01).precision
+    warm = graphical_lasso(S, np.where(support, 0.0, np.inf), tolerance=1e-13, start=start)
+    np.testing.assert_allclose(warm.precision, result.precision, atol=1e-4)
+
+
+def test_infinite_penalty_in_the_interior():
+    S = covariance_of(8, 40, "mixed")
+    S = S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    penalties = off_diagonal(0.02, 8)
+    penalties[0, 1:4] = penalties[1:4, 0] = np.inf
+    penalties[5, 6] = penalties[6, 5] = 0.0
+    precision, bound, _ = interior_solution(S, penalties, 1e-10)
+    result = graphical_lasso(S, penalties, tolerance=1e-10)
+    assert not precision[0, 1:4].any()
+    assert bound <= objective(S, penalties, result.precision) <= bound + 2e-10
+    np.testing.assert_array_equal(precision == 0, result.precision == 0)
+
+
+def test_one_variable():
+    result = graphical_lasso([[4.0]], 1.0)
+    assert (result.precision[0, 0], result.covariance[0, 0], result.gap) == (0.25, 4.0, 0.0)
+
+
+def test_input_is_not_changed():
+    S = covariance_of(5, 50, "mixed")
+    penalty, start = np.full((5, 5), 0.1), np.eye(5)
+    copies = [array.copy() for array in (S, penalty, start)]
+    graphical_lasso(S, penalty, start=start, penalize_diagonal=True)
+    for array, copy in zip((S, penalty, start), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_no_solution_is_said():
+    singular = covariance_of(6, 3, "plain")
+    with pytest.raises(NotSolved, match="duality gap"):
+        graphical_lasso(singular, 0.0)
+
+
+SECRET = 12345.678
+
+
+@pytest.mark.parametrize(
+    ("covariance", "penalty", "options", "error", "match"),
+    [
+        (np.full((2, 3), SECRET), 0.1, {}, DataError, "square"),
+        (np.full(4, SECRET), 0.1, {}, DataError, "square"),
+        (np.empty((0, 0)), 0.1, {}, DataError, "square"),
+        ([["a", "b"], ["c", "d"]], 0.1, {}, DataError, "numbers"),
+        ([[SECRET, 1.0], [2.0, SECRET]], 0.1, {}, DataError, "symmetric"),
+        ([[SECRET, np.nan], [np.nan, SECRET]], 0.1, {}, DataError, "NaN"),
+        ([[SECRET, np.inf], [np.inf, SECRET]], 0.1, {}, DataError, "infinity"),
+        ([[SECRET, 0.0], [0.0, 0.0]], 0.1, {}, DataError, "Variable 1 has no variance"),
+        ([[SECRET, 0.0], [0.0, -1.0]], 0.1, {}, DataError, "Variable 1 has no variance"),
+        (SECRET * np.eye(2), -0.1, {}, InvalidParameter, "negative"),
+        (SECRET * np.eye(2), math.nan, {}, InvalidParameter, "NaN"),
+        (SECRET * np.eye(2), "much", {}, InvalidParameter, "neither"),
+        (SECRET * np.eye(2), [0.1, 0.2], {}, InvalidParameter, "shape"),
+        (SECRET * np.eye(2), [[0.0, 0.1], [0.2, 0.0]], {}, InvalidParameter, "not symmetric"),
+        (SECRET * np.eye(2), math.inf, {"penalize_diagonal": True}, InvalidParameter, "diagonal"),
+        (SECRET * np.eye(2), 0.1, {"tolerance": 0.0}, InvalidParameter, "tolerance"),
+        (SECRET * np.eye(2), 0.1, {"start": np.eye(3)}, DataError, "3 rows, the covariance 2"),
+        (SECRET * np.eye(2), 0.1, {"start": [[1.0, np.nan], [np.nan, 1.0]]}, DataError, "start"),
+    ],
+)
+def test_errors_say_what_is_wrong_and_show_no_value(covariance, penalty, options, error, match):
+    with pytest.raises(error, match=match) as caught:
+        graphical_lasso(covariance, penalty, **options)
+    assert "12345" not in str(caught.value)
+
+
+def test_algorithm_3_as_printed_where_it_works():
+    S = covariance_of(5, 200, "plain")
+    printed = graphical_lasso_as_printed(S, 0.05, tolerance=1e-12)
+    result = graphical_lasso(S, 0.05, tolerance=1e-13, penalize_diagonal=True)
+    assert printed.gap < 1e-10
+    np.testing.assert_allclose(printed.precision, result.precision, atol=1e-5)
+    np.testing.assert_allclose(printed.covariance, np.linalg.inv(printed.precision), atol=1e-6)
+    assert graphical_lasso_as_printed(S, 0.05, tolerance=1e-12, passes=50).iterations <= printed.iterations
+
+
+def test_algorithm_3_as_printed_where_it_does_not():
+    """Sensors that nearly determine each other: (1.78) applied once for each visit leaves a Λ that is no precision."""
+    S = covariance_of(20, 10, "factor")
+    printed = graphical_lasso_as_printed(S, 1e-3, most_rounds=100)
+    assert printed.iterations == 100
+    assert printed.gap == math.inf
+    assert graphical_lasso(S, 1e-3, penalize_diagonal=True).gap <= 1e-8
+
+
+def test_loops_compile_without_a_place_for_the_cache():
+    """Numba refuses to cache what has no file, just as it does in an installation that cannot be written."""
+    namespace = {}
+    exec("def doubled(value):\n    return 2 * value\n", namespace)
+    assert compiled()(namespace["doubled"])(21) == 42
+
+
+def test_compiler_is_loaded_only_when_needed():
+    code = "import sys, sudare.dictionary.graphical_lasso; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

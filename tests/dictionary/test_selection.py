@@ -1,0 +1,108 @@
+"""Which patterns and which dependencies: decided from sums, and rightly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sudare.dictionary.em import Fit, Ground
+from sudare.dictionary.families import Frame, Overall
+from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.questions import Branch
+from sudare.dictionary.selection import (
+    deletion,
+    merges,
+    normal_points,
+    refined,
+    splits,
+    support_by_ebic,
+)
+from tests.dictionary.kit import chapter_terms, random_patterns
+
+
+def some_fit(patterns=4, seed=0):
+    random = np.random.default_rng(seed)
+    family = SparseGaussian()
+    found = random_patterns(family, random, patterns, 4)
+    counts = random.uniform(50, 100, patterns)
+    covariances = np.linalg.inv(found["precisions"])
+    squares = counts[:, None, None] * (covariances + found["means"][:, :, None] * found["means"][:, None])
+    rows, columns = np.triu_indices(4)
+    statistics = np.hstack([counts[:, None] * found["means"], squares[:, rows, columns]])
+    ground = Ground(
+        chapter_terms(family=family), Overall(300, np.zeros(4), np.eye(4)), Frame(np.zeros(4), np.ones(4)), np.ones(14)
+    )
+    return ground, Fit(found, Branch(0), counts, statistics, 0.0, 0.0, 0.0, ())
+
+
+def test_points_are_public_spread_like_a_normal_cloud_and_never_the_same():
+    points = normal_points(500, 3)
+    np.testing.assert_array_equal(points, normal_points(500, 3))
+    assert len(np.unique(points, axis=0)) == 500
+    for column in points.T:
+        assert stats.kstest(column, "norm").statistic < 0.02
+    np.testing.assert_array_equal(normal_points(2, 3, skip=5), normal_points(7, 3)[5:])
+
+
+@given(st.integers(2, 6), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=30)
+def test_candidates_keep_every_record_and_every_weight(patterns, seed):
+    """Transfers map weights to weights: merged ones add up, split ones are halved, the rest stays; deletions lose one."""
+    ground, fit = some_fit(patterns, seed)
+    weights = np.random.default_rng(seed).dirichlet(np.ones(patterns))
+    overlap = np.eye(patterns) + 0.1
+    for candidate in [*merges(ground, fit, overlap), *splits(ground, fit)]:
+        assert len(candidate.patterns) == len(candidate.transfer)
+        assert (candidate.transfer @ weights).sum() == pytest.approx(1.0)
+    fewer = deletion(fit)
+    assert len(fewer.patterns) == patterns - 1
+    assert (fewer.transfer @ weights).sum() == pytest.approx(1 - weights[np.argmin(fit.counts)])
+
+
+def test_merged_patterns_have_the_moments_of_both():
+    """From totals alone, the union's mean is the mean of both patterns' records."""
+    ground, fit = some_fit(3)
+    overlap = np.eye(3)
+    overlap[0, 2] = overlap[2, 0] = 0.9
+    united = next(iter(merges(ground, fit, overlap))).patterns
+    both = fit.statistics[[0, 2], :4].sum(axis=0) / (fit.counts[[0, 2]].sum() + ground.family.shrinkage)
+    np.testing.assert_allclose(united["means"][-1], both, rtol=1e-9)
+    np.testing.assert_array_equal(united["means"][0], fit.patterns["means"][1])
+
+
+def graph_covariance(edges, size):
+    precision = np.eye(size)
+    for first, second in edges:
+        precision[first, second] = precision[second, first] = 0.4
+    return np.linalg.inv(precision)
+
+
+@pytest.mark.parametrize("edges", [(), ((0, 1),), ((0, 1), (1, 2), (2, 3)), ((0, 1), (2, 4), (3, 5))])
+def test_supports_are_found_from_the_covariance(edges):
+    support = support_by_ebic(graph_covariance(edges, 6), 500.0)
+    expected = np.eye(6, dtype=bool)
+    for first, second in edges:
+        expected[first, second] = expected[second, first] = True
+    np.testing.assert_array_equal(support, expected)
+
+
+def test_a_single_column_has_no_dependencies():
+    np.testing.assert_array_equal(support_by_ebic(np.array([[2.0]]), 50.0), [[True]])
+
+
+def test_few_records_do_not_show_dependencies():
+    """Noise of 12 records in six columns: EBIC stays with fewer dependencies than records could bear."""
+    random = np.random.default_rng(0)
+    sample = random.normal(size=(12, 6))
+    support = support_by_ebic(np.cov(sample.T), 12.0)
+    assert np.count_nonzero(support) <= 6 + 2 * 3
+
+
+def test_only_sparse_patterns_are_refined():
+    ground, fit = some_fit()
+    ground = Ground(chapter_terms(family=DiagonalGaussian()), ground.overall, ground.frame, ground.limits)
+    with pytest.raises(TypeError, match="supports"):
+        next(refined(ground, fit))
