@@ -21,7 +21,7 @@ from sudare.linear.solvers import Objective, minimised
 from sudare.privacy.accounting import exact, gaussian_delta
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
-from tests.guarantees.linear_densities import Table, gaussian_log_ratios, hard_pair, largest_pure_loss, pure_log_ratios
+from tests.guarantees.linear_densities import gaussian_log_ratios, hard_pair, largest_pure_loss, pure_log_ratios, signed
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -46,7 +46,7 @@ def test_claimed_epsilon_holds_and_is_nearly_reached(epsilon, slack, norm):
 def test_no_pair_and_no_point_exceeds_the_claim(polar, first, second, epsilon, stiffness):
     rows = np.array([[r * math.cos(a), r * math.sin(a)] for r, a in polar])
     counts = np.ones(len(rows) - 1)
-    pair = Table(rows[:-1], counts), Table(rows[1:], counts)
+    pair = signed(rows[:-1], counts), signed(rows[1:], counts)
     penalty = stiffness / epsilon
     rate = pure_rate(exact(epsilon), 1.0, penalty, Logistic())
     point = np.array([[first, second]])
@@ -83,8 +83,8 @@ def test_a_free_intercept_is_flagged(margin):
     rate = pure_rate(exact(epsilon), 1.0, penalty, Logistic())
     counts = np.array([1.0, 5.0])
     pair = (
-        Table(np.array([[0.0, 1.0], [1.0, 0.0]]), counts),
-        Table(np.array([[0.6, 0.8], [1.0, 0.0]]), counts),
+        signed(np.array([[0.0, 1.0], [1.0, 0.0]]), counts),
+        signed(np.array([[0.6, 0.8], [1.0, 0.0]]), counts),
     )
     point = np.array([[margin, 0.0]])
     free = abs(float(pure_log_ratios(pair, point, rate, np.array([penalty, 0.0]))[0]))
@@ -139,7 +139,7 @@ def test_gaussian_loss_is_nearly_reached():
     # So many others that they hold θ far along the second axis, where both versions of the changed row are misclassified.
     counts = np.array([1.0, 1e30])
     side = np.array([0.0, norm])
-    pair = Table(np.array([-u, side]), counts), Table(np.array([w, side]), counts)
+    pair = signed(np.array([-u, side]), counts), signed(np.array([w, side]), counts)
     noise = np.random.default_rng(0).normal(size=(10_000, 2))
     shift = epsilon * deviation / 2
     noise[:, 0] += shift

@@ -18,6 +18,7 @@ from scipy.special import ndtr
 
 from sudare.audit.evidence import Floats
 from sudare.errors import InvalidParameter
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 
 # (points, one a row; the noiseless output) → log density of each point, up to a constant that both outputs share.
 LogDensity = Callable[[Floats, Floats], Floats]
@@ -25,6 +26,7 @@ LogDensity = Callable[[Floats, Floats], Floats]
 _STARTS: Final = 8
 _ROUNDING: Final = 2.0**-46
 _BISECTIONS: Final = 60
+_CELLS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,14 @@ def largest_log_ratio(log_density: LogDensity, pair: tuple[ArrayLike, ArrayLike]
             f"points must be rows of {len(first)} coordinates, got shape {places.shape}.", "Use cloud(pair, radius)."
         )
 
+    return largest_loss(lambda rows: log_density(rows, first), lambda rows: log_density(rows, second), places)
+
+
+def largest_loss(first: Callable[[Floats], Floats], second: Callable[[Floats], Floats], places: Floats) -> DensityRatio:
+    """The largest difference of two log densities over the places, improved by Nelder–Mead from the best of them."""
+
     def losses(rows: Floats) -> Floats:
-        left, right = log_density(rows, first), log_density(rows, second)
+        left, right = first(rows), second(rows)
         # Less than the rounding of the densities could have added, so that the result stays a lower bound.
         return np.abs(left - right) - _ROUNDING * (np.abs(left) + np.abs(right))
 
@@ -107,3 +115,28 @@ def gaussian_cells(centre: float, noise_scale: float, edges: Floats) -> Floats:
     below, above = ndtr(standard), ndtr(-standard)
     inner = np.where(standard[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     return np.concatenate([below[:1], inner, above[-1:]])
+
+
+def gaussian_epsilon_at(distance: float, noise_scale: float, delta: float) -> float:
+    """ε at δ of Gaussian noise on two values so far apart, from cells along the line through both: a lower bound."""
+    edges = np.linspace(-12 * noise_scale, distance + 12 * noise_scale, _CELLS)
+    first, second = (gaussian_cells(centre, noise_scale, edges) for centre in (0.0, distance))
+    return epsilon_of_cells(first, second, delta)
+
+
+def exact_epsilon(mechanism: object, pair: tuple[Floats, Floats]) -> float | None:
+    """The largest privacy loss of known noise on a pair of vectors, by its density; None for noise of another kind.
+
+    Rounding to the grid is left out: after the noise it can only hide more, and before the noise it is paid for. Gaussian noise is
+    looked at along the line through both vectors, which tells all there is to tell.
+    """
+    if isinstance(mechanism, Gaussian):
+        distance = float(np.linalg.norm(pair[1] - pair[0]))
+        return gaussian_epsilon_at(distance, mechanism.noise_scale, mechanism.delta)
+    if isinstance(mechanism, Laplace):
+        density = laplace_log_density(mechanism.noise_scale)
+    elif isinstance(mechanism, GammaNorm):
+        density = gamma_norm_log_density(mechanism.rate)
+    else:
+        return None
+    return largest_log_ratio(density, pair, cloud(pair, mechanism.noise_scale)).epsilon_lower_bound

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from sklearn.base import clone
 
-from sudare.audit.densities import (
-    cloud,
-    epsilon_of_cells,
-    gamma_norm_log_density,
-    gaussian_cells,
-    laplace_log_density,
-    largest_log_ratio,
-)
+from sudare.audit.densities import exact_epsilon
 from sudare.audit.distinguish import distinguish, distinguish_gaussian
 from sudare.audit.evidence import Audit, Floats
+from sudare.audit.linear import CASES as LINEAR_CASES
+from sudare.audit.linear import LinearCase, law_epsilon
+from sudare.audit.linear import Table as LinearTable
 from sudare.audit.precision import precision
+from sudare.audit.records import CASES as RECORD_CASES
+from sudare.audit.records import RecordCase
 from sudare.errors import InvalidParameter, UnknownName
+from sudare.linear.perturbation import Method
+from sudare.privacy.accounting import gaussian_mu_within
 from sudare.privacy.base import PrivateEstimator
 from sudare.privacy.estimators import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from sudare.privacy.guarantee import Guarantee
@@ -36,7 +36,6 @@ Pair = tuple[Floats, Floats]
 
 EPSILONS: Final = (0.1, 1.0, 5.0)
 AUDITED_DELTA: Final = 1e-6
-_CELLS: Final = 20_000
 _MEASURED_SHARE: Final = 0.7
 
 
@@ -129,26 +128,6 @@ def run_audit(
     return AuditReport(name, audit.subject, count, comparisons)
 
 
-def exact_epsilon(mechanism: object, pair: Pair) -> float | None:
-    """The largest privacy loss of known noise on a pair of vectors, by its density; None for noise of another kind.
-
-    Rounding to the grid is left out: after the noise it can only hide more, and before the noise it is paid for. Gaussian noise is
-    looked at along the line through both vectors, which tells all there is to tell.
-    """
-    if isinstance(mechanism, Gaussian):
-        scale, distance = mechanism.noise_scale, float(np.linalg.norm(pair[1] - pair[0]))
-        edges = np.linspace(-12 * scale, distance + 12 * scale, _CELLS)
-        first, second = (gaussian_cells(centre, scale, edges) for centre in (0.0, distance))
-        return epsilon_of_cells(first, second, mechanism.delta)
-    if isinstance(mechanism, Laplace):
-        density = laplace_log_density(mechanism.noise_scale)
-    elif isinstance(mechanism, GammaNorm):
-        density = gamma_norm_log_density(mechanism.rate)
-    else:
-        return None
-    return largest_log_ratio(density, pair, cloud(pair, mechanism.noise_scale)).epsilon_lower_bound
-
-
 def noise_comparison(
     mechanism: Laplace | Gaussian | GammaNorm, pair: Pair, samples: int, random_state: int
 ) -> Comparison:
@@ -187,6 +166,51 @@ def estimator_comparison(
     bits = precision(fitted, _TABLES, claimed, _bits_samples(samples))
     exact = exact_epsilon(planned, (sums(_TABLES[0]), sums(_TABLES[1])))
     return Comparison(claimed, sampled, bits, exact)
+
+
+def linear_comparison(case: LinearCase, epsilon: float, samples: int, random_state: int) -> Comparison:
+    """A linear model fitted again and again to two neighbouring tables, and the law of its method on them."""
+    lean = case.model(epsilon)
+    claimed = Guarantee(lean.epsilon, lean.delta)
+    model = clone(lean).fit(*case.pair[0])
+    method = cast(Method, model.plan(model.n_rows_, model.declared_).mechanism)
+
+    def fitted(table: LinearTable) -> Floats:
+        return np.asarray(clone(lean).fit(*table).parameters_.ravel())
+
+    options: dict[str, Any] = {"measured_share": _MEASURED_SHARE, "random_state": random_state}
+    if method.cost.mu is None:
+        sampled = distinguish(fitted, case.pair, claimed, samples, **options)
+    else:
+        # The claim's μ, not the method's: a method with too little noise has a larger one.
+        mu = gaussian_mu_within(claimed.epsilon, claimed.delta)
+        sampled = distinguish_gaussian(fitted, case.pair, claimed, mu, samples, **options)
+    bits = precision(fitted, case.pair, claimed, _bits_samples(samples))
+    return Comparison(claimed, sampled, bits, law_epsilon(method, case.held()))
+
+
+def record_comparison(case: RecordCase, epsilon: float, samples: int, random_state: int) -> Comparison:
+    """A perturbation of one value, drawn again and again for two values; its law is known exactly."""
+    claimed = Guarantee(epsilon, notion="local")
+    draws, perturbation = case.draws(epsilon), case.made(epsilon)
+    options: dict[str, Any] = {"batched": True, "measured_share": _MEASURED_SHARE, "random_state": random_state}
+    sampled = distinguish(draws, case.pair, claimed, samples, **options)
+    bits = precision(draws, case.pair, claimed, _bits_samples(samples), batched=True)
+    return Comparison(claimed, sampled, bits, perturbation.exact_epsilon)
+
+
+def _record_audit(case: RecordCase) -> NamedAudit:
+    return NamedAudit(
+        case.subject, 100_000, lambda epsilon, samples, seed: record_comparison(case, epsilon, samples, seed)
+    )
+
+
+def _linear_audit(case: LinearCase) -> NamedAudit:
+    return NamedAudit(
+        case.subject,
+        case.samples,
+        lambda epsilon, samples, seed: linear_comparison(case, epsilon, samples, seed),
+    )
 
 
 def _draws_of(mechanism: Laplace | Gaussian | GammaNorm) -> Callable[[Floats, int], Floats]:
@@ -274,4 +298,6 @@ _AUDITS: Final[dict[str, NamedAudit]] = {
     "PrivateMean": NamedAudit("PrivateMean of two columns", 2_000, _mean),
     "PrivateHistogram": NamedAudit("PrivateHistogram of two columns, two bins each", 2_000, _histogram),
     "PrivateStandardScaler": NamedAudit("PrivateStandardScaler of two columns", 2_000, _scaler),
+    **{name: _linear_audit(case) for name, case in LINEAR_CASES.items()},
+    **{name: _record_audit(case) for name, case in RECORD_CASES.items()},
 }
