@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.workloads import linear_experts, unit_rows
+from benchmarks.workloads import linear_experts, overlapping_patterns, sparse_correlations, unit_rows
+from sudare.consensus import MemberKeys, secure_sum
+from sudare.dictionary.graphical_lasso import graphical_lasso
+from sudare.dictionary.kernels import gaussian_statistics
 from sudare.experts import MirrorAveraging
 from sudare.linear import PrivateLogisticRegression, fit_nodes
 from sudare.linear.losses import Logistic
@@ -20,6 +23,9 @@ from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean
 from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import GammaNorm, Laplace
 from sudare.privacy.noise import SystemNoise
+from sudare.records import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
+from sudare.records.categorical import CategoryPerturbation
+from sudare.records.shuffle import shuffled
 
 Run = Callable[[], object]
 
@@ -103,6 +109,81 @@ def logistic_large(rows: int, columns: int) -> Run:
     return lambda: minimised(objective, 1e-6)
 
 
+def graphical_lasso_cold(variables: int, rows: int, penalty: float, tolerance_of_peer: float, blocks: int = 1) -> Run:
+    """The graphical lasso to a duality gap of 1e-8 nats."""
+    S = sparse_correlations(variables, rows, blocks)
+    return lambda: graphical_lasso(S, penalty)
+
+
+def graphical_lasso_warm(variables: int, rows: int, penalty: float, tolerance_of_peer: float) -> Run:
+    """The same for weights that changed by 2%, from the solution before."""
+    start = graphical_lasso(sparse_correlations(variables, rows), penalty).precision
+    S = sparse_correlations(variables, rows, disturbance=0.02)
+    return lambda: graphical_lasso(S, penalty, start=start)
+
+
+def expectation_maximisation(rows: int, columns: int, patterns: int, iterations: int, bits: int) -> Run:
+    """EM iterations of a mixture of normal patterns, and the log-likelihood at the end."""
+    X, means, precisions = overlapping_patterns(rows, columns, patterns)
+
+    def run() -> float:
+        mu, weights, choleskys = means, np.full(patterns, 1 / patterns), np.linalg.cholesky(precisions)
+        for iteration in range(iterations + 1):
+            log_dets = 2 * np.log(np.diagonal(choleskys, axis1=1, axis2=2)).sum(axis=1)
+            dtype = np.float32 if bits == 32 else np.float64
+            found = gaussian_statistics(X, np.log(weights), mu, choleskys, log_dets, dtype)
+            if iteration < iterations:
+                mu, weights = found.sums / found.counts[:, np.newaxis], found.counts / rows
+                covariances = found.moments / found.counts[:, np.newaxis, np.newaxis]
+                covariances -= mu[:, :, np.newaxis] * mu[:, np.newaxis] - 1e-6 * np.eye(columns)
+                choleskys = np.linalg.cholesky(np.linalg.inv(covariances))
+        return found.log_likelihood
+
+    return run
+
+
+def masked_sum(members: int, numbers: int, encrypted: int) -> Run:
+    """The work of all members of a masked sum in one process, keys agreed on before; `encrypted` is the peer's number."""
+    vectors = list(np.random.default_rng(0).normal(size=(members, numbers)))
+    keys = [MemberKeys.generated() for _ in vectors]
+    return lambda: secure_sum(vectors, keys=keys)
+
+
+def retain_replace(rows: int, values: int, epsilon: float) -> Run:
+    """Categories by their positions, perturbed."""
+    return perturbed_categories(RetainReplace, rows, values, epsilon)
+
+
+def unary(rows: int, values: int, epsilon: float) -> Run:
+    """Categories by their positions, as packed ticks."""
+    return perturbed_categories(UnaryEncoding, rows, values, epsilon)
+
+
+def subset(rows: int, values: int, epsilon: float) -> Run:
+    """Categories by their positions, as packed sets."""
+    return perturbed_categories(SubsetSelection, rows, values, epsilon)
+
+
+def perturbed_categories(kind: type[CategoryPerturbation], rows: int, values: int, epsilon: float) -> Run:
+    """The perturbation of a column."""
+    column = np.random.default_rng(0).integers(0, values, rows)
+    perturbation = kind(range(values), epsilon=epsilon)
+    return lambda: perturbation.drawn(column, SystemNoise())
+
+
+def retain_replace_shuffled(rows: int, values: int, epsilon: float) -> Run:
+    """Perturbed and shuffled."""
+    perturb = retain_replace(rows, values, epsilon)
+    return lambda: shuffled(perturb(), SystemNoise())  # type: ignore[arg-type]
+
+
+def record_laplace(rows: int, values: int, epsilon: float) -> Run:
+    """Numbers clipped, rounded, perturbed and shuffled."""
+    column = np.random.default_rng(0).uniform(0, values, rows)
+    perturbation = LaplacePerturbation((0, values), epsilon=epsilon)
+    return lambda: shuffled(perturbation.drawn(column, SystemNoise()), SystemNoise())
+
+
 CASES = {
     "mean": mean,
     "histogram": histogram,
@@ -114,4 +195,13 @@ CASES = {
     "logistic_nodes": logistic_nodes,
     "logistic_large": logistic_large,
     "mirror_averaging": mirror_averaging,
+    "masked_sum": masked_sum,
+    "graphical_lasso": graphical_lasso_cold,
+    "graphical_lasso_warm": graphical_lasso_warm,
+    "expectation_maximisation": expectation_maximisation,
+    "retain_replace": retain_replace,
+    "retain_replace_shuffled": retain_replace_shuffled,
+    "record_laplace": record_laplace,
+    "unary": unary,
+    "subset": subset,
 }

@@ -27,6 +27,12 @@ PUBLIC_MODULES = (
     "sudare.frames",
     "sudare.privacy",
     "sudare.privacy.selection",
+    "sudare.linear",
+    "sudare.gibbs",
+    "sudare.experts",
+    "sudare.consensus",
+    "sudare.dictionary",
+    "sudare.records",
     "sudare.audit",
     "sudare.studies",
 )

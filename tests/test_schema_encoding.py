@@ -34,7 +34,8 @@ from sudare.errors import (
     UnknownCategory,
     WrongType,
 )
-from sudare.schema import ENCODINGS, Category, Encoding, Label, Number, Schema, SchemaEncoder, encode
+from sudare.schema import ENCODINGS, Category, Encoding, Label, Number, Schema, SchemaEncoder, counted, encode
+from sudare.schema.encoder import BLOCK_ROWS, bin_positions
 from sudare.schema.layout import square_root_rounded_up
 from tests.schema_strategies import SCHEMAS_WITH_TABLES, assert_keeps, numbers, schemas
 
@@ -66,6 +67,64 @@ def test_no_row_leaves_the_public_bounds(drawn: tuple[Schema, dict[str, list[Any
         bound_squared = Fraction(schema.norm_bound(encoding)) ** 2
         for row in matrix:
             assert norm_squared(row) <= bound_squared
+
+
+@given(
+    st.lists(numbers(), min_size=1, max_size=4),
+    st.lists(st.integers(0, 2**32), min_size=1, max_size=3),
+    st.sampled_from([1, 7, BLOCK_ROWS, BLOCK_ROWS + 1]),
+    st.booleans(),
+)
+def test_an_array_is_encoded_as_its_columns_are(
+    declared: list[Number], seeds: list[int], rows: int, gaps: bool
+) -> None:
+    """The quick path for whole arrays gives the very numbers of the general one; gaps, infinities and zeros included."""
+    schema = Schema({f"c{index}": number for index, number in enumerate(declared)})
+    random = np.random.default_rng(seeds)
+    low, high = (np.array([getattr(number, end) for number in declared]) for end in ("low", "high"))
+    with np.errstate(over="ignore"):
+        array = low + (high - low) * random.uniform(-0.2, 1.2, size=(rows, len(declared)))
+    array[random.random(array.shape) < 0.1] = random.choice([0.0, -0.0, np.inf, -np.inf])
+    if gaps and all(number.missing is not None for number in declared):
+        array[random.random(array.shape) < 0.2] = np.nan
+    columns = {name: array[:, index] for index, name in enumerate(schema.features)}
+    for encoding in ENCODINGS:
+        from_array, from_columns = encode(schema, array, encoding), encode(schema, columns, encoding)
+        np.testing.assert_array_equal(from_array.matrix, from_columns.matrix)
+        assert from_array.clipped == from_columns.clipped
+    for table in (array, columns):
+        found = counted(schema, table)
+        assert found.cells.tolist() == encode(schema, columns, "binned").matrix.sum(axis=0).tolist()
+        assert (found.rows, found.clipped) == (rows, encode(schema, columns).clipped)
+
+
+@given(SCHEMAS_WITH_TABLES)
+def test_counts_are_the_sums_of_the_binned_columns(drawn: tuple[Schema, dict[str, list[Any]]]) -> None:
+    schema, table = drawn
+    encoded, found = encode(schema, table, "binned"), counted(schema, table)
+    assert found.cells.tolist() == encoded.matrix.sum(axis=0).tolist()
+    assert (found.rows, found.clipped) == (len(encoded.matrix), encoded.clipped)
+
+
+@pytest.mark.parametrize("edges", [1, 2, 64, 65, 300])
+def test_bins_are_found_by_comparing_or_by_searching(edges: int) -> None:
+    number = Number(0, 1, bins=tuple(np.linspace(0, 1, edges + 2)[1:-1].tolist()), missing="indicator")
+    values = np.concatenate([np.random.default_rng(0).random(500), number.edges, [0.0, 1.0]])
+    gaps = np.arange(len(values)) % 7 == 0
+    expected = np.where(gaps, edges + 1, np.searchsorted(number.edges, values, side="right"))
+    np.testing.assert_array_equal(bin_positions(values, gaps, number), expected)
+
+
+def test_an_array_with_a_gap_that_means_nothing_is_refused() -> None:
+    schema = Schema({"x": Number(0, 1)})
+    for look in (encode, counted):
+        with pytest.raises(MissingValue, match="'x'"):
+            look(schema, np.array([[0.5], [np.nan]]))
+
+
+def test_an_unknown_encoding_of_an_array_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="no encoding of that name"):
+        encode(Schema({"x": Number(0, 1)}), np.array([[0.5]]), "magic")  # type: ignore[arg-type]
 
 
 @given(schemas())

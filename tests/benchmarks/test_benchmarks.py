@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import __main__ as main_module
 from benchmarks import measure, ours, table, worker
@@ -18,7 +19,7 @@ from benchmarks.measure import PeerFailed, Result, Worker, compared, interleaved
 from benchmarks.peers import LOCK, PeerMissing, peer_python
 from benchmarks.registry import BENCHMARKS, DIFFPRIVLIB, Benchmark, Peer
 
-TINY: dict[str, dict[str, int]] = {
+TINY: dict[str, dict[str, int | float]] = {
     "mean": {"rows": 20, "columns": 2},
     "histogram": {"rows": 20, "bins": 3},
     "laplace": {"dimension": 3},
@@ -29,6 +30,14 @@ TINY: dict[str, dict[str, int]] = {
     "logistic_nodes": {"nodes": 2, "rows": 20, "columns": 2},
     "logistic_large": {"rows": 20, "columns": 2},
     "mirror_averaging": {"experts": 3, "rows": 50},
+    "masked_sum": {"members": 3, "numbers": 5, "encrypted": 2},
+    "graphical_lasso": {"variables": 8, "rows": 50, "penalty": 0.1, "tolerance_of_peer": 0.05, "blocks": 2},
+    "graphical_lasso_warm": {"variables": 8, "rows": 50, "penalty": 0.1, "tolerance_of_peer": 0.05},
+    "expectation_maximisation": {"rows": 50, "columns": 2, "patterns": 2, "iterations": 1, "bits": 32},
+    **{
+        case: {"rows": 20, "values": 5, "epsilon": 1.0}
+        for case in ("retain_replace", "retain_replace_shuffled", "record_laplace", "unary", "subset")
+    },
 }
 
 
@@ -69,6 +78,22 @@ def test_the_ratio_is_above_one_when_ours_is_faster() -> None:
     assert list(result.to_dict()) == ["name", "ours_seconds", "peer", "peer_seconds", "ratio"]
 
 
+def test_a_side_that_does_a_part_is_scaled_up() -> None:
+    benchmark = Benchmark("a name", "laplace", DIFFPRIVLIB, ours_scale=0.1, peer_scale=100)
+    result = compared(benchmark, Clock("A", 0.1, []), Clock("B", 0.2, []), rounds=1)
+    assert (result.ours_seconds, result.peer_seconds) == pytest.approx((0.01, 20.0))
+    assert result.ratio == pytest.approx(2000.0)
+
+
+def test_paillier_sums_what_we_sum() -> None:
+    from benchmarks import paillier_peer
+
+    found: Any = paillier_peer.CASES["masked_sum"](members=3, numbers=2, encrypted=2)()
+    values = np.random.default_rng(0).normal(size=(3, 2))
+    # One other member's ciphertexts stand for all of them: encrypting is what takes time.
+    assert found == pytest.approx((values[0] + 2 * values[1]).tolist())
+
+
 def test_our_side_has_every_case_and_each_runs() -> None:
     assert {benchmark.case for benchmark in BENCHMARKS} == set(ours.CASES) == set(TINY)
     for name, arguments in TINY.items():
@@ -90,6 +115,25 @@ def test_the_loop_in_numpy_computes_what_we_do() -> None:
     arguments = {"experts": 7, "rows": 300}
     found: Any = ours.CASES["mirror_averaging"](**arguments)()
     np.testing.assert_allclose(found.weights_, numpy_peer.CASES["mirror_averaging"](**arguments)(), atol=1e-12)
+
+
+def test_a_warm_start_computes_what_we_do_without_one() -> None:
+    from benchmarks import ourselves_peer
+
+    arguments = {**TINY["graphical_lasso_warm"], "variables": 12}
+    warm, cold = (side.CASES["graphical_lasso_warm"](**arguments)() for side in (ours, ourselves_peer))
+    np.testing.assert_allclose(warm.precision, cold.precision, atol=1e-3)
+    assert warm.iterations <= cold.iterations
+
+
+def test_scikit_learn_starts_where_we_do() -> None:
+    from benchmarks import sklearn_peer
+
+    arguments = {**TINY["expectation_maximisation"], "iterations": 20, "rows": 500, "bits": 64}
+    found: Any = ours.CASES["expectation_maximisation"](**arguments)()
+    with pytest.warns(ConvergenceWarning):
+        peer: Any = sklearn_peer.CASES["expectation_maximisation"](**arguments)()
+    assert found / 500 == pytest.approx(peer.lower_bound_, rel=0.01)
 
 
 def test_names_are_unique_and_say_what_differs() -> None:

@@ -37,6 +37,7 @@ def test_the_commands_there_are() -> None:
     budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head")}
     assert found == {
         "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "study", *budget,
+        "perturb", "reconstruct", "crosstab",
     }  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def test_every_command_can_answer_in_json(path: tuple[str, ...], command: Any) -
 
 def test_what_spends_or_changes_can_be_rehearsed() -> None:
     rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
-    assert rehearsed == {("fit",), ("budget", "raise")}
+    assert rehearsed == {("fit",), ("perturb",), ("budget", "raise")}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,13 @@ from scipy.special import logsumexp
 
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson, gamma_shapes
 from sudare.dictionary.families import Frame, Overall
-from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian, column_count, partial_correlations
+from sudare.dictionary.gaussian_families import (
+    DiagonalGaussian,
+    SparseGaussian,
+    column_count,
+    moderated_variances,
+    partial_correlations,
+)
 from sudare.errors import DataError, InvalidParameter
 from tests.dictionary.kit import COLUMNS, FAMILIES, random_patterns, random_precision, random_records
 
@@ -281,3 +287,50 @@ def test_fixed_supports_are_kept_and_not_penalised():
     assert fitted[0, 1] == pytest.approx(given_covariance[0, 1], rel=1e-4)
     np.testing.assert_allclose(np.diag(fitted), np.diag(given_covariance) + 0.5 / 201, rtol=1e-4)
     assert family.for_patterns(np.array([0])).supports is not None
+
+
+def test_variances_are_moderated_where_noise_explains_their_differences_and_kept_where_it_does_not():
+    """Simulated risk of ln s² around the truth: equal variances gain most of it, very different ones lose next to nothing."""
+    random = np.random.default_rng(0)
+    counts = np.full(4, 50.0)
+    for spread, most in ((0.0, 0.35), (3.0, 1.01)):
+        risk = {"plain": 0.0, "moderated": 0.0}
+        for _ in range(400):
+            true = np.exp(spread * random.normal(size=(4, 5)))
+            sample = true * random.chisquare(50, size=(4, 5)) / 50
+            risk["plain"] += np.sum(np.log(sample / true) ** 2)
+            risk["moderated"] += np.sum(np.log(moderated_variances(sample, counts) / true) ** 2)
+        assert risk["moderated"] < most * risk["plain"]
+
+
+@given(st.integers(1, 5), st.integers(1, 5), seeds)
+def test_moderated_variances_are_positive_and_between(patterns, columns, seed):
+    random = np.random.default_rng(seed)
+    variances = np.exp(random.normal(size=(patterns, columns)))
+    found = moderated_variances(variances, random.uniform(5, 100, patterns))
+    assert np.all(found > 0)
+    assert np.all(found <= variances.max(axis=0) * (1 + 1e-9))
+    assert np.all(found >= variances.min(axis=0) * (1 - 1e-9))
+    if (patterns - 1) * columns <= 2:
+        np.testing.assert_array_equal(found, variances)
+
+
+@pytest.mark.parametrize("family", FAMILIES[:2], ids=lambda family: family.name)
+def test_moderation_changes_variances_alone(family):
+    random = np.random.default_rng(0)
+    patterns, counts = random_patterns(family, random, 3), np.full(3, 40.0)
+    found = family.moderated(patterns, counts)
+    np.testing.assert_array_equal(found["means"], patterns["means"])
+    if family.name == "sparse_gaussian":
+        np.testing.assert_allclose(
+            partial_correlations(found["precisions"]), partial_correlations(patterns["precisions"]), atol=1e-12
+        )
+        before, after = (np.diagonal(np.linalg.inv(each["precisions"]), axis1=1, axis2=2) for each in (patterns, found))
+    else:
+        before, after = 1 / patterns["precisions"], 1 / found["precisions"]
+    np.testing.assert_allclose(after, moderated_variances(before, counts), rtol=1e-9)
+
+
+def test_other_families_are_left_as_they_are():
+    patterns = random_patterns(FAMILIES[2], np.random.default_rng(0))
+    assert FAMILIES[2].moderated(patterns, np.ones(2)) is patterns

@@ -141,7 +141,7 @@ def test_warm_start_changes_nothing(variables, rows, kind, penalty):
     again = graphical_lasso(S, penalty, tolerance=1e-11, start=cold.precision)
     penalties = off_diagonal(penalty, variables)
     assert abs(objective(S, penalties, warm.precision) - objective(S, penalties, cold.precision)) < 1e-10
-    assert again.iterations == 0
+    assert again.iterations <= 1
     assert warm.iterations <= cold.iterations
 
 

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.audit import distinguish_gaussian
+from sudare.audit import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter
+from sudare.linear import descent
 from sudare.linear.descent import (
     GradientDescent,
     Recipe,
@@ -100,6 +101,84 @@ def test_sampling_keeps_each_row_with_the_stated_probability():
         kept = sum(int(poisson_sample(1000, 0.125, source).sum()) for _ in range(40))
         low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 40_000, 0.125)
         assert low <= kept <= high
+
+
+def test_rows_are_sampled_independently_and_anew_in_every_step():
+    """Pairs of rows, and one row in two steps, agree as often as independent coins do: binomial tails of 1e-7."""
+    samples = np.array([poisson_sample(400, 0.25, SystemNoise()) for _ in range(100)])
+    both = int((samples[:, ::2] & samples[:, 1::2]).sum())
+    twice = int((samples[::2] & samples[1::2]).sum())
+    low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 20_000, 0.25**2)
+    assert low <= both <= high
+    assert low <= twice <= high
+
+
+def test_sampling_is_exact_at_the_edges():
+    """A rate of k·2⁻³² keeps exactly the words below k·2³²."""
+
+    class Edges:
+        def words(self, count):
+            edge = 5 << 32
+            return np.array([0, edge - 1, edge, 2**64 - 1], dtype=np.uint64)
+
+    assert poisson_sample(4, 5 * 2.0**-32, Edges()).tolist() == [True, True, False, False]
+    assert Recipe(1, 1.0, 1.0, sampling_rate=5.9 * 2.0**-32).exact_sampling_rate == 5 * 2.0**-32
+    assert Recipe(1, 1.0, 1.0).exact_sampling_rate == 1.0
+    with pytest.raises(InvalidParameter, match="sampling_rate"):
+        Recipe(1, 1.0, 1.0, sampling_rate=2.0**-33)
+
+
+def _hockey_stick(sampling_rate, epsilon, first, second, deviation=1.0):
+    """∫ (p − e^ε q)₊ for p, q the laws of a sum in the plane to which a row adds `first` or `second` when it is sampled."""
+    axis = np.arange(-9.0, 9.0, 0.06) * deviation
+    x, y = np.meshgrid(axis, axis, indexing="ij")
+
+    def density(mean):
+        return np.exp(-((x - mean[0]) ** 2 + (y - mean[1]) ** 2) / (2 * deviation**2)) / (2 * np.pi * deviation**2)
+
+    apart = [(1 - sampling_rate) * density((0, 0)) + sampling_rate * density(mean) for mean in (first, second)]
+    return float(np.maximum(apart[0] - math.exp(epsilon) * apart[1], 0).sum() * (axis[1] - axis[0]) ** 2)
+
+
+unit_disc = st.tuples(st.floats(0, 1), st.floats(0, 2 * math.pi)).map(
+    lambda polar: (polar[0] * math.cos(polar[1]), polar[0] * math.sin(polar[1]))
+)
+
+
+@settings(max_examples=60)
+@given(unit_disc, unit_disc, st.floats(0.05, 1), st.floats(-1, 2))
+def test_opposite_rows_at_the_clip_are_the_worst_case_of_a_sampled_step(first, second, sampling_rate, epsilon):
+    """The theorem in proofs/descent.md, for every ε, negative ones too; the sum over the grid is right to about 1e-6."""
+    worst = _hockey_stick(sampling_rate, epsilon, (1, 0), (-1, 0))
+    assert _hockey_stick(sampling_rate, epsilon, first, second) <= worst + 1e-5
+
+
+@pytest.mark.parametrize(("sampling_rate", "epsilon", "delta"), [(0.3, 1.0, 1e-2), (0.1, 0.5, 1e-3), (0.9, 2.0, 1e-2)])
+def test_the_noise_of_one_sampled_step_is_just_enough(sampling_rate, epsilon, delta):
+    """δ of the worst pair by quadrature, against the multiplier that dp-accounting led to."""
+    multiplier = sampled_multiplier(sampling_rate, 1, epsilon, delta)
+    reached = _hockey_stick(sampling_rate, epsilon, (1, 0), (-1, 0), multiplier)
+    assert 0.97 * delta < reached <= delta * (1 + 1e-4)
+
+
+def test_a_sampled_run_keeps_parts_of_delta_for_what_is_not_exact():
+    """As `declared_batch` does: 2⁻⁴⁰ a step for Fourier transforms; a δ below that is refused, not risked."""
+    assert sampled_multiplier(0.25, 10, 1.0, 2e-11) > 0
+    with pytest.raises(InvalidParameter, match="delta is too small"):
+        sampled_multiplier(0.25, 10, 1.0, 9e-12)
+
+
+def test_whole_sampled_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
+    """And the twin that forgets to sample, with the noise of one that does, is caught."""
+    facts = Facts(2, 2, 1.0, SmoothedHinge(0.5), 0.0)
+    method = GradientDescent(facts, 1.0, 0.05, Recipe(3, 1.0, 1e-3, averaged=3, sampling_rate=0.25))
+    first, second = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]), np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 1.0]])
+    source, claimed = SystemNoise(), Guarantee(1.0, 0.05)
+    audit = distinguish(lambda values: method.apply(values, source), (first, second), claimed, 1500)
+    assert audit.epsilon_lower_bound <= 1.0
+    monkeypatch.setattr(descent, "poisson_sample", lambda rows, rate, source: np.ones(rows, dtype=bool))
+    caught = distinguish(lambda values: method.apply(values, source), (first, second), claimed, 1500)
+    assert caught.epsilon_lower_bound > 1.0
 
 
 def test_sampling_needs_less_noise_a_step_than_full_batches():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import secrets
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRi
 from sudare.linear.perturbation import ObjectivePerturbation
 from sudare.linear.solvers import Minimum
 from sudare.privacy import Ledger, Release
+from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Content
 from sudare.schema import Category, Label, Number, Person, Schema
 
@@ -171,6 +173,87 @@ def test_regularization_is_chosen_privately(account):
     assert fitted.predict(X).shape == (600,)
     with pytest.raises(InvalidParameter, match="pure"):
         clone(lean).set_params(delta=1e-6).fit(X, y)
+
+
+# Sampled descent
+
+
+def test_sampled_descent_learns_and_promises_the_same():
+    X, y = _separable(3000)
+    options = {"classes": [0, 1], "random_state": 0}
+    full = PrivateLogisticRegression(2.0, 1e-6, **options).fit(X, y)
+    sampled = PrivateLogisticRegression(2.0, 1e-6, sampling_rate=0.2, **options).fit(X, y)
+    assert sampled.method_ == "descent"
+    assert sampled.score(X, y) > 0.9
+    assert sampled.guarantee_ == full.guarantee_
+    assert not np.array_equal(sampled.coef_, full.coef_)
+    recipe = sampled.plan(3000, sampled.declared_).mechanism.recipe
+    assert recipe.sampling_rate == 0.2
+    # Sampling hides so much that a step needs about a fifth of the noise: next to the expected sum it is the same.
+    assert sampled.noise_scale_ == pytest.approx(full.noise_scale_, rel=0.1)
+
+
+@pytest.mark.parametrize("model", [*CLASSIFIERS, PrivateRidge])
+def test_a_sampling_rate_of_one_is_full_batches(model):
+    X, y = _separable(300)
+    options = {"target_bounds": (0, 1)} if model is PrivateRidge else {"classes": [0, 1]}
+    fits = [model(1.0, 1e-6, sampling_rate=rate, random_state=0, **options).fit(X, y) for rate in (None, 1, 1.0)]
+    np.testing.assert_array_equal(fits[0].parameters_, fits[1].parameters_)
+    np.testing.assert_array_equal(fits[0].parameters_, fits[2].parameters_)
+
+
+def test_sampled_descent_charges_its_promise_and_samples_from_the_system(account, monkeypatch):
+    """Every step draws one word a row from the source behind the door, after the charge was entered."""
+    X, y = _separable(200)
+    lean = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], sampling_rate=0.5, account=account)
+    drawn = []
+
+    def words(self, count):
+        assert account.spent().epsilon == 1.0
+        drawn.append(count)
+        return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
+
+    monkeypatch.setattr(SystemNoise, "words", words)
+    quote = lean.price(X, y)
+    fitted = lean.fit(X, y)
+    recipe = fitted.plan(200, fitted.declared_).mechanism.recipe
+    assert drawn == [200] * recipe.steps
+    assert (quote.asked.epsilon, quote.asked.delta) == (1.0, 1e-4)
+    assert (account.spent().epsilon, account.spent().delta) == (1.0, 1e-4)
+    assert fitted.guarantee_.valid
+    assert Release.of(fitted).guarantee == fitted.guarantee_
+    with pytest.raises(SeededNoiseRefused):
+        clone(lean).set_params(random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"method": "objective"}, "sampling_rate is for"),
+        ({"method": "auto", "delta": 0.0}, "sampling_rate is for"),
+        ({"method": "mean"}, "sampling_rate is for"),
+        ({"sampling_rate": 0.0}, "above 0"),
+        ({"sampling_rate": 1.5}, "above 0"),
+        ({"sampling_rate": float("nan")}, "above 0"),
+        ({"sampling_rate": True}, "above 0"),
+        ({"sampling_rate": "half"}, "above 0"),
+        ({"delta": 1e-14}, "delta is too small"),
+    ],
+)
+def test_sampling_that_cannot_be_is_refused_before_anything_is_charged(account, parameters, words):
+    X, y = _separable(100)
+    lean = PrivateLogisticRegression(1.0, 1e-5, classes=[0, 1], sampling_rate=0.25, account=account)
+    with pytest.raises(InvalidParameter, match=words):
+        lean.set_params(**parameters).fit(X, y)
+    assert account.spent().epsilon == 0
+
+
+def test_sampled_descent_protects_records_not_persons():
+    table = _patients(200)
+    table["who"] = np.arange(200) // 2
+    persons = Schema(dict(SCHEMA.columns), Person("who", 2))
+    with pytest.raises(InvalidParameter, match="persons"):
+        PrivateLogisticRegression(1.0, 1e-5, schema=persons, sampling_rate=0.25, random_state=0).fit(table)
 
 
 # Tables and sources

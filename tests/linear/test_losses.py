@@ -70,3 +70,12 @@ def test_known_values():
 def test_impossible_widths_are_refused(make, width):
     with pytest.raises(InvalidParameter):
         make(width)
+
+
+@given(losses, st.lists(st.tuples(st.floats(-1e3, 1e3), signs), min_size=1, max_size=9))
+def test_derivatives_together_are_the_derivatives_one_by_one(loss, points):
+    """To the bit: the certificate of a gradient must not depend on whether a Hessian was asked for as well."""
+    scores, targets = np.array(points).T
+    slopes, curvatures = loss.derivatives(scores, targets)
+    np.testing.assert_array_equal(slopes, loss.slope(scores, targets))
+    np.testing.assert_array_equal(curvatures, loss.curvature(scores, targets))

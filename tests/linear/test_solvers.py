@@ -16,7 +16,7 @@ from sudare.linear import solvers
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.nodes import fit_nodes, minimised_nodes
 from sudare.linear.rows import BLOCK_ROWS, HeldRows
-from sudare.linear.solvers import Objective, evaluated, gradient_bound, minimised
+from sudare.linear.solvers import Objective, evaluated, gradient_bound, minimised, valued
 
 LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]
 
@@ -74,9 +74,53 @@ def test_rounding_bound_covers_the_true_error(seed, rows, size):
         error = np.sqrt(
             sum(float((value - arb(float(c))).mid()) ** 2 for value, c in zip(total, computed, strict=True))
         )
-    allowed = gradient_bound(objective, place, np.zeros(3))
+    allowed = gradient_bound(objective, place, 0.0)
     assert error <= allowed
     assert Fraction(allowed) > 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("rows", [30, 2 * BLOCK_ROWS + 5])
+def test_gradient_and_hessian_are_those_of_the_value(loss, rows):
+    objective = _problem(rows, 3, loss)
+    place, step = np.array([0.3, -0.2, 0.1]), 1e-4 * np.eye(3)
+    here = evaluated(objective, place, hessian=True)
+    np.testing.assert_array_equal(here.gradient, evaluated(objective, place, hessian=False).gradient)
+    assert here.size == pytest.approx(np.linalg.norm(here.gradient))
+    numeric = [(valued(objective, place + s) - valued(objective, place - s)) / 2e-4 for s in step]
+    np.testing.assert_allclose(here.gradient, numeric, rtol=1e-4, atol=1e-3)
+    upper = np.triu(here.hessian)
+    matrix, targets = objective.rows.matrix, objective.rows.targets[:, 0]
+    expected = (matrix.T * loss.curvature(matrix @ place, targets)) @ matrix + objective.penalty * np.eye(3)
+    np.testing.assert_allclose(upper, np.triu(expected), rtol=1e-10)
+
+
+def test_a_part_of_the_rows_stands_for_all():
+    objective = _problem(4 * BLOCK_ROWS, 3, Logistic(), scale=0.0)
+    place = np.array([0.3, -0.2, 0.1])
+    part = Objective(
+        HeldRows(objective.rows.matrix[:BLOCK_ROWS], objective.rows.targets[:BLOCK_ROWS]),
+        Logistic(),
+        0.25,
+        np.zeros(3),
+        1.0,
+    )
+    few, all_of_part = evaluated(objective, place, True, blocks=1), evaluated(part, place, True)
+    np.testing.assert_allclose(few.gradient, 4 * all_of_part.gradient, rtol=1e-12)
+    np.testing.assert_allclose(np.triu(few.hessian), 4 * np.triu(all_of_part.hessian), rtol=1e-12)
+    assert valued(objective, place, blocks=1) == pytest.approx(4 * valued(part, place), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [SmoothedHinge(0.5), SmoothedHinge(1e-3), CappedSquares(0.01)])
+@pytest.mark.parametrize("rows", [2, 60, 3000])
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0])
+def test_steps_do_not_go_round_in_a_circle(loss, rows, penalty):
+    """Half of the rows alike and half of them opposed, started far from the corners: full steps jump from side to side."""
+    matrix = np.tile([[0.6, 0.0, 0.5], [0.0, 0.6, 0.5]], (rows // 2, 1))
+    targets = np.where(np.arange(rows) % 2, 1.0, -1.0)[:, np.newaxis]
+    minimum = minimised(Objective(HeldRows(matrix, targets), loss, penalty, np.zeros(3), 1.0), 1e-6)
+    assert minimum.gradient_bound <= 1e-6
+    assert minimum.steps < 100
 
 
 def test_an_impossible_tolerance_is_not_claimed():

@@ -651,6 +651,67 @@ def test_checked_matrix_is_a_matrix_of_floats():
         checked_matrix(model, [[1.0]], reset=False)
 
 
+def test_a_plain_matrix_is_taken_as_it_is_and_known_as_scikit_learn_knows_it():
+    plain, model = np.array([[1.0, 2.0], [3.0, 4.0]]), PrivateMean()
+    checked_matrix(model, pd.DataFrame(plain, columns=["a", "b"]), reset=True)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        checked_matrix(model, plain, reset=False)
+    assert checked_matrix(model, plain, reset=True) is plain
+    assert model.n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
+    assert checked_matrix(model, plain[:1], reset=False).tolist() == [[1.0, 2.0]]
+    with pytest.raises(DataError, match="X has 1 features, but PrivateMean is expecting 2"):
+        checked_matrix(model, plain[:, :1], reset=False)
+    with pytest.raises(DataError, match="X has 3 features, but PrivateMean is expecting 2"):
+        checked_matrix(model, np.ones((2, 3)), reset=False)
+    single = np.array([[1.0]])
+    assert checked_matrix(model, single, reset=True) is single
+    assert checked_matrix(PrivateMean(), plain, reset=False).tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([[1.0, np.nan]]),
+        np.array([[1.0, np.inf]]),
+        np.zeros((0, 2)),
+        np.zeros((2, 0)),
+        np.zeros(3),
+        np.zeros((1, 1, 1)),
+        np.array([[1j]]),
+        np.array([[1.0, "a"]], dtype=object),
+    ],
+)
+def test_arrays_that_are_no_plain_matrix_are_still_refused(rows):
+    with pytest.raises(DataError):
+        checked_matrix(PrivateMean(), rows, reset=True)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([[1, 2]]),
+        np.array([[1.0, 2.0]], dtype=np.float32),
+        np.array([[1.0, 2.0]], dtype=">f8"),
+        np.array([[1.0, 2.0]]).view(type("Subclass", (np.ndarray,), {})),
+    ],
+    ids=["whole numbers", "single precision", "other byte order", "a subclass"],
+)
+def test_other_arrays_are_made_plain(rows):
+    checked = checked_matrix(PrivateMean(), rows, reset=True)
+    assert type(checked) is np.ndarray
+    assert checked.dtype == np.float64
+    assert checked.dtype.isnative
+    assert checked.tolist() == [[1.0, 2.0]]
+
+
+def test_what_is_written_of_the_columns_cannot_be_changed_by_whoever_reads_it():
+    model = PrivateMean(bounds=(0, 1), random_state=0).fit([[0.5]])
+    model.release_content().parameters["columns"][0][1]["high"] = 99
+    assert model.release_content().parameters["columns"] == [["x0", {"kind": "number", "low": 0, "high": 1}]]
+
+
 def test_large_numbers_of_both_signs_are_finite_numbers():
     with np.errstate(all="raise"):
         checked = checked_matrix(PrivateMean(), [[1.7e308, -1.7e308]] * 20, reset=True)

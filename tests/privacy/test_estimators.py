@@ -100,11 +100,23 @@ def test_exact_sums(values, step):
     assert np.array_equal(exact_sums(values[::-1], step), found)
 
 
+@pytest.mark.parametrize("rows", [1023, 1024, 1025, 3000])
+def test_exact_sums_of_many_rows(rows):
+    steps = np.random.default_rng(rows).integers(-(2**30), 2**30, size=(rows, 2))
+    assert exact_sums(steps * STEP, STEP).tolist() == (steps.sum(axis=0) * STEP).tolist()
+
+
 def test_exact_moments():
     scaled = np.array([[0.0, 0.5], [1.0, 0.75], [0.25, 0.625]])
     assert exact_moments(scaled, STEP).tolist() == [-0.5, 0.75, 2.25, 0.3125]
     coarse = exact_moments(np.array([[0.6]]), 0.25)
     assert coarse.tolist() == [0.25, 0.0]
+
+
+def test_histogram_tells_its_owner_how_many_values_were_clipped():
+    rows = [[-1.0, 0.5], [0.5, 2.0], [3.0, 0.25], [1.0, 0.0]]
+    model = PrivateHistogram(bounds=(0, 1), bins=2, random_state=0).fit(rows)
+    assert model.clipped_ == {"x0": 2, "x1": 1}
 
 
 def test_sensitivities_are_exact_or_rounded_up():

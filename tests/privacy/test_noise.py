@@ -9,12 +9,13 @@ import secrets
 import subprocess
 import sys
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from flint import arb
 from flint import ctx as ball_context
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.privacy import noise
@@ -28,53 +29,55 @@ def zeros(count: int) -> np.ndarray:
 
 
 class BitStreams:
-    """Stands in for `secrets.randbits`: each uniform number reads its own fixed, endless stream of bits."""
+    """Stands in for the words read from the system: each uniform number reads its own fixed, endless stream of bits."""
 
     def __init__(self, count: int, seed: int, length: int = 8192) -> None:
         self.count, self.length = count, length
         self.streams = [random.Random(f"{seed}/{index}").getrandbits(length) for index in range(count)]
-        self.used = [0] * count
-        self.calls = 0
+        self.used = 0
 
-    def __call__(self, bits: int) -> int:
-        index = self.calls % self.count
-        self.calls += 1
-        self.used[index] += bits
-        assert self.used[index] <= self.length
-        return (self.streams[index] >> (self.length - self.used[index])) & ((1 << bits) - 1)
+    def __call__(self, count: int, bits: int) -> list[int]:
+        assert count == self.count
+        self.used += bits
+        assert self.used <= self.length
+        return [(stream >> (self.length - self.used)) & ((1 << bits) - 1) for stream in self.streams]
 
     def uniforms(self) -> list[float]:
         return [stream / 2**self.length for stream in self.streams]
 
 
 def uniform_count(dimension: int) -> int:
-    return 2 * dimension + dimension % 2
+    """One a coordinate for the radius; half as many, rounded up, for angles; and one less for squared lengths."""
+    pairs = (dimension + 1) // 2
+    return dimension + pairs - 1 + pairs
 
 
 def expected_noise(dimension: int, rate: float, uniforms: list[float]) -> np.ndarray:
-    """r·g/‖g‖ in ordinary floats."""
+    """r·v in ordinary floats: v of pairs whose squared lengths are the spacings of uniforms."""
+    pairs = (dimension + 1) // 2
     radius = -math.fsum(math.log(uniform) for uniform in uniforms[:dimension]) / rate
-    normals: list[float] = []
-    for index in range(dimension, len(uniforms), 2):
-        length = math.sqrt(-2 * math.log(uniforms[index]))
-        angle = 2 * math.pi * uniforms[index + 1]
-        normals += [length * math.cos(angle), length * math.sin(angle)]
-    direction = np.array(normals[:dimension])
+    shares = np.diff([0.0, *sorted(uniforms[dimension : dimension + pairs - 1]), 1.0])
+    angles = 2 * np.pi * np.array(uniforms[dimension + pairs - 1 :])
+    pairwise = np.sqrt(shares) * np.array([np.cos(angles), np.sin(angles)])
+    direction = pairwise.T.ravel()[:dimension]
     return radius * direction / np.linalg.norm(direction)
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("first_bits", [128, 1024], ids=["by floats", "by balls"])
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 5, 12, 13, 25, 26])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_gamma_norm_is_the_rounding_of_the_ideal_draw(
-    monkeypatch: pytest.MonkeyPatch, dimension: int, seed: int
+    monkeypatch: pytest.MonkeyPatch, dimension: int, seed: int, first_bits: int
 ) -> None:
+    monkeypatch.setattr(noise, "_FIRST_BITS", first_bits)
     streams = BitStreams(uniform_count(dimension), seed)
-    monkeypatch.setattr(secrets, "randbits", streams)
+    monkeypatch.setattr(noise, "_random_words", streams)
     values, rate, grid = np.linspace(-3, 4, dimension), 0.375, 2.0**-10
     ideal = values + expected_noise(dimension, rate, streams.uniforms())
     drawn = SystemNoise().gamma_norm(values, rate, grid)
     assert drawn.dtype == np.float64
     np.testing.assert_array_equal(drawn, np.floor(ideal / grid + 0.5) * grid)
+    assert streams.used == first_bits
 
 
 @pytest.mark.parametrize("first_bits", [2, 3, 4])
@@ -85,10 +88,9 @@ def test_refinement_gives_the_same_rounding_as_many_bits_at_once(
     def drawn(bits: int, seed: int) -> tuple[list[float], int]:
         monkeypatch.setattr(noise, "_FIRST_BITS", bits)
         streams = BitStreams(uniform_count(dimension), seed)
-        monkeypatch.setattr(secrets, "randbits", streams)
+        monkeypatch.setattr(noise, "_random_words", streams)
         output = SystemNoise().gamma_norm(np.full(dimension, 0.3), 2.0, 2.0**-20)
-        assert len(set(streams.used)) == 1
-        return output.tolist(), streams.used[0]
+        return output.tolist(), streams.used
 
     for seed in range(20):
         with_few, bits_used = drawn(first_bits, seed)
@@ -100,63 +102,172 @@ def test_refinement_gives_the_same_rounding_as_many_bits_at_once(
         assert math.log2(bits_used / first_bits).is_integer()
 
 
-def test_intervals_hold_the_numbers_that_begin_with_the_known_bits_and_hardly_more(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("bits", "width"), [(1, 1), (3, 1), (8, 1), (9, 2), (124, 16), (128, 16)])
+def test_words_are_the_systems_bytes_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, bits: int, width: int
 ) -> None:
+    stream = random.Random(bits).randbytes(5 * width)
+    asked: list[int] = []
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: asked.append(size) or stream)
+    words = noise._random_words(5, bits)
+    assert asked == [5 * width]
+    assert words == [int.from_bytes(stream[i * width : (i + 1) * width], "big") >> (8 * width - bits) for i in range(5)]
+    assert max(words) < 2**bits
+
+
+def test_known_bits_stay_when_more_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "_FIRST_BITS", 3)
-    answers = iter([5, 0, 7, 6, 1, 2])
-    monkeypatch.setattr(secrets, "randbits", lambda bits: next(answers))
+    answers = iter([[5, 0, 7], [6, 1, 2]])
+    monkeypatch.setattr(noise, "_random_words", lambda count, bits: next(answers))
     uniforms = noise._LazyUniforms(3)
-    assert uniforms.bits == 3
-    for ball, number in zip(uniforms.intervals(), [5, 0, 7], strict=True):
-        assert_around(ball, Fraction(number, 8), Fraction(number + 1, 8))
+    assert (uniforms.bits, uniforms.numerators) == (3, [5, 0, 7])
     uniforms.refine()
-    assert uniforms.bits == 6
-    for ball, number in zip(uniforms.intervals(), [5 * 8 + 6, 1, 7 * 8 + 2], strict=True):
-        assert_around(ball, Fraction(number, 64), Fraction(number + 1, 64))
+    assert (uniforms.bits, uniforms.numerators) == (6, [5 * 8 + 6, 1, 7 * 8 + 2])
 
 
-def test_intervals_are_as_narrow_with_many_bits() -> None:
-    uniforms = noise._LazyUniforms(1)
-    with ball_context.workprec(192):
-        (ball,) = uniforms.intervals()
-    (number,) = uniforms._numerators
-    assert_around(ball, Fraction(number, 2**128), Fraction(number + 1, 2**128))
+class Known:
+    """Uniforms of which the first bits are written down."""
+
+    def __init__(self, bits: int, numerators: list[int]) -> None:
+        self.bits, self.numerators = bits, numerators
 
 
-def assert_around(ball: arb, low: Fraction, high: Fraction) -> None:
-    """The ball holds [low, high] and exceeds it by less than a millionth of its width on either side."""
-    (middle, radius) = (
-        Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-        for mantissa, exponent in (ball.mid().man_exp(), ball.rad().mid().man_exp())
-    )
-    slack = (high - low) / 10**6
-    assert low - slack < middle - radius <= low
-    assert high <= middle + radius < high + slack
+def random_uniforms(dimension: int, seed: object, bits: int = 128) -> Known:
+    source = random.Random(str(seed))
+    return Known(bits, [source.getrandbits(bits) for _ in range(uniform_count(dimension))])
+
+
+@given(st.integers(1, 6), st.integers(3, 40), st.integers(0, 10**9))
+def test_balls_hold_every_draw_that_begins_with_the_known_bits(dimension: int, bits: int, seed: int) -> None:
+    """Whatever bits follow: all zeros, all ones, or any."""
+    few = random_uniforms(dimension, seed, bits)
+    later = random.Random(seed)
+    with ball_context.workprec(bits + 64):
+        wide = noise._gamma_norm_balls(dimension, arb(1.5), few)
+    for more in ([0] * 40, [2**200 - 1] * 40, [later.getrandbits(200) for _ in range(40)]):
+        known = Known(bits + 200, [(n << 200) | m for n, m in zip(few.numerators, more, strict=False)])
+        with ball_context.workprec(bits + 400):
+            narrow = noise._gamma_norm_balls(dimension, arb(1.5), known)
+            for outer, inner in zip(wide, narrow, strict=True):
+                assert not outer.is_finite() or not inner.is_finite() or outer.overlaps(inner)
+                assert not outer.is_finite() or not inner.is_finite() or inner.mid() in outer
+
+
+def test_balls_are_narrow() -> None:
+    """What is certain after 128 bits is certain to about 2⁻¹⁰⁰."""
+    for dimension in (1, 2, 7):
+        with ball_context.workprec(192):
+            for ball in noise._gamma_norm_balls(dimension, arb(1.0), random_uniforms(dimension, 5)):
+                assert float(ball.rad()) < 2.0**-100
+
+
+@given(st.integers(1, 30), st.integers(0, 10**9), st.sampled_from([2.0**-8, 2.0**-20, 2.0**-27, 0.001]))
+def test_floats_decide_as_balls_do(dimension: int, seed: int, grid: float) -> None:
+    uniforms = random_uniforms(dimension, seed)
+    values = np.random.default_rng(seed).normal(size=dimension) * 10.0 ** (seed % 5)
+    by_floats = noise._sums_rounded_by_floats(values, 0.4, grid, uniforms)
+    by_balls = noise._sums_rounded_by_balls(values, 0.4, grid, uniforms)
+    assert by_floats is None or by_floats == [int(multiple) for multiple in by_balls]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 11])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_floats_decide_what_is_clear_and_leave_what_is_close(dimension: int, side: int) -> None:
+    """One coordinate is put near a boundary, by much less and by a little more than floats are trusted to tell."""
+    rate, grid = 0.4, 2.0**-20
+    for seed in range(20):
+        uniforms = random_uniforms(dimension, (dimension, seed))
+        with ball_context.workprec(192):
+            offsets = noise._gamma_norm_balls(dimension, arb(rate) * arb(grid), uniforms)
+        sizes = np.array([float(offset.mid()) for offset in offsets])
+        values = np.full(dimension, 0.25 - sizes + np.rint(sizes)) * grid
+        assert noise._sums_rounded_by_floats(values, rate, grid, uniforms) is not None
+        logarithm = np.linalg.norm(sizes) * rate * grid
+        pairs = (dimension + 1) // 2
+        last = noise_of_dropped(uniforms, dimension, pairs)
+        trusted = 2.0**-40 * ((logarithm + dimension) / (rate * grid) / (1 - last**2) + np.abs(values / grid).max())
+        for index in range(dimension):
+            near, clear = values.copy(), values.copy()
+            near[index] = (0.5 - sizes[index] + np.rint(sizes[index]) + side * 0.5 * trusted) * grid
+            clear[index] = (0.5 - sizes[index] + np.rint(sizes[index]) + side * 2.0 * trusted) * grid
+            assert noise._sums_rounded_by_floats(near, rate, grid, uniforms) is None
+            decided = noise._sums_rounded_by_floats(clear, rate, grid, uniforms)
+            assert decided == [int(m) for m in noise._sums_rounded_by_balls(clear, rate, grid, uniforms)]
+
+
+def noise_of_dropped(uniforms: Known, dimension: int, pairs: int) -> float:
+    """The coordinate of the direction that an odd dimension leaves over; zero for an even one."""
+    if dimension % 2 == 0:
+        return 0.0
+    numbers = [number / 2**uniforms.bits for number in uniforms.numerators]
+    cuts = [0.0, *sorted(numbers[dimension : dimension + pairs - 1]), 1.0]
+    return math.sqrt(cuts[-1] - cuts[-2]) * math.sin(2 * math.pi * numbers[-1])
+
+
+def test_the_c_library_is_as_accurate_as_the_proof_asks() -> None:
+    """proofs/gamma_norm.md takes log, sin and cos to be right to 2⁻⁴⁵; here they are to 2⁻⁵¹ at ten thousand places."""
+    source = random.Random(7)
+    with ball_context.workprec(160):
+        for _ in range(10_000):
+            turn, number = source.random() * math.tau, source.random() ** 8
+            assert abs(float(arb(turn).cos() - arb(math.cos(turn)))) < 2.0**-51
+            assert abs(float(arb(turn).sin() - arb(math.sin(turn)))) < 2.0**-51
+            logarithm = math.log(number)
+            assert abs(float(arb(number).log() - arb(logarithm))) < 2.0**-51 * abs(logarithm)
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_floats_leave_uniforms_with_few_known_digits_to_balls(index: int) -> None:
+    """In three dimensions: three for the radius, one cut; a gap of less than 2⁶⁰ counts as well. Angles may be anything."""
+    plenty = random_uniforms(3, 11)
+    assert noise._sums_rounded_by_floats(np.zeros(3), 1.0, 2.0**-20, plenty) is not None
+    small = Known(128, list(plenty.numerators))
+    small.numerators[index] = 2**60 - 1
+    decided = noise._sums_rounded_by_floats(np.zeros(3), 1.0, 2.0**-20, small)
+    assert (decided is None) == (index <= 3)
+    enough = Known(128, list(plenty.numerators))
+    enough.numerators[index] = 2**60
+    assert noise._sums_rounded_by_floats(np.zeros(3), 1.0, 2.0**-20, enough) is not None
+
+
+def test_floats_leave_values_that_are_many_steps_away_to_balls() -> None:
+    """A float of 2⁴¹ steps has room for a fraction of a step still; but so large a sum is not trusted to it."""
+    uniforms, grid = random_uniforms(2, 3), 2.0**-8
+    assert noise._sums_rounded_by_floats(np.array([2.0**20 * grid, 0.0]), 1.0, grid, uniforms) is not None
+    assert noise._sums_rounded_by_floats(np.array([-(2.0**41) * grid, 0.0]), 1.0, grid, uniforms) is None
+
+
+def test_floats_are_not_asked_where_they_could_overflow() -> None:
+    assert noise._sums_rounded_by_floats(np.zeros(2), 1.0, 2.0**-20, random_uniforms(2, 1, bits=128)) is not None
+    assert noise._sums_rounded_by_floats(np.zeros(2), 1.0, 2.0**-20, random_uniforms(2, 1, bits=129)) is None
+    # The smallest numbers they are asked about, as many as are multiplied at once.
+    smallest = Known(128, [2**60] * 26 + random_uniforms(26, 1).numerators[26:])
+    assert noise._sums_rounded_by_floats(np.zeros(26), 1.0, 2.0**-10, smallest) is not None
 
 
 @pytest.mark.parametrize("stuck", [0, 2**64 - 1], ids=["all zeros", "all ones"])
 def test_uniforms_at_the_very_ends_are_refined_not_rounded(monkeypatch: pytest.MonkeyPatch, stuck: int) -> None:
-    """A first chunk of zeros or ones leaves log 0 or √0 in the interval; the answer must wait for more bits."""
+    """A first chunk of zeros or ones leaves log 0, √0 or no length in the interval; the answer must wait for more bits."""
     monkeypatch.setattr(noise, "_FIRST_BITS", 64)
     calls: list[int] = []
 
-    def randbits(bits: int) -> int:
+    def words(count: int, bits: int) -> list[int]:
         calls.append(bits)
-        return stuck if len(calls) <= 4 else random.Random(len(calls)).getrandbits(bits)
+        source = random.Random(len(calls))
+        return [stuck if len(calls) == 1 else source.getrandbits(bits) for _ in range(count)]
 
-    monkeypatch.setattr(secrets, "randbits", randbits)
-    output = SystemNoise().gamma_norm(np.zeros(2), 1.0, 2.0**-20)
+    monkeypatch.setattr(noise, "_random_words", words)
+    output = SystemNoise().gamma_norm(np.zeros(4), 1.0, 2.0**-20)
     assert np.isfinite(output).all()
-    assert len(calls) > 4
+    assert len(calls) > 1
 
 
 def test_gamma_norm_starts_with_128_bits_of_every_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    # In three dimensions: three exponentials, and two pairs for three normals.
-    streams = BitStreams(7, seed=1)
-    monkeypatch.setattr(secrets, "randbits", streams)
+    # In three dimensions: three exponentials, two angles, and one cut between two squared lengths.
+    streams = BitStreams(6, seed=1)
+    monkeypatch.setattr(noise, "_random_words", streams)
     SystemNoise().gamma_norm(np.zeros(3), 1.0, 2.0**-20)
-    assert streams.used == [128] * 7
+    assert streams.used == 128
 
 
 def test_gamma_norm_of_large_values_needs_more_bits_than_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,3 +392,35 @@ def test_seeded_laws_are_those_of_the_system() -> None:
     assert stats.kstest(gaussian, stats.norm(scale=1000.0).cdf).pvalue > 1e-6
     norms = [np.linalg.norm(source.gamma_norm(np.zeros(3), 2.0, 2.0**-20)) for _ in range(4000)]
     assert stats.kstest(norms, stats.gamma(3, scale=0.5).cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("count", [1, 511, 512, 5000])
+def test_words_are_fair_and_never_the_same_twice(count: int) -> None:
+    """Few come from the system one by one, many as a stream; fair within six deviations, and no two words are alike."""
+    source = SystemNoise()
+    words = np.concatenate([source.words(count) for _ in range(max(4, 20_000 // count))])
+    assert words.dtype == np.uint64
+    assert len(np.unique(words)) == len(words)
+    bits = np.unpackbits(words.view(np.uint8)).reshape(len(words), 64)
+    assert abs(bits.mean() - 0.5) < 6 * 0.5 / math.sqrt(bits.size)
+    assert len(SeededNoise(1).words(count)) == count
+
+
+def test_many_words_are_a_chacha20_stream_under_a_key_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 8439, section 2.3.2 begins with the same block function; the all-zero key is test vector 1 of its appendix A.1."""
+    keys = [bytes(32), bytes(31) + b"\x01"]
+    asked = []
+
+    def token_bytes(count: int) -> bytes:
+        asked.append(count)
+        return keys[len(asked) - 1]
+
+    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
+    first, second = (SystemNoise().words(512).tobytes() for _ in range(2))
+    assert first[:64].hex() == (
+        "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+        "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
+    )
+    # Appendix A.1, test vector 3 has this key and block 1; block 0 differs from it and from the first stream.
+    assert second[64:80].hex() == "3aeb5224ecf849929b9d828db1ced4dd"
+    assert asked == [32, 32]

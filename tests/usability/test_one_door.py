@@ -17,7 +17,19 @@ from tests.release_kit import DECLARATIONS, KEY, LEARNERS, fitted
 SOURCE = Path(sudare.__file__).parent
 
 # Where noise is made and handed out; and where it is measured or played with, and protects nobody.
-NOISE_ROOMS = ("sudare.privacy.noise", "sudare.privacy.release", "sudare.audit", "sudare.studies", "sudare.cli.demo")
+NOISE_ROOMS = (
+    "sudare.privacy.noise",
+    "sudare.privacy.release",
+    "sudare.audit",
+    "sudare.studies",
+    "sudare.cli.demo",
+    "sudare.cli.risk",
+    # What a receiver does with perturbed records: parts for cross-validation, samples of a reconstructed distribution.
+    "sudare.records.reconstruct",
+    "sudare.records.result",
+    "sudare.records.multivariate",
+    "sudare.records.cross_tables",
+)
 NOISE_NAMES = {"SystemNoise", "SeededNoise", "noise_source"}
 RANDOM_MODULES = {"opendp", "secrets", "numpy.random"}
 # Waiting times between tries to reach a locked database.

@@ -77,12 +77,12 @@ def fit(
 
     declared = Schema.load(schema)
     # All that can go wrong after the charge is looked at before it.
-    signing = None if dry_run else _ready_to_sign(output, key)
+    signing = None if dry_run else ready_to_sign(output, key)
     with progress(as_json) as tell:
         tell("reading the table")
         rows = read(table, schema=declared)
         with ledger_or_copy(ledger, dry_run and budget is not None, create=budget is not None) as opened:
-            payer = _account(opened, account, table, declared, budget, budget_delta, composition)
+            payer = paying_account(opened, account, table, declared, budget, budget_delta, composition)
             model = _learner(statistic)(epsilon=epsilon, delta=delta, schema=declared, account=payer)
             if signing is None:
                 _tell_price(model.price(rows), account, as_json)
@@ -92,7 +92,8 @@ def fit(
     _save(model, signing, as_json)
 
 
-def _ready_to_sign(output: Path | None, key: Path | None) -> tuple[Path, Any]:
+def ready_to_sign(output: Path | None, key: Path | None) -> tuple[Path, Any]:
+    """Where the release goes and the key it is signed with; looked at before anything is charged."""
     from sudare.cli.keys import private_key
 
     if output is None or key is None:
@@ -104,7 +105,7 @@ def _ready_to_sign(output: Path | None, key: Path | None) -> tuple[Path, Any]:
     return output, private_key(key)
 
 
-def _account(
+def paying_account(
     ledger: Ledger,
     name: str,
     table: Path,
@@ -113,6 +114,7 @@ def _account(
     budget_delta: float | None,
     composition: Filter | None,
 ) -> Account:
+    """The account of that name, opened and bound to the table if a budget is given and there is none yet."""
     if budget is None:
         return ledger.account(name)
     unit: Any = "record" if schema.person is None else "person"

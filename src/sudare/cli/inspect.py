@@ -30,8 +30,11 @@ def inspect(
     """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
     from sudare.report.card import card_of, card_strength, card_text
 
-    release, signature = _released(file, trusted)
+    release, signature = read_release(file, trusted)
     sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
+    if release.learner == "RecordPerturbation":
+        # Tensors are columns as bytes; what leaves is a perturbed value a row of each.
+        sizes = {name: release.content.parameters["rows"] for name, _ in release.content.parameters["columns"]}
     card = card_of(release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest)
     strength = card_strength(card)
     values: dict[str, Any] = {
@@ -41,12 +44,17 @@ def inspect(
         "digest": release.digest,
         "strength": {"word": strength.word, "reason": strength.reason},
         "manifest": release.manifest(),
-        "tensors": {name: tensor.tolist() for name, tensor in release.content.tensors.items()},
     }
-    answer(values, as_json, card_text(card))
+    if release.learner == "RecordPerturbation":
+        # A promise about perturbed records is told in all three ways, or not at all; its rows are for `sudare reconstruct`.
+        statement = release.model().statement()
+        answer({**values, "statement": statement.to_dict()}, as_json, card_text(card), str(statement))
+        return
+    tensors = {name: tensor.tolist() for name, tensor in release.content.tensors.items()}
+    answer({**values, "tensors": tensors}, as_json, card_text(card))
 
 
-def _released(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]:
+def read_release(file: Path, trusted: list[Path] | None) -> tuple[Release, Signature]:
     """The release, and whether a key that the reader named has signed it; a signature that is wrong is refused anyway."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sudare.cli import audit, budget, demo, fit, inspect, risk, schema, study
+from sudare.cli import audit, budget, crosstab, demo, fit, inspect, perturb, reconstruct, risk, schema, study
 
 app = typer.Typer(
     name="sudare",
@@ -42,6 +42,9 @@ def root(
 app.command("demo", short_help="Private releases end to end on made-up data, with a report.")(demo.demo)
 app.add_typer(schema.app, name="schema")
 app.command("fit", short_help="From a table to a signed release, charged to an account.")(fit.fit)
+app.command("perturb", short_help="Every record randomised before it leaves, as a signed release.")(perturb.perturb)
+app.command("reconstruct", short_help="The distribution of a column from perturbed records.")(reconstruct.reconstruct)
+app.command("crosstab", short_help="Two columns against each other, from perturbed records.")(crosstab.crosstab)
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
 app.add_typer(budget.app, name="budget")
 app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)

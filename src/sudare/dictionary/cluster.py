@@ -6,7 +6,6 @@ result has the same bits from memory, from files with any row groups, and from a
 
 from __future__ import annotations
 
-import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -130,14 +129,15 @@ def _parts_of_cluster(blocks: Iterator[Floats], function: Callable[[Floats], Sum
 def _client(cluster: Any) -> tuple[Any, bool]:
     """A client of the cluster, and whether it was made here."""
     try:
-        distributed = importlib.import_module("distributed")
+        import distributed
     except ImportError:
         raise ExtraMissing(
-            "Sums on a cluster need dask.distributed, which is not installed.", "pip install 'sudare[consortium]'"
+            "Sums on a cluster need dask.distributed, which is not installed.",
+            "Install it: pip install 'sudare[consortium]'",
         ) from None
-    if isinstance(cluster, distributed.Client):
+    if isinstance(cluster, client_class):
         return cluster, False
-    client = attempt(lambda: distributed.Client(cluster, set_as_default=False, timeout=10))
+    client = attempt(lambda: client_class(cluster, set_as_default=False, timeout=10))
     if client is None:
         raise InvalidParameter(
             "`cluster` is not a cluster that can be reached.", "Give a Client, a LocalCluster or a scheduler's address."

@@ -170,6 +170,10 @@ class Family(ABC):
         responsibilities = np.exp(log_joint - log_total)
         return Expected(responsibilities.sum(axis=0), responsibilities.T @ self.statistics(Z), float(np.sum(log_total)))
 
+    def moderated(self, patterns: Patterns, counts: Floats) -> Patterns:
+        """Final patterns, improved by what they have in common; matters where a family knows how."""
+        return patterns
+
     @property
     def rounding(self) -> float:
         """How far the objective may fall by rounding alone, relative to its size or to the number of records."""

@@ -83,6 +83,10 @@ class _Gaussian(Family):
         """Overall mean 0 and variance 1."""
         return Frame(overall.mean, overall.deviation)
 
+    def factors(self, variances: Floats, counts: Floats) -> Floats:
+        """√(variance/moderated variance) of every pattern and column."""
+        return np.asarray(np.sqrt(variances / moderated_variances(variances, counts)))
+
     def means(self, counts: Floats, sums: Floats) -> Floats:
         """μ = m/(N+λ₀) (1.59)."""
         return np.asarray(sums / (counts + self.shrinkage)[:, np.newaxis])
@@ -213,6 +217,13 @@ class SparseGaussian(_Gaussian):
         cholesky = np.linalg.cholesky(patterns["precisions"][index])
         return np.asarray(patterns["means"][index] + np.linalg.solve(cholesky.T, ndtri(uniforms).T).T)
 
+    def moderated(self, patterns: Patterns, counts: Floats) -> Patterns:
+        """Columns' variances within patterns by James and Stein; dependencies stay as they are."""
+        variances = np.diagonal(np.linalg.inv(patterns["precisions"]), axis1=1, axis2=2)
+        factors = self.factors(variances, counts)
+        precisions = patterns["precisions"] * factors[:, :, np.newaxis] * factors[:, np.newaxis]
+        return Patterns({"means": patterns["means"], "precisions": precisions})
+
     def with_supports(self, supports: tuple[Booleans, ...]) -> Self:
         """The family with fixed supports, whose entries are not penalised any more."""
         return replace(self, supports=supports)
@@ -259,6 +270,11 @@ class DiagonalGaussian(_Gaussian):
         spread = squares - (counts + self.shrinkage)[:, np.newaxis] * means**2 + self.sparsity
         return Patterns({"means": means, "precisions": (counts + 1)[:, np.newaxis] / spread})
 
+    def moderated(self, patterns: Patterns, counts: Floats) -> Patterns:
+        """Columns' variances within patterns by James and Stein."""
+        factors = self.factors(1 / patterns["precisions"], counts)
+        return Patterns({"means": patterns["means"], "precisions": patterns["precisions"] * factors**2})
+
     def log_prior(self, patterns: Patterns) -> float:
         """½ Σ ln Λ_i − (λ₀/2)Σ Λ_i μ_i² − (ρ₀/2)Σ Λ_i."""
         precisions = patterns["precisions"]
@@ -291,6 +307,22 @@ class DiagonalGaussian(_Gaussian):
     def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
         """μ + Φ⁻¹(u)/√Λ."""
         return np.asarray(patterns["means"][index] + ndtri(uniforms) / np.sqrt(patterns["precisions"][index]))
+
+
+def moderated_variances(variances: Floats, counts: Floats) -> Floats:
+    """Variances (patterns × columns) drawn towards each column's mean over patterns, as far as noise explains their differences.
+
+    ln s² has variance 2/N. The positive-part rule of James and Stein (1961) on these logarithms has a smaller risk than none, whatever
+    the true variances are, from three degrees of freedom on; where they truly differ it does next to nothing.
+    """
+    logs = np.log(variances)
+    noise = 2 / counts[:, np.newaxis]
+    centre = np.sum(logs / noise, axis=0) / np.sum(1 / noise)
+    freedom = (len(counts) - 1) * variances.shape[1]
+    distance = float(np.sum((logs - centre) ** 2 / noise))
+    if freedom <= 2 or distance == 0:
+        return variances
+    return np.asarray(np.exp(centre + max(0.0, 1 - (freedom - 2) / distance) * (logs - centre)))
 
 
 def column_count(statistics: int) -> int:

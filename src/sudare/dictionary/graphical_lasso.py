@@ -173,7 +173,7 @@ def _standardised_solution(
     from sudare.dictionary.interior_point import interior_solution, solvable
 
     result = _newton_solution(S, penalties, tolerance, start)
-    if result.gap <= tolerance or not solvable(penalties):
+    if result.gap <= tolerance or not solvable(len(S)):
         return result
     precision, bound, steps = interior_solution(S, penalties, tolerance / 2)
     point = _point(S, penalties, precision)

@@ -1,4 +1,4 @@
-"""The graphical lasso by a primal-dual interior-point method: a dozen steps however badly S is conditioned.
+"""The graphical lasso by a primal-dual interior-point method: few steps, however nearly variables determine each other.
 
 Off the diagonal Λ = A − B with A, B ≥ 0 and slacks ρ − U, ρ + U ≥ 0; a solution has Λ⁻¹ = S + U, A(ρ − U) = 0 and
 B(ρ + U) = 0. Each step solves the linearised conditions with the zeros replaced by a falling number. The system has one
@@ -22,20 +22,21 @@ MOST_PAIRS: Final = 2600
 _MOST_STEPS: Final = 80
 _CENTRING: Final = 0.1
 _TO_THE_BORDER: Final = 0.95
+_MORE_ON_THE_DIAGONAL: Final = (0.0, 1e-14, 1e-12)
+_LARGEST_RIDGE: Final = 1e-3
+_SMALLEST_RIDGE: Final = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """S and ρ, and the pairs i ≤ j whose entry may differ from zero; vectors are over these pairs."""
+    """S and ρ over the pairs i ≤ j, as are all vectors here, and which entries must be zero."""
 
-    covariance: Floats
-    penalty: Floats
+    size: int
     rows: Integers
     columns: Integers
-
-    @property
-    def bounds(self) -> Floats:
-        return self.penalty[self.rows, self.columns]
+    covariances: Floats
+    bounds: Floats
+    must_be_zero: NDArray[np.bool_]
 
     @property
     def halves(self) -> Floats:
@@ -43,67 +44,86 @@ class _Problem:
         return np.where(self.rows == self.columns, 0.5, 1.0)
 
     def matrix(self, values: Floats) -> Floats:
-        """The symmetric matrix with these values at the pairs and zeros elsewhere."""
-        full = np.zeros_like(self.covariance)
+        """The symmetric matrix with these values."""
+        full = np.empty((self.size, self.size))
         full[self.rows, self.columns] = full[self.columns, self.rows] = values
         return full
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Λ, and at the pairs A, B and U. Pairs without a penalty have A = B = U = 0."""
+    """Λ, and at the pairs A, B, and the slacks ρ − U above and ρ + U below; all zero for pairs without a penalty.
+
+    The slacks are kept rather than U, because close to zero they are exact.
+    """
 
     precision: Floats
     positive: Floats
     negative: Floats
-    dual: Floats
+    above: Floats
+    below: Floats
+
+    @property
+    def dual(self) -> Floats:
+        """U."""
+        return (self.below - self.above) / 2
 
 
-def solvable(penalty: Floats) -> bool:
+def solvable(size: int) -> bool:
     """Whether the problem is small enough for this method."""
-    return int(np.isfinite(penalty[np.triu_indices(len(penalty))]).sum()) <= MOST_PAIRS
+    return size * (size + 1) // 2 <= MOST_PAIRS
 
 
 def interior_solution(covariance: Floats, penalty: Floats, tolerance: float) -> tuple[Floats, float, int]:
-    """Λ with exact zeros, a lower bound of the objective within `tolerance` if it was reached, and the steps taken."""
-    rows, columns = np.nonzero(np.triu(np.isfinite(penalty)))
-    problem = _Problem(covariance, penalty, rows, columns)
+    """Λ with exact zeros, a lower bound of the objective within `tolerance` if it was reached, and the steps taken.
+
+    All variances must be one.
+    """
+    problem = _problem(covariance, penalty)
     state = _first_state(problem)
-    sparse, bound = state.precision, -math.inf
-    for step in range(_MOST_STEPS):
-        if _log_det(state.precision) == -math.inf:
-            break
-        inverse = np.linalg.inv(state.precision)
-        inverse = (inverse + inverse.T) / 2
-        sparse = _with_exact_zeros(problem, state)
-        bound = max(bound, _dual_value(problem, state, inverse))
-        if _objective(problem, sparse) - bound <= tolerance:
-            return sparse, bound, step
-        moved = _moved(problem, state, inverse)
-        if moved is None:
-            break
-        state = moved
-    return sparse, bound, _MOST_STEPS
+    sparse, bound, steps = state.precision, -math.inf, 0
+    # Where there is no solution, numbers grow until they overflow, and the bound stays far.
+    with np.errstate(all="ignore"):
+        while steps < _MOST_STEPS and _log_det(state.precision) > -math.inf:
+            sparse = _with_exact_zeros(problem, state)
+            bound = max(bound, _dual_value(problem, state))
+            if _objective(problem, sparse) - bound <= tolerance:
+                break
+            moved = _moved(problem, state)
+            if moved is None:
+                break
+            state, steps = moved, steps + 1
+    return sparse, bound, steps
+
+
+def _problem(covariance: Floats, penalty: Floats) -> _Problem:
+    """The problem with large and infinite penalties lowered to 1 + |S|, which changes nothing.
+
+    The diagonal of Λ⁻¹ is that of S, ones, so that |Λ⁻¹ − S| < 1 + |S|; and where that is less than ρ, Λ is zero.
+    """
+    rows, columns = np.triu_indices(len(covariance))
+    covariances, bounds = covariance[rows, columns], penalty[rows, columns]
+    enough = 1 + np.abs(covariances)
+    return _Problem(len(covariance), rows, columns, covariances, np.minimum(bounds, enough), bounds >= enough)
 
 
 def _first_state(problem: _Problem) -> _State:
-    """A ridge inverse of S where all pairs are allowed, else a diagonal; A and B a little away from zero."""
-    finite = np.isfinite(problem.penalty)
-    precision = np.diag(1 / np.diag(problem.covariance))
-    ridged = problem.covariance + float(problem.penalty[finite].mean()) * np.eye(len(finite))
-    if finite.all() and _log_det(ridged) > -math.inf:
-        inverse = np.linalg.inv(ridged)
-        inverse = (inverse + inverse.T) / 2
-        precision = inverse if _log_det(inverse) > -math.inf else precision
-    values = precision[problem.rows, problem.columns]
+    """The inverse of S with a small ridge, because Λ falls faster than it rises; A and B so that all products are alike."""
     penalised = problem.bounds > 0
-    distance = 0.5 * max(float(np.abs(values[penalised]).mean()), 0.01) if penalised.any() else 0.0
-    away = np.where(penalised, distance, 0.0)
+    ridge = max(float(problem.bounds[penalised].min(initial=_LARGEST_RIDGE)), _SMALLEST_RIDGE)
+    precision = np.linalg.inv(problem.matrix(problem.covariances) + ridge * np.eye(problem.size))
+    precision = (precision + precision.T) / 2
+    if _log_det(precision) == -math.inf:
+        precision = np.eye(problem.size)
+    values = precision[problem.rows, problem.columns]
+    products = problem.bounds * np.maximum(np.abs(values), 0.01)
+    away = np.where(penalised, products.mean() / np.where(penalised, problem.bounds, 1.0), 0.0)
     return _State(
         precision,
         np.where(penalised, np.maximum(values, 0), 0) + away,
         np.where(penalised, np.maximum(-values, 0), 0) + away,
-        np.zeros(len(values)),
+        problem.bounds,
+        problem.bounds,
     )
 
 
@@ -115,50 +135,48 @@ def _log_det(matrix: Floats) -> float:
 
 def _objective(problem: _Problem, precision: Floats) -> float:
     values = precision[problem.rows, problem.columns]
-    linear = np.where(problem.rows == problem.columns, 1, 2) * (
-        problem.covariance[problem.rows, problem.columns] * values + problem.bounds * np.abs(values)
+    weights = np.where(problem.rows == problem.columns, 1, 2)
+    return float((weights * (problem.covariances * values + problem.bounds * np.abs(values))).sum()) - _log_det(
+        precision
     )
-    return float(linear.sum()) - _log_det(precision)
 
 
-def _dual_value(problem: _Problem, state: _State, inverse: Floats) -> float:
-    """ln det(S + U) + M; where Λ must be zero, U is free and taken so that S + U is Λ⁻¹ there."""
-    dual = np.where(np.isfinite(problem.penalty), problem.covariance + problem.matrix(state.dual), inverse)
-    return _log_det(dual) + len(dual)
+def _dual_value(problem: _Problem, state: _State) -> float:
+    """ln det(S + U) + M."""
+    feasible = np.clip(state.dual, -problem.bounds, problem.bounds)
+    return _log_det(problem.matrix(problem.covariances + feasible)) + problem.size
 
 
 def _with_exact_zeros(problem: _Problem, state: _State) -> Floats:
     """Λ with zeros where its entry, as a partial correlation, is smaller than what |U| lacks to ρ, as a share of ρ."""
     values = state.precision[problem.rows, problem.columns]
     scale = np.sqrt(np.diag(state.precision))
-    correlation = np.abs(values) / (scale[problem.rows] * scale[problem.columns])
-    bounds = problem.bounds
-    zero = (bounds > 0) & (correlation * bounds < bounds - np.abs(state.dual))
-    return problem.matrix(np.where(zero, 0.0, values))
+    correlations = np.abs(values) / (scale[problem.rows] * scale[problem.columns])
+    zero = correlations * problem.bounds < np.minimum(state.above, state.below)
+    return problem.matrix(np.where(zero | problem.must_be_zero, 0.0, values))
 
 
-def _moved(problem: _Problem, state: _State, inverse: Floats) -> _State | None:
+def _moved(problem: _Problem, state: _State) -> _State | None:
     """One step; None if the system can no longer be solved."""
+    inverse = np.asarray(np.linalg.inv(state.precision), dtype=np.float64)
     rows, columns, halves = problem.rows, problem.columns, problem.halves
     penalised = problem.bounds > 0
-    above, below = problem.bounds - state.dual, problem.bounds + state.dual
-    product = (state.positive * above + state.negative * below)[penalised]
+    product = (state.positive * state.above + state.negative * state.below)[penalised]
     aim = _CENTRING * float(product.mean()) / 2 if len(product) else 0.0
-    safe_above, safe_below = np.where(penalised, above, 1.0), np.where(penalised, below, 1.0)
+    safe_above, safe_below = np.where(penalised, state.above, 1.0), np.where(penalised, state.below, 1.0)
     to_positive = np.where(penalised, aim / safe_above - state.positive, 0.0)
     to_negative = np.where(penalised, aim / safe_below - state.negative, 0.0)
     values = state.precision[rows, columns]
     shift = np.where(penalised, to_positive - to_negative + (state.positive - state.negative) - values, 0.0)
     spread = state.positive / safe_above + state.negative / safe_below
     stiffness = np.where(penalised, 1 / np.where(penalised, spread, 1.0), 0.0)
-    residual = problem.covariance[rows, columns] - inverse[rows, columns] + state.dual
+    residual = problem.covariances - (inverse[rows, columns] + inverse[columns, rows]) / 2 + state.dual
     right = halves * (shift * stiffness - residual)
     system = _system(inverse, rows, columns, halves)
     system[np.diag_indices(len(rows))] += stiffness
-    factor, failed = lapack.dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
-    if failed or not np.isfinite(right).all():
+    change = _solution(system, right)
+    if change is None:
         return None
-    change, _ = lapack.dpotrs(factor, right, lower=1)
     dual = (change - shift) * stiffness
     positive = np.where(penalised, to_positive + state.positive / safe_above * dual, 0.0)
     negative = np.where(penalised, to_negative - state.negative / safe_below * dual, 0.0)
@@ -166,13 +184,14 @@ def _moved(problem: _Problem, state: _State, inverse: Floats) -> _State | None:
     primal_length = min(
         _room(state.positive, positive), _room(state.negative, negative), _room_inside(state.precision, full_change)
     )
-    dual_length = min(_room(above, -dual), _room(below, dual))
+    dual_length = min(_room(state.above, -dual), _room(state.below, dual))
     return replace(
         state,
         precision=state.precision + primal_length * full_change,
         positive=state.positive + primal_length * positive,
         negative=state.negative + primal_length * negative,
-        dual=state.dual + dual_length * dual,
+        above=state.above - dual_length * dual,
+        below=state.below + dual_length * dual,
     )
 
 
@@ -184,6 +203,18 @@ def _system(inverse: Floats, rows: Integers, columns: Integers, halves: Floats) 
     system *= halves
     system *= halves[:, np.newaxis]
     return np.asarray(system)
+
+
+def _solution(system: Floats, right: Floats) -> Floats | None:
+    """The solution of a positive definite system, with a little more on the diagonal if rounding made it indefinite."""
+    diagonal = np.diag_indices(len(system))
+    for share in _MORE_ON_THE_DIAGONAL:
+        system[diagonal] *= 1 + share
+        factor, failed = lapack.dpotrf(system.T, lower=1, clean=0)
+        if not failed:
+            solution = np.asarray(lapack.dpotrs(factor, right, lower=1)[0])
+            return solution if np.isfinite(solution).all() else None
+    return None
 
 
 def _room(values: Floats, change: Floats) -> float:

@@ -46,14 +46,15 @@ class Dictionary:
 
 
 def trained(terms: Terms) -> Script[Dictionary]:
-    """Opening sums, search, supports: the script of an exact training."""
+    """Opening sums, search, supports, moderated variances: the script of an exact training."""
     ground: Ground = yield from opened(terms)
     fit = yield from searched(ground)
     family, history = ground.family, fit.history
     if isinstance(family, SparseGaussian):
         fit, family = yield from refined(ground, fit)
         history += fit.history
-    return Dictionary(family, fit.patterns, ground.frame, ground.overall, fit.counts, fit.branch, history)
+    patterns = family.moderated(fit.patterns, fit.counts)
+    return Dictionary(family, patterns, ground.frame, ground.overall, fit.counts, fit.branch, history)
 
 
 class Conversation:

@@ -7,7 +7,6 @@ public steps, and their products are added without rounding, so floating point a
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from sudare.errors import InvalidParameter
 from sudare.linear.perturbation import Facts, applied, public_grid
 from sudare.linear.rows import Block, Rows, row_step
 from sudare.privacy.accounting import (
+    FOURIER_ERROR,
     TOTAL_VARIATION_SHARE,
     Cost,
     approximate_cost,
@@ -41,12 +41,15 @@ Floats = NDArray[np.float64]
 _SUM_BITS: Final = 52
 _NOISE_BITS: Final = 30
 _SAMPLING_BITS: Final = 32
-_KEY_DRAWS: Final = 5
 _TIME: Final = 0.5
 _MOMENTUM: Final = 0.8
 _LARGEST_RATE: Final = 6.0
 _LARGEST_STABLE_RATE: Final = 1.2
 _SMALLEST_CLIP, _LARGEST_CLIP = 0.25, 0.5
+# Losses are rounded up to multiples of this times ε, or this: it costs less than a thousandth of ε.
+_LOSS_STEP: Final = 5e-4
+_MULTIPLIER_STEP: Final = 1.125
+_MULTIPLIER_ACCURACY: Final = 2.0**-10
 _FEWEST_STEPS: Final = 10
 _MOST_STEPS: Final = 200
 
@@ -72,24 +75,34 @@ class Recipe:
             raise InvalidParameter("steps must be a whole number from 1, and averaged at most that.", "Use 50 and 10.")
         if not (0 < self.clip < math.inf and 0 < self.rate < math.inf and 0 <= self.momentum < 1):
             raise InvalidParameter("clip and rate must be positive and momentum in [0, 1).", "Use for example 1, 1, 0.")
-        if not 0 < self.sampling_rate <= 1:
+        if not 2.0**-_SAMPLING_BITS <= self.sampling_rate <= 1:
             raise InvalidParameter("sampling_rate must be above 0 and at most 1.", "Use 1 for full batches.")
+
+    @property
+    def exact_sampling_rate(self) -> float:
+        """The sampling rate as a multiple of 2⁻³², rounded down, so that sampling is exact."""
+        return math.floor(self.sampling_rate * 2.0**_SAMPLING_BITS) / 2.0**_SAMPLING_BITS
 
 
 def public_recipe(facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Recipe:
     """Steps, clip and rate from (n, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found.
 
     How long to descend is set by the noise that piles up meanwhile: so long that the noise in a score is of order one, which
-    is a time proportional to μ·n. Steps are as few as stay stable. The more noise, the smaller the clip.
+    is a time proportional to μ·n. Steps are as few as stay stable. The more noise, the smaller the clip. Sampled descent has
+    more noise for the same steps, so it descends for a shorter time: μ is then that of full batches with as much noise.
     """
-    signal = gaussian_mu_within(epsilon, delta) * facts.rows / facts.rows_per_unit
+    mu = gaussian_mu_within(epsilon, delta)
     # Slopes that level off keep long steps from running away; a residual's does not.
     largest_rate = _LARGEST_RATE if facts.loss.one_sided else _LARGEST_STABLE_RATE
-    time, steps = _TIME * signal, _FEWEST_STEPS
-    while steps < _MOST_STEPS and time / travelled(steps) > largest_rate:
+    steps = _FEWEST_STEPS
+    while steps < _MOST_STEPS and _TIME * mu * facts.rows / facts.rows_per_unit > largest_rate * travelled(steps):
         steps += 1
+    if sampling_rate < 1:
+        sampled = Recipe(steps, 1.0, 1.0, sampling_rate=sampling_rate).exact_sampling_rate
+        mu = 2 * math.sqrt(steps) * sampled / sampled_multiplier(sampled, steps, epsilon, delta)
+    signal = mu * facts.rows / facts.rows_per_unit
     unit = 1 / (facts.loss.largest_curvature * facts.norm_bound**2)
-    rate = min(largest_rate, time / travelled(steps)) * unit
+    rate = min(largest_rate, _TIME * signal / travelled(steps)) * unit
     share = min(_LARGEST_CLIP, max(_SMALLEST_CLIP, _SMALLEST_CLIP * (signal / 200) ** 0.25))
     clip = share * facts.norm_bound * facts.loss.largest_slope
     return Recipe(steps, clip, rate, _MOMENTUM, steps // 2, sampling_rate)
@@ -125,15 +138,10 @@ class GradientDescent:
         recipe = self.recipe
         sensitivity = Fraction(2 * recipe.clip) * self.facts.rows_per_unit
         if recipe.sampling_rate < 1:
-            multiplier = sampled_multiplier(self._sampling_rate, recipe.steps, self.epsilon, self.delta)
+            multiplier = sampled_multiplier(recipe.exact_sampling_rate, recipe.steps, self.epsilon, self.delta)
             return rounded_up(sensitivity / 2 * Fraction(multiplier))
         root = math.nextafter(math.sqrt(recipe.steps), math.inf)
         return rounded_up(sensitivity * Fraction(root) / Fraction(gaussian_mu_within(self.epsilon, self.delta)))
-
-    @cached_property
-    def _sampling_rate(self) -> float:
-        """A multiple of 2⁻³², so that sampling is exact."""
-        return math.floor(self.recipe.sampling_rate * 2.0**_SAMPLING_BITS) / 2.0**_SAMPLING_BITS
 
     @cached_property
     def _steps_of(self) -> tuple[float, float]:
@@ -169,12 +177,21 @@ class GradientDescent:
     @property
     def noise_scale(self) -> float:
         """Standard deviation that the noise alone would give a parameter over all steps, without a penalty."""
-        return self._deviation / self.facts.rows * self.recipe.rate * math.sqrt(self.recipe.steps)
+        return self._step_noise * math.sqrt(self.recipe.steps)
 
     @property
     def grid(self) -> float:
         """Far below the noise."""
-        return public_grid(self._deviation / self.facts.rows * self.recipe.rate)
+        return public_grid(self._step_noise)
+
+    @property
+    def _expected_rows(self) -> float:
+        return self.facts.rows * self.recipe.exact_sampling_rate
+
+    @property
+    def _step_noise(self) -> float:
+        """Standard deviation that the noise of one step gives a parameter."""
+        return self._deviation / self._expected_rows * self.recipe.rate
 
     def clipped_sum(self, rows: Rows, parameters: Floats, kept: NDArray[np.bool_] | None = None) -> Floats:
         """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact."""
@@ -202,13 +219,12 @@ class GradientDescent:
         velocity, average = np.zeros_like(place), np.zeros_like(place)
         row_grid, slope_grid = self._steps_of
         finer = round(row_grid * slope_grid / self._noise_grid)
-        expected_rows = facts.rows * (self._sampling_rate if recipe.sampling_rate < 1 else 1.0)
         for step in range(recipe.steps):
             ahead = place + recipe.momentum * velocity
-            kept = None if recipe.sampling_rate == 1 else poisson_sample(facts.rows, self._sampling_rate, source)
+            kept = None if recipe.sampling_rate == 1 else poisson_sample(facts.rows, recipe.exact_sampling_rate, source)
             whole = self.clipped_sum(rows, ahead, kept).astype(np.int64) * finer
             noisy = source.gaussian(whole.ravel(), self._scale_in_steps).astype(np.float64) * self._noise_grid
-            gradient = noisy.reshape(place.shape) / expected_rows + facts.penalty / facts.rows * ahead
+            gradient = noisy.reshape(place.shape) / self._expected_rows + facts.penalty / facts.rows * ahead
             velocity = recipe.momentum * velocity - recipe.rate * gradient
             place = place + velocity
             if step >= recipe.steps - recipe.averaged:
@@ -230,42 +246,46 @@ def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Block
 
 
 def poisson_sample(rows: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.bool_]:
-    """Each row kept with exactly that probability (a multiple of 2⁻³²), independently.
-
-    The bits are SHAKE-256 of a 310-bit key that is drawn anew for every sample.
-    """
-    key = ",".join(str(source.integer_below(2**62)) for _ in range(_KEY_DRAWS)).encode()
-    words = np.frombuffer(hashlib.shake_256(key).digest(4 * rows), dtype="<u4")
-    return np.asarray(words < sampling_rate * 2.0**_SAMPLING_BITS)
+    """Each row kept with exactly that probability (a multiple of 2⁻³²), independently: its word of 64 bits is below q·2⁶⁴."""
+    limit = int(sampling_rate * 2.0**_SAMPLING_BITS) << (64 - _SAMPLING_BITS)
+    return np.asarray(source.words(rows) < np.uint64(limit))
 
 
 @functools.lru_cache(maxsize=64)
 def sampled_multiplier(sampling_rate: float, steps: int, epsilon: float, delta: float) -> float:
     """Noise deviation over clip for Poisson-sampled descent at (ε, δ), replace-one, by privacy loss distributions.
 
-    The whole run is one batch that is declared before it starts, so numerical composition applies.
+    The whole run is one batch that is declared before it starts, so numerical composition applies. As for any such batch,
+    a part of δ is kept for the rounding of Fourier transforms, and one for the distance to ideal noise.
     """
-    limit = rounded_down(exact(delta) * (1 - 2 * TOTAL_VARIATION_SHARE))
+    limit = rounded_down(exact(delta) * (1 - 2 * TOTAL_VARIATION_SHARE) - steps * FOURIER_ERROR)
+    if limit <= 0:
+        raise InvalidParameter("delta is too small for sampled descent.", "Use for example 1e-6, or full batches.")
 
-    def composed_epsilon(multiplier: float) -> float:
-        return float(_sampled_accountant(sampling_rate, multiplier, steps).get_epsilon(limit))
+    def holds(multiplier: float) -> bool:
+        accountant = _sampled_accountant(sampling_rate, multiplier, steps, _LOSS_STEP * min(1.0, epsilon))
+        return bool(accountant.get_epsilon(limit) <= epsilon)
 
-    low, high = 0.0, 1.0
-    while composed_epsilon(high) > epsilon:
-        low, high = high, 2 * high
+    # About what full batches would need for the same noise beside the expected sum.
+    high = 2 * math.sqrt(steps) * sampling_rate / gaussian_mu_within(epsilon, delta)
+    while holds(high):
+        high /= _MULTIPLIER_STEP
+    low, high = high, high * _MULTIPLIER_STEP
+    while not holds(high):
+        low, high = high, high * _MULTIPLIER_STEP
         if high > 2.0**20:
             raise InvalidParameter("epsilon or delta is too small for sampled descent.", "Use full batches.")
-    for _ in range(12):
+    while high > low * (1 + _MULTIPLIER_ACCURACY):
         middle = (low + high) / 2
-        low, high = (low, middle) if middle > 0 and composed_epsilon(middle) <= epsilon else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def _sampled_accountant(sampling_rate: float, multiplier: float, steps: int) -> Any:
+def _sampled_accountant(sampling_rate: float, multiplier: float, steps: int, loss_step: float) -> Any:
     from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant(NeighboringRelation.REPLACE_ONE)
+    accountant = PLDAccountant(NeighboringRelation.REPLACE_ONE, value_discretization_interval=loss_step)
     step = PoissonSampledDpEvent(sampling_rate, GaussianDpEvent(multiplier))
     accountant.compose(SelfComposedDpEvent(step, steps))
     return accountant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Number, Schema
 
 Floats = NDArray[np.float64]
+
+# Kinds of numpy types: booleans and integers.
+_WHOLE: Final = "biu"
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -48,6 +51,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     def _outputs(self) -> int:
         return 1 if len(self.classes_) <= 2 else len(self.classes_)
 
+    def _has_declared_target(self) -> bool:
+        return self.classes is not None
+
     def _declare_target(self, y: object, schema: Schema | None) -> bool:
         declared = True
         if schema is not None and schema.label is not None:
@@ -65,6 +71,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _encoded_targets(self, y: object) -> Floats:
         labels = _labels(y)
+        if len(self.classes_) == 2 and labels.dtype.kind in _WHOLE and self.classes_.dtype.kind in _WHOLE:
+            is_second = labels == self.classes_[1]
+            if not (is_second | (labels == self.classes_[0])).all():
+                raise _unknown_label()
+            return np.where(is_second, 1.0, -1.0)[:, np.newaxis]
         order = np.argsort(self.classes_)
         try:
             places = np.clip(np.searchsorted(self.classes_[order], labels), 0, len(order) - 1)
@@ -73,9 +84,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         except TypeError:
             known = False
         if not known:
-            raise DataError(
-                "y holds a label that is not among the declared classes.", "Declare it in classes=…, or drop the rows."
-            )
+            raise _unknown_label()
         return self._encoded_codes(codes)
 
     def _encoded_codes(self, target: Any) -> Floats:
@@ -100,9 +109,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         self.classes_ = _checked_classes(written)
 
 
+def _unknown_label() -> DataError:
+    return DataError(
+        "y holds a label that is not among the declared classes.", "Declare it in classes=…, or drop the rows."
+    )
+
+
 def _labels(y: object) -> NDArray[Any]:
     """y as one column of labels, in the words of scikit-learn and without quoting a value."""
-    labels: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    labels: NDArray[Any] = np.asarray(y)
+    # scikit-learn takes a column of whole numbers as it is, after asking whether it is a frame.
+    if labels.ndim != 1 or labels.dtype.kind not in _WHOLE:
+        labels = column_or_1d(labels, warn=True)
     if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
         raise DataError("Input y contains NaN or infinity.", "Give a label for every row.")
     if len(labels) == 0:
@@ -114,7 +132,7 @@ def _checked_classes(levels: Any) -> NDArray[Any]:
     classes = np.asarray(levels)
     if classes.dtype.kind == "f" and np.all(np.isfinite(classes)) and type_of_target(classes) == "continuous":
         raise InvalidParameter("classes must be labels: text, whole numbers or booleans.", "Use for example [0, 1].")
-    if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
+    if classes.ndim != 1 or _different(classes) != len(classes):
         raise InvalidParameter("classes must be a list of different labels.", "Use for example classes=[0, 1].")
     if len(classes) < 2:
         raise InvalidParameter(
@@ -122,6 +140,11 @@ def _checked_classes(levels: Any) -> NDArray[Any]:
             "Declare all classes there can be with classes=…; then a table with one of them is no problem.",
         )
     return classes
+
+
+def _different(classes: NDArray[Any]) -> int:
+    """How many different classes there are."""
+    return len(set(classes.tolist())) if classes.dtype.kind in _WHOLE else len(np.unique(classes))
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -137,6 +160,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
     schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
     method : "objective", "output", "descent", "mean" or "auto" (docs/linear.md has the rule).
+    sampling_rate : for descent: the public probability with which every step sees a row; None for full batches.
     account : who pays. Without one the model may be looked at by its owner but not released.
     random_state : a seed, for tests and simulation only; it voids the guarantee.
 
@@ -159,6 +183,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         schema: Schema | None = None,
         encoding: Encoding = "centred",
         method: str = "auto",
+        sampling_rate: float | None = None,
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -171,6 +196,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         self.schema = schema
         self.encoding = encoding  # type: ignore[misc]
         self.method = method
+        self.sampling_rate = sampling_rate
         self.account = account
         self.random_state = random_state
 
@@ -215,6 +241,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         schema: Schema | None = None,
         encoding: Encoding = "centred",
         method: str = "auto",
+        sampling_rate: float | None = None,
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -228,6 +255,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         self.schema = schema
         self.encoding = encoding  # type: ignore[misc]
         self.method = method
+        self.sampling_rate = sampling_rate
         self.account = account
         self.random_state = random_state
 
@@ -259,6 +287,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         schema: Schema | None = None,
         encoding: Encoding = "centred",
         method: str = "auto",
+        sampling_rate: float | None = None,
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -272,6 +301,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         self.schema = schema
         self.encoding = encoding  # type: ignore[misc]
         self.method = method
+        self.sampling_rate = sampling_rate
         self.account = account
         self.random_state = random_state
 
@@ -301,6 +331,9 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         super()._set_parameters(parameters)
         middle, half = self._middle_and_half()
         self.coef_, self.intercept_ = half * self.coef_[0], middle + half * float(np.ravel(self.intercept_)[0])
+
+    def _has_declared_target(self) -> bool:
+        return self.target_bounds is not None
 
     def _declare_target(self, y: object, schema: Schema | None) -> bool:
         declared = True

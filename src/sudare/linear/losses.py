@@ -53,6 +53,9 @@ class Loss(Protocol):
     def curvature(self, scores: Floats, targets: Floats) -> Floats:
         """Its second derivative, where there is one."""
 
+    def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
+        """Slope and curvature together, the same numbers as one by one."""
+
 
 @dataclass(frozen=True)
 class Logistic:
@@ -76,6 +79,12 @@ class Logistic:
         """g(1 − g)."""
         wrong = expit(-targets * scores)
         return np.asarray(wrong * (1.0 - wrong), dtype=np.float64)
+
+    def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
+        """Slope and curvature, from one g."""
+        signs = -targets
+        wrong: Floats = expit(signs * scores)
+        return signs * wrong, wrong * (1.0 - wrong)
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,10 @@ class SmoothedHinge:
         inside = np.abs(1.0 - targets * scores) < self.width
         return np.asarray(inside * (0.5 / self.width), dtype=np.float64)
 
+    def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
+        """Slope and curvature."""
+        return self.slope(scores, targets), self.curvature(scores, targets)
+
 
 @dataclass(frozen=True)
 class CappedSquares:
@@ -181,6 +194,10 @@ class CappedSquares:
     def curvature(self, scores: Floats, targets: Floats) -> Floats:
         """One within the cap, else 0."""
         return np.asarray(np.abs(scores - targets) < self.cap, dtype=np.float64)
+
+    def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
+        """Slope and curvature."""
+        return self.slope(scores, targets), self.curvature(scores, targets)
 
 
 def logistic_losses(scores: Floats, targets: Floats) -> Floats:

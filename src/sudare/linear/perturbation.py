@@ -42,7 +42,8 @@ Floats = NDArray[np.float64]
 FINISHING_SHARE: Final = Fraction(1, 100)
 # Finishing noise is kept to this part of the noise that the objective's linear term causes.
 _FINISHING_NOISE: Final = 5e-3
-_NOISE_BITS: Final = 40
+_FINEST_NOISE_BITS: Final = 40
+_COARSEST_NOISE_BITS: Final = 20
 _GRID_BITS: Final = 16
 _SUM_BITS: Final = 52
 
@@ -108,7 +109,7 @@ class ObjectivePerturbation:
     def __post_init__(self) -> None:
         _ = self.cost, self._noise_size
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """Pure ε, or (ε, δ) of which no more is known."""
         return pure_cost(self.epsilon) if self.delta == 0 else approximate_cost(self.epsilon, self.delta)
@@ -162,9 +163,15 @@ class ObjectivePerturbation:
 
     @cached_property
     def linear_grid(self) -> float:
-        """The grid of the linear term: a 2⁻⁴⁰th of its scale."""
-        scale = 1 / self.rate if self.delta == 0 else self.deviation
-        return power_of_two_below(scale) * 2.0**-_NOISE_BITS
+        """The grid of the linear term: a 2⁻⁴⁰th of its scale, or up to a 2⁻²⁰th while that is little against γ.
+
+        The coarser, the sooner a draw's rounding is certain. Gaussian noise must be fine to be close to its ideal.
+        """
+        if self.delta > 0:
+            return power_of_two_below(self.deviation) * 2.0**-_FINEST_NOISE_BITS
+        scale, share = power_of_two_below(1 / self.rate), self.tolerance / (16 * math.sqrt(self.facts.width))
+        finest, coarsest = scale * 2.0**-_FINEST_NOISE_BITS, scale * 2.0**-_COARSEST_NOISE_BITS
+        return min(coarsest, max(finest, power_of_two_below(share)))
 
     @cached_property
     def tolerance(self) -> float:
@@ -184,12 +191,12 @@ class ObjectivePerturbation:
         gap = self.tolerance + self.linear_grid * math.sqrt(self.facts.width)
         return GammaNorm(2 * gap / self.penalty * (1 + 2.0**-40), self._finishing_epsilon, self.facts.width)
 
-    @property
+    @cached_property
     def noise_scale(self) -> float:
         """The linear term's scale over the penalty: what a parameter moves by where the data say nothing."""
         return (1 / self.rate if self.delta == 0 else self.deviation) / self.penalty
 
-    @property
+    @cached_property
     def grid(self) -> float:
         """Far below the smallest effect of the noise."""
         facts = self.facts

@@ -6,6 +6,7 @@ whether they come from memory or from a file, so a fit gives the same result eit
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -109,40 +110,55 @@ def bounded_rows(matrix: Floats, norm_bound: float, bits: int = ROW_BITS) -> tup
     Rounding is towards zero, which cannot lengthen a row. A row that is too long is scaled down first, and the exact
     length, a sum of whole squares, is checked after.
     """
-    step = row_step(norm_bound, bits)
-    limit = math.floor((Fraction(norm_bound) / Fraction(step)) ** 2)
+    step, limit = _step_and_limit(norm_bound, bits)
     shortened, over = _shortened(matrix, norm_bound)
-    steps = np.trunc(shortened / step).astype(np.int64)
+    # Division by a power of two is exact, and a conversion to whole numbers rounds towards zero.
+    steps = (shortened / step).astype(np.int64)
     while True:
         squares = np.einsum("ij,ij->i", steps, steps)
-        long = squares > limit
-        if not long.any():
+        if squares.max(initial=0) <= limit:
             return steps.astype(np.float64) * step, over
+        long = squares > limit
         shrink = np.sqrt(limit / squares[long]) * (1 - 2.0**-20)
         steps[long] = np.trunc(steps[long] * shrink[:, np.newaxis]).astype(np.int64)
 
 
+@functools.lru_cache(maxsize=256)
+def _step_and_limit(norm_bound: float, bits: int) -> tuple[float, int]:
+    """The grid of rows, and the largest sum of squared steps that a row within the bound can have."""
+    step = row_step(norm_bound, bits)
+    return step, math.floor((Fraction(norm_bound) / Fraction(step)) ** 2)
+
+
 def _shortened(matrix: Floats, norm_bound: float) -> tuple[Floats, int]:
     """Rows scaled to the bound where they are longer, as well as floats can, without overflow; and how many those are."""
-    largest = np.max(np.abs(matrix), axis=1, initial=0.0)
     with np.errstate(over="ignore"):
-        long = (largest > norm_bound) | (np.einsum("ij,ij->i", matrix, matrix) > norm_bound * norm_bound)
-    if not long.any():
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    long = squares > norm_bound * norm_bound
+    count = int(np.count_nonzero(long))
+    if count == 0:
         return matrix, 0
-    directions = matrix[long] / largest[long, np.newaxis]
-    lengths = np.sqrt(np.einsum("ij,ij->i", directions, directions))
-    result = matrix.copy()
-    result[long] = directions * (norm_bound * (1 - 2.0**-40) / lengths)[:, np.newaxis]
-    return result, int(long.sum())
+    huge = squares == np.inf
+    if huge.any():
+        # Squares of entries of 1e308 overflow: of such rows only the direction is kept.
+        matrix = matrix.copy()
+        matrix[huge] /= np.abs(matrix[huge]).max(axis=1, keepdims=True)
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    factors = np.divide(norm_bound * (1 - 2.0**-40), np.sqrt(squares), out=np.ones(len(matrix)), where=long)
+    return matrix * factors[:, np.newaxis], count
 
 
 def with_bias(matrix: Floats, bias: float) -> Floats:
     """The matrix with a constant last column, or as it is when the constant is zero."""
     if bias == 0:
         return matrix
-    return np.column_stack([matrix, np.full(len(matrix), bias)])
+    widened = np.empty((len(matrix), matrix.shape[1] + 1))
+    widened[:, :-1] = matrix
+    widened[:, -1] = bias
+    return widened
 
 
+@functools.lru_cache(maxsize=256)
 def joint_norm(norm_bound: float, bias: float) -> float:
     """√(norm_bound² + bias²), rounded up."""
     squared = Fraction(norm_bound) ** 2 + Fraction(bias) ** 2

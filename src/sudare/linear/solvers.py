@@ -7,9 +7,11 @@ counted into γ.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,11 @@ class Objective:
     norm_bound: float
     output: int = 0
 
+    @cached_property
+    def linear_norm(self) -> float:
+        """Norm of the linear term."""
+        return norm(self.linear)
+
 
 @dataclass(frozen=True)
 class Minimum:
@@ -49,46 +56,59 @@ class Minimum:
     steps: int
 
 
-@dataclass(frozen=True)
-class _Evaluated:
-    value: float
+class _Evaluated(NamedTuple):
     gradient: Floats
+    size: float
     hessian: Floats | None
 
 
 def norm(vector: Floats) -> float:
     """Euclidean norm."""
-    return math.sqrt(float(vector @ vector))
+    return math.sqrt(vector.dot(vector))
 
 
 def evaluated(objective: Objective, parameters: Floats, hessian: bool, blocks: int | None = None) -> _Evaluated:
-    """Value, gradient and perhaps Hessian (its upper triangle), in one pass over the rows or over the first blocks.
+    """Gradient and perhaps Hessian (its upper triangle), in one pass over the rows or over the first blocks.
 
     A pass over a part counts each of its rows for as many as it stands for.
     """
     width = len(parameters)
-    value, gradient = 0.0, np.zeros(width)
+    gradient = np.zeros(width)
     matrix = np.zeros((width, width), order="F") if hessian else None
     seen = 0
-    for index, (rows, targets) in enumerate(objective.rows.blocks()):
-        if blocks is not None and index == blocks:
-            break
+    for rows, targets in itertools.islice(objective.rows.blocks(), blocks):
         target = targets[:, objective.output]
-        scores = rows @ parameters
-        value += float(np.sum(objective.loss.value(scores, target)))
-        gradient += objective.loss.slope(scores, target) @ rows
+        scores = rows.dot(parameters)
         seen += len(rows)
-        if matrix is not None:
-            weighted = rows * np.sqrt(objective.loss.curvature(scores, target))[:, np.newaxis]
+        if matrix is None:
+            slopes = objective.loss.slope(scores, target)
+        else:
+            slopes, curvatures = objective.loss.derivatives(scores, target)
+            weighted = rows * np.sqrt(curvatures)[:, np.newaxis]
             matrix = blas.dsyrk(1.0, weighted.T, beta=1.0, c=matrix, overwrite_c=1)
-    weight = objective.rows.count / max(seen, 1)
-    value = weight * value + 0.5 * objective.penalty * float(parameters @ parameters)
-    value += float(objective.linear @ parameters)
-    gradient = weight * gradient + objective.penalty * parameters + objective.linear
+        gradient += slopes.dot(rows)
+    if seen < objective.rows.count:
+        gradient, matrix = _scaled(objective.rows.count / seen, gradient, matrix)
+    gradient += objective.penalty * parameters
+    gradient += objective.linear
     if matrix is not None:
-        matrix *= weight
-        matrix[np.diag_indices(width)] += objective.penalty
-    return _Evaluated(value, gradient, matrix)
+        matrix.ravel(order="K")[:: width + 1] += objective.penalty
+    return _Evaluated(gradient, norm(gradient), matrix)
+
+
+def _scaled(weight: float, gradient: Floats, matrix: Floats | None) -> tuple[Floats, Floats | None]:
+    return weight * gradient, None if matrix is None else weight * matrix
+
+
+def valued(objective: Objective, parameters: Floats, blocks: int | None = None) -> float:
+    """The objective's value, in one pass over the rows or over the first blocks."""
+    value, seen = 0.0, 0
+    for rows, targets in itertools.islice(objective.rows.blocks(), blocks):
+        value += float(np.sum(objective.loss.value(rows @ parameters, targets[:, objective.output])))
+        seen += len(rows)
+    weight = objective.rows.count / max(seen, 1)
+    ridge = 0.5 * objective.penalty * float(parameters @ parameters)
+    return weight * value + ridge + float(objective.linear @ parameters)
 
 
 def rounding_bound(
@@ -107,12 +127,17 @@ def rounding_bound(
     return 1.01 * UNIT_ROUNDOFF * total
 
 
-def gradient_bound(objective: Objective, parameters: Floats, gradient: Floats) -> float:
-    """A bound on the true gradient's norm from the computed one."""
-    sizes = [norm(vector) * (1 + 2.0**-40) for vector in (gradient, parameters, objective.linear)]
-    rows = objective.rows
-    return sizes[0] + rounding_bound(
-        rows.count, rows.width, objective.loss, objective.norm_bound, objective.penalty, sizes[1], sizes[2]
+def gradient_bound(objective: Objective, parameters: Floats, gradient_norm: float) -> float:
+    """A bound on the true gradient's norm from the computed one's."""
+    rows, widened = objective.rows, 1 + 2.0**-40
+    return gradient_norm * widened + rounding_bound(
+        rows.count,
+        rows.width,
+        objective.loss,
+        objective.norm_bound,
+        objective.penalty,
+        norm(parameters) * widened,
+        objective.linear_norm * widened,
     )
 
 
@@ -122,50 +147,73 @@ def minimised(objective: Objective, tolerance: float) -> Minimum:
     Newton steps with a Cholesky factor (conjugate gradients when there are many columns). A factor is used again as long as
     its steps shrink the gradient quickly. With many rows a first guess comes from the first of them.
     """
-    parameters = np.zeros(objective.rows.width)
+    parameters = _first_guess(objective)
     if objective.rows.count >= _LEAST_BLOCKS_FOR_PILOT * BLOCK_ROWS and len(parameters) <= _LARGEST_CHOLESKY:
         parameters = _descended(objective, parameters, tolerance, _PILOT_BLOCKS).parameters
     return _descended(objective, parameters, tolerance, None)
 
 
+def _first_guess(objective: Objective) -> Floats:
+    """The minimiser if the rows lay evenly in all directions, pulled nowhere, and had half of the largest curvature."""
+    rows = objective.rows
+    curvature = objective.loss.largest_curvature * objective.norm_bound**2 * rows.count / (2 * rows.width)
+    return objective.linear / -(objective.penalty + curvature)
+
+
 def _descended(objective: Objective, start: Floats, tolerance: float, blocks: int | None) -> Minimum:
     by_cholesky = len(start) <= _LARGEST_CHOLESKY
-    # With few rows a Hessian costs no more than a pass, so every pass brings one.
+    # With few rows a Hessian costs little more than a pass, so every pass brings one but that which should be the last.
     always = by_cholesky and objective.rows.count <= BLOCK_ROWS
-    place, factor = start, None
+    place, factor, steps = start, None, 0
     here = evaluated(objective, place, hessian=by_cholesky, blocks=blocks)
-    first_size = norm(here.gradient)
-    for step in range(_MOST_STEPS):
-        bound = gradient_bound(objective, place, here.gradient)
-        size = norm(here.gradient)
-        # A first guess from a part of the rows needs no more than the accuracy of that part.
-        if bound <= tolerance or size == 0 or (blocks is not None and size <= 1e-2 * first_size):
-            return Minimum(place, bound, step)
+    # A first guess from a part of the rows needs no more than the accuracy of that part.
+    enough = 0.0 if blocks is None else 1e-2 * here.size
+    contraction, smallest = 1.0, here.size
+    while here.size > enough and steps < _MOST_STEPS:
+        if here.size <= tolerance and gradient_bound(objective, place, here.size) <= tolerance:
+            break
         if here.hessian is not None:
             factor = lapack.dpotrf(here.hessian, overwrite_a=1)[0]
         if factor is not None:
             direction = -lapack.dpotrs(factor, here.gradient)[0]
         else:
             direction = _conjugate_direction(objective, place, here.gradient)
-        following, length = _line_search(objective, place, here, direction, blocks, always)
+        # Close to the minimum each step of Newton's squares the factor by which the one before shrank the gradient.
+        hessian = always and here.size * contraction**2 > tolerance
+        smallest = min(smallest, here.size)
+        following, length = _line_search(objective, place, here, direction, smallest, blocks, hessian)
         if following is None:
-            return Minimum(place, bound, step)
-        place = place + length * direction
-        if by_cholesky and not always and norm(following.gradient) > 0.1 * size:
+            break
+        place, steps = place + length * direction, steps + 1
+        if by_cholesky and not always and following.size > 0.1 * here.size:
             following = evaluated(objective, place, hessian=True, blocks=blocks)
-        here = following
-    return Minimum(place, gradient_bound(objective, place, here.gradient), _MOST_STEPS)
+        contraction, here = following.size / here.size, following
+    return Minimum(place, gradient_bound(objective, place, here.size), steps)
 
 
 def _line_search(
-    objective: Objective, place: Floats, here: _Evaluated, direction: Floats, blocks: int | None, hessian: bool
+    objective: Objective,
+    place: Floats,
+    here: _Evaluated,
+    direction: Floats,
+    smallest: float,
+    blocks: int | None,
+    hessian: bool,
 ) -> tuple[_Evaluated | None, float]:
-    """The first halving of the step that lowers the value enough, or the gradient's norm where values cannot tell."""
-    descent = float(here.gradient @ direction)
-    size, length = norm(here.gradient), 1.0
+    """The first halving of the step that halves the smallest gradient there was so far, or else lowers the value enough.
+
+    A gradient can be halved only so often; between such steps values fall. So no loss makes the steps go round in a circle.
+    """
+    length = 1.0
+    value: float | None = None
     for _ in range(60):
-        there = evaluated(objective, place + length * direction, hessian=hessian, blocks=blocks)
-        if there.value <= here.value + 1e-4 * length * descent or norm(there.gradient) <= 0.5 * size:
+        goal = place + length * direction
+        there = evaluated(objective, goal, hessian=hessian, blocks=blocks)
+        if there.size <= 0.5 * smallest:
+            return there, length
+        value = valued(objective, place, blocks) if value is None else value
+        descent = length * float(here.gradient @ direction)
+        if valued(objective, goal, blocks) <= value + 1e-4 * descent:
             return there, length
         length /= 2
     return None, 0.0

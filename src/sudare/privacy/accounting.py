@@ -49,7 +49,7 @@ PARTS: Final = get_args(Parts)
 TOTAL_VARIATION_SHARE: Final = Fraction(1, 2**20)
 # Part of a batch's δ, per mechanism, that pays for rounding in the fast Fourier transform, which dp-accounting does not
 # bound: what is measured is below 2⁻⁵⁰ (tests/guarantees/test_accounting.py).
-_FOURIER_ERROR: Final = Fraction(1, 2**40)
+FOURIER_ERROR: Final = Fraction(1, 2**40)
 _LOSS_STEP: Final = 1e-4
 # Beyond this e^ε is not a float, and dp-accounting fails.
 _LARGEST_LOSS: Final = 700
@@ -339,7 +339,7 @@ def declared_batch(costs: Sequence[Cost], delta: float) -> Cost:
     plain = Spent.of(costs)
     distance = sum((cost.total_variation for cost in costs), Fraction(0))
     allowed = limit * (1 - TOTAL_VARIATION_SHARE)
-    composed = _composed_epsilon(costs, allowed - len(costs) * _FOURIER_ERROR)
+    composed = _composed_epsilon(costs, allowed - len(costs) * FOURIER_ERROR)
     if plain.delta <= limit and plain.epsilon <= composed:
         return Cost(plain.epsilon, plain.delta)
     if composed == math.inf:

@@ -6,11 +6,13 @@ known before anything is spent; then it passes through the door and adds the noi
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +146,16 @@ class PrivateEstimator(BaseEstimator):
 
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
+        table = self._open(X, reset=reset)
+        encoded = encode(self.declared_, table, self.encoding)
+        if len(encoded.matrix) == 0:
+            raise no_rows()
+        if reset:
+            self.clipped_ = encoded.clipped
+        return encoded.matrix
+
+    def _open(self, X: object, *, reset: bool) -> object:
+        """The table, or the checked matrix where no schema declares its columns; with `reset` declarations are kept."""
         if reset:
             self._forget()
             self._check_parameters()
@@ -154,12 +166,7 @@ class PrivateEstimator(BaseEstimator):
         table = X if by_schema else checked_matrix(self, X, reset=reset)
         if reset:
             self._declare(X, table)
-        encoded = encode(self.declared_, table, self.encoding)
-        if len(encoded.matrix) == 0:
-            raise DataError("The table has no rows.", "Give at least one row.")
-        if reset:
-            self.clipped_ = encoded.clipped
-        return encoded.matrix
+        return table
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -182,10 +189,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             declared = self._suited(self.schema)
             declared.check_person(X)
-        if (
-            self.account is not None
-            and len(canonical_json(canonical_json(_written(declared)))) > LARGEST_DECLARATION_BYTES
-        ):
+        if self.account is not None and len(canonical_json(_written_text(declared))) > LARGEST_DECLARATION_BYTES:
             raise InvalidParameter(
                 "The declared columns are too many to be written into a release.",
                 "Declare fewer columns, bins or categories, or fit in parts.",
@@ -304,6 +308,10 @@ def promise(epsilon: float, delta: float, neighbours: Neighbours, declared: Sche
     return Guarantee(epsilon, delta, neighbours=neighbours, unit=unit)
 
 
+def no_rows() -> DataError:
+    return DataError("The table has no rows.", "Give at least one row.")
+
+
 def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:
     """Low and high of number columns in their own units."""
     numbers = [column for column in declared.features.values() if isinstance(column, Number)]
@@ -312,6 +320,8 @@ def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:
 
 def checked_matrix(estimator: BaseEstimator, X: object, *, reset: bool) -> Floats:
     """A finite float64 matrix; scikit-learn's checks, but none of its messages that may quote a value."""
+    if _needs_no_conversion(X) and _is_what_was_fitted(estimator, X, reset=reset):
+        return X
     kind: type[DataError | WrongType]
     try:
         # Its first test for gaps adds everything up, which may overflow to both sides; it then looks at each value.
@@ -328,6 +338,20 @@ def checked_matrix(estimator: BaseEstimator, X: object, *, reset: bool) -> Float
     )
 
 
+def _needs_no_conversion(X: object) -> TypeGuard[Floats]:
+    """Whether X is a matrix that scikit-learn's checks would hand back as it is. They take longer than a small fit."""
+    return type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0 and bool(np.isfinite(X).all())
+
+
+def _is_what_was_fitted(estimator: BaseEstimator, X: Floats, *, reset: bool) -> bool:
+    """Whether columns without names are what the estimator knows; with `reset` it knows them from now on."""
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+        return True
+    return not hasattr(estimator, "feature_names_in_") and getattr(estimator, "n_features_in_", None) == X.shape[1]
+
+
 def _unfit(reason: str) -> ReleaseMalformed:
     return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
 
@@ -338,8 +362,17 @@ def _is_row_count(rows: object) -> bool:
 
 def _written(declared: Schema) -> dict[str, Any]:
     """Declared columns as plain values; a list of pairs, because their order is one of the facts."""
+    written: dict[str, Any] = json.loads(_written_text(declared))
+    return written
+
+
+@functools.lru_cache(maxsize=64)
+def _written_text(declared: Schema) -> str:
+    """The canonical text of `_written`; text, because what is kept must not be changed by whoever is given it."""
     document = declared.to_dict()
-    return {"columns": [list(pair) for pair in document["columns"].items()], "person": document.get("person")}
+    return canonical_json(
+        {"columns": [list(pair) for pair in document["columns"].items()], "person": document.get("person")}
+    )
 
 
 def _read_columns(parameters: Mapping[str, Any]) -> Schema:
@@ -351,7 +384,7 @@ def _read_columns(parameters: Mapping[str, Any]) -> Schema:
         raise _unfit("its columns are not declared")
     document = {"columns": dict(columns)}
     declared = Schema.from_dict(document if person is None else {**document, "person": person})
-    if canonical_json(_written(declared)) != canonical_json({"columns": columns, "person": person}):
+    if _written_text(declared) != canonical_json({"columns": columns, "person": person}):
         raise _unfit("its columns are not declared in canonical form")
     return declared
 

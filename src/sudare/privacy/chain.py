@@ -18,10 +18,12 @@ Kind = Literal["ledger", "open", "raise", "charge", "disclosure", "release"]
 
 FIRST_PREVIOUS: Final = "0" * 64
 
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def canonical_json(value: object) -> str:
     """The one text for a value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import decimal
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Final, Literal, get_args
 
@@ -142,7 +142,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for a manifest; infinity is written as text because JSON has none."""
-        values = asdict(self)
+        values = dict(vars(self))
         values["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
         return values
 

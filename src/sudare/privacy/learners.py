@@ -11,12 +11,17 @@ from typing import Any, Final
 from sudare.errors import UnknownName
 
 LEARNERS: Final[dict[str, str]] = {
+    "GibbsLogisticRegression": "sudare.gibbs.linear_models",
+    "GibbsMean": "sudare.gibbs.mean",
+    "GibbsPosterior": "sudare.gibbs.custom",
+    "GibbsRidge": "sudare.gibbs.linear_models",
     "PrivateHistogram": "sudare.privacy.estimators",
     "PrivateLinearSVC": "sudare.linear.estimators",
     "PrivateLogisticRegression": "sudare.linear.estimators",
     "PrivateMean": "sudare.privacy.estimators",
     "PrivateRidge": "sudare.linear.estimators",
     "PrivateStandardScaler": "sudare.privacy.estimators",
+    "RecordPerturbation": "sudare.records.release",
 }
 
 

@@ -248,7 +248,7 @@ class GammaNorm:
         """a in the density ∝ exp(−a‖b‖₂), rounded down."""
         return rounded_down(exact(self.epsilon) / Fraction(self.sensitivity))
 
-    @property
+    @cached_property
     def grid(self) -> float:
         """Spacing of the possible outputs: about a 2⁻²⁰th of the noise; rounding to it is post-processing."""
         return power_of_two_below(1 / self.rate) * 2.0**-_GAMMA_GRID_BITS
@@ -260,10 +260,14 @@ class GammaNorm:
 
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """Values with noise, on the grid."""
-        return self.draws(values, 1, source).ravel()
+        return source.gamma_norm(self._saturated(values), self.rate, self.grid)
 
     def draws(self, values: Floats, count: int, source: NoiseSource) -> Floats:
-        """Independent noisy copies of the values, one a row; beyond 61 bits of steps the values saturate."""
-        limit = _LARGEST_INTEGER * self.grid
-        saturated = np.clip(_vector(values, self.dimension), -limit, limit)
+        """Independent noisy copies of the values, one a row."""
+        saturated = self._saturated(values)
         return np.array([source.gamma_norm(saturated, self.rate, self.grid) for _ in range(count)])
+
+    def _saturated(self, values: Floats) -> Floats:
+        """The values, if they are a finite vector; beyond 61 bits of steps they saturate."""
+        limit = _LARGEST_INTEGER * self.grid
+        return np.clip(_vector(values, self.dimension), -limit, limit)

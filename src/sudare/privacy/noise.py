@@ -9,11 +9,16 @@ private, and says so (`valid`).
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import secrets
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 import opendp.prelude as opendp
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from flint import arb, fmpz
 from flint import ctx as ball_context
 from numpy.typing import NDArray
@@ -21,10 +26,17 @@ from sklearn.utils import check_random_state
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
 
 opendp.enable_features("contrib")
 
 _FIRST_BITS: Final = 128
+_PRODUCT_TERMS: Final = 12
+# Of a sum in floats: relative to the sizes of its terms and far above what rounding can do (proofs/gamma_norm.md).
+_FLOAT_ERROR: Final = 2.0**-40
+_LEAST_FOR_FLOATS: Final = 2**60
+_MOST_BITS_FOR_FLOATS: Final = 128
+_FEWEST_STREAMED_WORDS: Final = 512
 
 
 class NoiseSource(Protocol):
@@ -44,6 +56,9 @@ class NoiseSource(Protocol):
     def integer_below(self, limit: int) -> int:
         """A uniform whole number from 0 to limit − 1."""
 
+    def words(self, count: int) -> Words:
+        """Independent words of 64 fair bits."""
+
 
 class SystemNoise:
     """Exact noise from the operating system's entropy. Proofs: proofs/laplace.md, proofs/gaussian.md, proofs/gamma_norm.md."""
@@ -60,16 +75,29 @@ class SystemNoise:
 
     def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
         """The exact rounding of an ideal draw: bits are added until every coordinate's rounding is certain."""
-        uniforms = _LazyUniforms(count=2 * len(values) + len(values) % 2)
-        while True:
-            multiples = _rounded_sums(values, rate, grid, uniforms)
-            if multiples is not None:
-                return np.array([float(multiple) * grid for multiple in multiples])
+        # One a coordinate for the radius; and for each pair of coordinates one for its angle and all but one for lengths.
+        uniforms = _LazyUniforms(count=len(values) + 2 * ((len(values) + 1) // 2) - 1)
+        multiples: Sequence[int | fmpz] | None = _sums_rounded_by_floats(values, rate, grid, uniforms)
+        if multiples is None:
+            multiples = _sums_rounded_by_balls(values, rate, grid, uniforms)
+        while multiples is None:
             uniforms.refine()
+            multiples = _sums_rounded_by_balls(values, rate, grid, uniforms)
+        return np.array([float(multiple) for multiple in multiples]) * grid
 
     def integer_below(self, limit: int) -> int:
         """From `secrets`."""
         return secrets.randbelow(limit)
+
+    def words(self, count: int) -> Words:
+        """The system's random bytes, eight a word; many words are a ChaCha20 stream under a fresh key of the system's.
+
+        The key is used for one call: no state is left that a forked process could share. Proof: proofs/record_perturbation.md.
+        """
+        if count < _FEWEST_STREAMED_WORDS:
+            return np.frombuffer(secrets.token_bytes(8 * count), dtype=np.uint64)
+        stream = Cipher(ChaCha20(secrets.token_bytes(32), nonce=bytes(16)), mode=None).encryptor()
+        return np.frombuffer(stream.update(bytes(8 * count)), dtype=np.uint64)
 
 
 class SeededNoise:
@@ -100,6 +128,10 @@ class SeededNoise:
         """From the seeded generator."""
         return int(self._random.randint(limit))
 
+    def words(self, count: int) -> Words:
+        """The seeded generator's bytes, eight a word."""
+        return np.frombuffer(self._random.bytes(8 * count), dtype=np.uint64)
+
 
 def noise_source(random_state: int | np.random.RandomState | None) -> NoiseSource:
     """Seeded noise when a seed is given, else the operating system's."""
@@ -123,46 +155,111 @@ def _discrete_gaussian(scale: float) -> opendp.Measurement:
     return opendp.m.make_gaussian(*space, scale=scale)
 
 
+@functools.lru_cache(maxsize=64)
+def _power_of_two(exponent: int) -> arb:
+    return arb((1, exponent))
+
+
 class _LazyUniforms:
-    """Uniform numbers in (0, 1) known to ever more bits: each is an interval that contains the ideal real draw."""
+    """Uniform numbers in (0, 1) known to ever more bits: of each its first `bits` bits, as a whole number."""
 
     def __init__(self, count: int) -> None:
         self.bits = _FIRST_BITS
-        self._numerators = [secrets.randbits(self.bits) for _ in range(count)]
+        self.numerators = _random_words(count, self.bits)
 
     def refine(self) -> None:
         """Double the number of known bits; those known already stay."""
-        self._numerators = [(number << self.bits) | secrets.randbits(self.bits) for number in self._numerators]
+        more = _random_words(len(self.numerators), self.bits)
+        self.numerators = [(known << self.bits) | new for known, new in zip(self.numerators, more, strict=True)]
         self.bits *= 2
 
-    def intervals(self) -> list[arb]:
-        """Balls around [n/2^b, (n+1)/2^b]: (2n + 1 ± 1)/2^(b+1), the radius rounded up."""
-        half_width = arb((1, -self.bits - 1))
-        return [arb(2 * number + 1, 1) * half_width for number in self._numerators]
+
+def _random_words(count: int, bits: int) -> list[int]:
+    """Whole numbers of so many fair bits each, read from the system in one go."""
+    width = (bits + 7) // 8
+    drawn, spare = secrets.token_bytes(count * width), 8 * width - bits
+    return [int.from_bytes(drawn[start : start + width], "big") >> spare for start in range(0, count * width, width)]
 
 
-def _rounded_sums(values: Floats, rate: float, grid: float, uniforms: _LazyUniforms) -> list[fmpz] | None:
+def _sums_rounded_by_floats(values: Floats, rate: float, grid: float, uniforms: _LazyUniforms) -> list[int] | None:
+    """Nearest multiples of the grid to values + b, or None where the error of floats leaves one uncertain.
+
+    The draw is that of `_gamma_norm_balls`; proofs/gamma_norm.md bounds the error.
+    """
+    dimension, unit = len(values), 2.0**-uniforms.bits
+    exponents, cuts, turns = _parts(uniforms, dimension)
+    gaps = [high - low for low, high in itertools.pairwise(cuts)]
+    if uniforms.bits > _MOST_BITS_FOR_FLOATS or min(*exponents, *gaps) < _LEAST_FOR_FLOATS:
+        return None
+    direction: list[float] = []
+    for gap, turn in zip(gaps, turns, strict=True):
+        length, angle = math.sqrt(gap * unit), turn * (unit * math.tau)
+        direction += [length * math.cos(angle), length * math.sin(angle)]
+    del direction[dimension:]
+    square = sum([coordinate * coordinate for coordinate in direction])
+    logarithm = -sum([math.log(math.prod([number * unit for number in part])) for part in _few_at_a_time(exponents)])
+    radius = logarithm / (rate * grid)
+    centres = (values / grid).tolist()
+    factor, largest = radius / math.sqrt(square), max(map(abs, centres))
+    error = _FLOAT_ERROR * ((logarithm + dimension) / (rate * grid) / square + largest)
+    multiples: list[int] = []
+    for centre, coordinate in zip(centres, direction, strict=True):
+        place = centre + factor * coordinate + 0.5
+        multiple = math.floor(place)
+        if not error < place - multiple < 1 - error:
+            return None
+        multiples.append(multiple)
+    return multiples
+
+
+def _sums_rounded_by_balls(values: Floats, rate: float, grid: float, uniforms: _LazyUniforms) -> list[fmpz] | None:
     """Nearest multiples of the grid to values + b, or None while some coordinate's rounding is not certain."""
     with ball_context.workprec(uniforms.bits + 64):
-        noise = _gamma_norm_balls(len(values), arb(rate), uniforms.intervals())
-        half = arb(1) / 2
+        step, half = arb(grid), arb(0.5)
+        noise = _gamma_norm_balls(len(values), arb(rate) * step, uniforms)
         multiples: list[fmpz] = []
-        for value, offset in zip(values, noise, strict=True):
-            multiple = ((arb(float(value)) + offset) / arb(grid) + half).floor().unique_fmpz()
+        for value, offset in zip(values.tolist(), noise, strict=True):
+            multiple = (arb(value) / step + offset + half).floor().unique_fmpz()
             if multiple is None:
                 return None
             multiples.append(multiple)
     return multiples
 
 
-def _gamma_norm_balls(dimension: int, rate: arb, uniforms: list[arb]) -> list[arb]:
-    """b = r·g/‖g‖ with r ~ Gamma(dimension, rate) as a sum of exponentials and g normal by Box and Muller."""
-    radius = -sum((uniform.log() for uniform in uniforms[:dimension]), start=arb(0)) / rate
-    normals: list[arb] = []
-    for first, second in zip(uniforms[dimension::2], uniforms[dimension + 1 :: 2], strict=True):
-        length = (-2 * first.log()).sqrt()
-        sine, cosine = (2 * second).sin_cos_pi()
-        normals += [length * cosine, length * sine]
-    normals = normals[:dimension]
-    norm = sum((normal * normal for normal in normals), start=arb(0)).sqrt()
-    return [radius * normal / norm for normal in normals]
+def _gamma_norm_balls(dimension: int, rate: arb, uniforms: _LazyUniforms) -> list[arb]:
+    """b = r·v with r ~ Gamma(dimension, rate) and v uniform on the sphere.
+
+    r is a sum of exponentials. v is built of pairs √S·(cos, sin): the squared lengths of the pairs of a
+    uniform direction are the spacings of uniforms, its angles are uniform. An odd coordinate too many is dropped.
+    """
+    bits, (exponents, cuts, turns) = uniforms.bits, _parts(uniforms, dimension)
+    unit, turn_unit = _power_of_two(-bits), _power_of_two(1 - bits)
+    # A uniform is in [n, n + 1]/2^bits, and the difference of two that begin with m and n within (m − n ± 1)/2^bits.
+    within, around = arb(0.5, 0.5), arb(0, 1)
+    direction: list[arb] = []
+    for (low, high), turn in zip(itertools.pairwise(cuts), turns, strict=True):
+        length = ((arb(high - low) + around) * unit).sqrt()
+        sine, cosine = ((arb(turn) + within) * turn_unit).sin_cos_pi()
+        direction += [length * cosine, length * sine]
+    radius = -sum([_logarithm_of_product(part, bits) for part in _few_at_a_time(exponents)], start=arb(0)) / rate
+    if dimension % 2:
+        radius /= (1 - direction.pop() ** 2).sqrt()
+    return [radius * coordinate for coordinate in direction]
+
+
+def _logarithm_of_product(numerators: list[int], bits: int) -> arb:
+    """A ball around log(U₁·U₂·…) for uniforms that begin with these bits."""
+    least, most = math.prod(numerators), math.prod([number + 1 for number in numerators])
+    return (arb(least, most - least) * _power_of_two(-bits * len(numerators))).log()
+
+
+def _parts(uniforms: _LazyUniforms, dimension: int) -> tuple[list[int], list[int], list[int]]:
+    """The uniforms of the radius; those that cut [0, 1] into squared lengths, in order, with both ends; and the angles."""
+    numerators = uniforms.numerators
+    turns = numerators[-((dimension + 1) // 2) :]
+    return numerators[:dimension], [0, *sorted(numerators[dimension : -len(turns)]), 1 << uniforms.bits], turns
+
+
+def _few_at_a_time(numerators: list[int]) -> list[list[int]]:
+    """Parts so short that their products are neither too long nor too small."""
+    return [numerators[start : start + _PRODUCT_TERMS] for start in range(0, len(numerators), _PRODUCT_TERMS)]

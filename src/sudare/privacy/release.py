@@ -78,7 +78,7 @@ def pass_through(
     """Charge the account, then hand out noise. Without an account nothing is charged, and nothing made with it may leave."""
     if account is None:
         noise = noise_source(random_state)
-        return Passage(noise, replace(guarantee, valid=guarantee.valid and noise.valid), None)
+        return Passage(noise, guarantee if noise.valid else replace(guarantee, valid=False), None)
     if random_state is not None:
         raise SeededNoiseRefused("A fit was given both an account and a random_state.", SeededNoiseRefused.help)
     charged = account.charge(guarantee, cost, what, purpose)

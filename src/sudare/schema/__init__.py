@@ -2,7 +2,7 @@
 
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person
 from sudare.schema.declaration import Schema
-from sudare.schema.encoder import Encoded, SchemaEncoder, encode
+from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode
 from sudare.schema.layout import ENCODINGS, Encoding
 from sudare.schema.table import Table, as_table
 
@@ -10,6 +10,7 @@ __all__ = [
     "ENCODINGS",
     "Category",
     "Column",
+    "Counted",
     "Encoded",
     "Encoding",
     "Label",
@@ -20,5 +21,6 @@ __all__ = [
     "SchemaEncoder",
     "Table",
     "as_table",
+    "counted",
     "encode",
 ]

@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -256,6 +257,11 @@ class Schema:
         return same_columns and (self.person, self.target) == (other.person, other.target)
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: what a schema allows is looked up by it, and its columns may be many."""
         return hash((tuple(self.columns.items()), self.person, self.target))
 
     def __reduce__(self) -> tuple[type[Schema], tuple[Any, ...]]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.schema.columns import Number
+from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
-from sudare.schema.layout import Encoding, Floats, checked_encoding, encoded_numbers
-from sudare.schema.table import Table, as_table, column_names, refuse_missing_columns
+from sudare.schema.layout import Encoding, Floats, checked_encoding, encoded_bounds, encoded_numbers
+from sudare.schema.table import as_table, column_names, refuse_missing_columns
 from sudare.schema.values import Codes, clipped_numbers, codes
+
+# Rows treated at once, so that they stay in the processor's cache.
+BLOCK_ROWS = 1024
+# Beyond so many edges a search is quicker than looking at each; eight bits must hold their number.
+MOST_EDGES_COMPARED = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,38 +34,133 @@ class Encoded:
     clipped: Mapping[str, int]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted:
+    """How many rows there are in each cell of the binned encoding, one column's cells after the other's, for its owner."""
+
+    cells: Codes
+    rows: int
+    clipped: Mapping[str, int]
+
+
 def encode(schema: Schema, table: object, encoding: Encoding = "scaled") -> Encoded:
     """The features of a table as a matrix, one row per row."""
     features = schema.features
-    named = as_table(table, list(features))
+    encoded = encoded_array(features, table, checked_encoding(encoding))
+    if encoded is not None:
+        return encoded
+    columns = opened_columns(features, table)
     blocks = schema.blocks(encoding)
-    matrix = np.zeros((named.rows, sum(block.width for block in blocks)))
+    matrix = np.zeros((len(columns[0]) if columns else 0, sum(block.width for block in blocks)))
     clipped: dict[str, int] = {}
     start = 0
-    for (name, column), block in zip(features.items(), blocks, strict=True):
+    for (name, column), values, block in zip(features.items(), columns, blocks, strict=True):
         part = matrix[:, start : start + block.width]
         if isinstance(column, Number):
-            clipped[name] = fill_number(part, named, name, column, encoding)
+            clipped[name] = fill_number(part, values, name, column, encoding)
         else:
-            fill_one_hot(part, codes(named.column(name), column, name))
+            fill_one_hot(part, codes(values, column, name))
         start += block.width
     return Encoded(matrix, clipped)
 
 
-def fill_number(part: Floats, table: Table, name: str, number: Number, encoding: Encoding) -> int:
+def counted(schema: Schema, table: object) -> Counted:
+    """The sums of the columns of `encode(schema, table, "binned")`, without the matrix."""
+    features = schema.features
+    columns = opened_columns(features, table)
+    cells: list[Codes] = []
+    clipped: dict[str, int] = {}
+    for (name, column), values, block in zip(features.items(), columns, schema.blocks("binned"), strict=True):
+        if isinstance(column, Number):
+            within, missing, clipped[name] = clipped_numbers(values, column, name)
+            positions = bin_positions(within, missing, column)
+        else:
+            positions = codes(values, column, name)
+        cells.append(np.bincount(positions, minlength=block.width))
+    return Counted(np.concatenate(cells), len(columns[0]), clipped)
+
+
+def opened_columns(features: Mapping[str, Column], table: object) -> list[Any]:
+    """The columns of the features: Arrow arrays, or those of an array of floats as they are."""
+    if is_plain(table, features):
+        return list(table.T)
+    named = as_table(table, list(features))
+    return [named.column(name) for name in features]
+
+
+def is_plain(table: object, features: Mapping[str, Column]) -> TypeGuard[Floats]:
+    """Whether a table is an array of floats, and all features are numbers."""
+    return (
+        type(table) is np.ndarray
+        and table.dtype == np.float64
+        and table.ndim == 2
+        and table.shape[1] == len(features)
+        and all(isinstance(column, Number) for column in features.values())
+    )
+
+
+def encoded_array(features: Mapping[str, Column], table: object, encoding: Encoding) -> Encoded | None:
+    """What `encode` gives for an array of numbers without gaps, by the same operations on whole blocks of rows; else None."""
+    numbers = [column for column in features.values() if isinstance(column, Number) and not column.has_indicator]
+    if encoding == "binned" or len(numbers) < len(features) or not is_plain(table, features) or table.size == 0:
+        return None
+    facts = [encoding_facts(number, encoding) for number in numbers]
+    # One row of facts for every row of a block: operations on arrays of one shape are the quickest.
+    low, high, shift, scale, least, most = (
+        np.tile(fact, (min(BLOCK_ROWS, len(table)), 1)) for fact in zip(*facts, strict=True)
+    )
+    matrix = np.empty(table.shape)
+    clipped = np.zeros(len(numbers), dtype=np.int64)
+    for start in range(0, len(table), BLOCK_ROWS):
+        block, part = table[start : start + BLOCK_ROWS], matrix[start : start + BLOCK_ROWS]
+        size = len(part)
+        np.maximum(block, low[:size], out=part)
+        np.minimum(part, high[:size], out=part)
+        changed = part != block
+        if changed.any():
+            if np.isnan(block).any():
+                return None
+            clipped += np.count_nonzero(changed, axis=0)
+        part -= shift[:size]
+        part /= scale[:size]
+        np.maximum(part, least[:size], out=part)
+        np.minimum(part, most[:size], out=part)
+    return Encoded(matrix, dict(zip(features, clipped.tolist(), strict=True)))
+
+
+def encoding_facts(number: Number, encoding: Encoding) -> tuple[float, float, float, float, float, float]:
+    """Bounds of the values, what is subtracted, what is divided by, and bounds of the result."""
+    least, most = encoded_bounds(number, encoding)
+    if encoding == "scaled":
+        return number.low, number.high, number.low, number.high - number.low, least, most
+    return number.low, number.high, number.public_centre, number.public_scale, least, most
+
+
+def fill_number(part: Floats, column: Any, name: str, number: Number, encoding: Encoding) -> int:
     """Writes an encoded number column; returns how many of its values were clipped."""
-    values, missing, outside = clipped_numbers(table.column(name), number, name)
+    values, missing, outside = clipped_numbers(column, number, name)
     if encoding == "binned":
-        # side="right" puts a value that equals an edge into the bin that starts there.
-        bins = np.searchsorted(np.array(number.edges), values, side="right")
-        if number.has_indicator:
-            bins[missing] = part.shape[1] - 1
-        fill_one_hot(part, bins)
+        fill_one_hot(part, bin_positions(values, missing, number))
     else:
         part[:, 0] = encoded_numbers(values, number, encoding)
         if number.has_indicator:
             part[:, 1] = missing
     return outside
+
+
+def bin_positions(values: Floats, missing: npt.NDArray[np.bool_], number: Number) -> Codes:
+    """The bin of each number within the bounds; missing ones have the last where they have one of their own."""
+    # The number of edges that are not above the value: one that equals an edge is in the bin that starts there.
+    if len(number.edges) <= MOST_EDGES_COMPARED:
+        passed = np.zeros(len(values), dtype=np.uint8)
+        for edge in number.edges:
+            passed += values >= edge
+        positions = passed.astype(np.int64)
+    else:
+        positions = np.searchsorted(np.array(number.edges), values, side="right").astype(np.int64)
+    if number.has_indicator:
+        positions[missing] = len(number.edges) + 1
+    return positions
 
 
 def fill_one_hot(part: Floats, positions: Codes) -> None:

@@ -23,8 +23,10 @@ EXACT_BELOW = 2.0**53
 DECLARED_AS = {"text": "text", "integer": "whole numbers", "boolean": "booleans"}
 
 
-def numbers(values: pa.ChunkedArray, name: str) -> Floats:
+def numbers(values: pa.ChunkedArray | Floats, name: str) -> Floats:
     """A column of numbers as float64, NaN where missing."""
+    if isinstance(values, np.ndarray):
+        return values
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     # A frame without rows has columns of any type.
@@ -35,7 +37,9 @@ def numbers(values: pa.ChunkedArray, name: str) -> Floats:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def clipped_numbers(values: pa.ChunkedArray, number: Number, name: str) -> tuple[Floats, npt.NDArray[np.bool_], int]:
+def clipped_numbers(
+    values: pa.ChunkedArray | Floats, number: Number, name: str
+) -> tuple[Floats, npt.NDArray[np.bool_], int]:
     """Numbers within the declared bounds, where a number was missing, and how many lay outside (for the owner only)."""
     found = numbers(values, name)
     missing = np.isnan(found)

@@ -10,6 +10,7 @@ from sudare.studies.results import Study
 
 STUDIES: Final[dict[str, str]] = {
     "000": "sudare.studies.aggregation",
+    "001": "sudare.studies.posterior",
     "004": "sudare.studies.reconstruction",
     "003": "sudare.studies.dictionary",
     "core": "sudare.studies.core",

@@ -1,0 +1,205 @@
+"""`sudare reconstruct`: the distribution of a column from a release of perturbed records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.inspect import read_release
+from sudare.errors import InvalidParameter, NotReleasable
+
+if TYPE_CHECKING:
+    from sudare.records import CategoricalReconstruction, PerturbedTable
+
+TrustedKeys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trusted",
+        metavar="PUBLICKEY",
+        help="An Ed25519 public key (PEM) that you trust; may be repeated. Another signature then ends with exit code 52.",
+    ),
+]
+ReleaseFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A release of perturbed records, usually NAME.sudare.")
+]
+
+
+@reported
+def reconstruct(
+    file: ReleaseFile,
+    column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column whose distribution is wanted.")],
+    method: Annotated[
+        str | None,
+        typer.Option("--method", help="How to reconstruct; without it, what the kind of column is best served by."),
+    ] = None,
+    bins: Annotated[
+        int, typer.Option("--bins", min=1, max=100_000, help="In how many equal bins a number is shown.")
+    ] = 40,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the distribution into a PNG or SVG file.")
+    ] = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option("--parquet", metavar="FILE", help="Also write all perturbed rows to a new Parquet file."),
+    ] = None,
+    trusted: TrustedKeys = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reconstruct the distribution of one column. It is computed from the release alone, so it costs nothing."""
+    if plot is not None and plot.suffix not in (".png", ".svg"):
+        raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
+    table, signature = perturbed_table(file, trusted)
+    with progress(as_json) as tell:
+        tell(f"reconstructing {column}")
+        values, lines, panel = _distribution(table, column, method, bins)
+    if plot is not None:
+        _draw(panel, plot)
+    if parquet is not None:
+        _write_rows(table, parquet)
+    statement = table.statement()
+    answer(
+        {"file": str(file), "signature": signature, "column": column, **values, "statement": statement.to_dict()},
+        as_json,
+        *lines,
+        *statement.lines,
+        *_signature_lines(signature),
+    )
+
+
+def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTable, str]:
+    """The perturbed table in a release, and whether its signature was checked against a trusted key."""
+    release, signature = read_release(file, trusted)
+    if release.learner != "RecordPerturbation":
+        raise NotReleasable(
+            f"'{file.name}' holds a {release.learner}, not perturbed records.", "Look at it with `sudare inspect`."
+        )
+    table: PerturbedTable = release.model().table_
+    return table, signature
+
+
+def _signature_lines(signature: str) -> list[str]:
+    return [] if signature == "trusted" else ["The signature was NOT CHECKED against a key you trust; give --trusted."]
+
+
+def _distribution(
+    table: PerturbedTable, column: str, method: str | None, bins: int
+) -> tuple[dict[str, Any], list[str], Any]:
+    """Plain values, lines to print, and a panel to draw."""
+    from sudare.records.categorical import CategoryPerturbation
+
+    perturbation = table.perturbation(column)
+    if isinstance(perturbation, CategoryPerturbation):
+        return _of_categories(table, column, perturbation, method)
+    return _of_numbers(table, column, perturbation, method, bins)
+
+
+def _of_categories(
+    table: PerturbedTable, column: str, perturbation: Any, method: str | None
+) -> tuple[dict[str, Any], list[str], Any]:
+    from sudare.records import CategoricalReconstruction
+    from sudare.report import compared_bars
+    from sudare.schema.columns import level_text
+
+    options: dict[str, Any] = {} if method is None else {"method": method}
+    found: CategoricalReconstruction = CategoricalReconstruction(perturbation, **options).fit(table.column(column))
+    labels = [level_text(value) for value in found.values_]
+    ticked = perturbation.ticks(perturbation.unpacked(table.stored[column])).mean(axis=0)
+    panel = compared_bars(
+        labels,
+        (ticked / ticked.sum()).tolist(),
+        found.probabilities_.tolist(),
+        names=("perturbed", "reconstructed"),
+        x_label=column,
+        y_label="share of records",
+    )
+    return found.to_dict(), str(found).splitlines(), panel
+
+
+def _of_numbers(
+    table: PerturbedTable, column: str, perturbation: Any, method: Any, bins: int
+) -> tuple[dict[str, Any], list[str], Any]:
+    import numpy as np
+
+    from sudare.records import Reconstruction
+    from sudare.report import Series, curves
+
+    options: dict[str, Any] = {} if method is None else {"method": method}
+    perturbed = table.column(column)
+    found = Reconstruction(perturbation, **options).fit(perturbed).distribution_
+    low, high = perturbation.bounds
+    edges = np.linspace(low, high, bins + 1)
+    band = found.band(edges)
+    shares = found.histogram(edges).tolist()
+    raw = np.histogram(perturbed, edges)[0] / table.rows
+    series = [Series("reconstructed", shares), Series("perturbed, as far as within bounds", raw.tolist(), dashed=True)]
+    panel = curves(
+        ((edges[1:] + edges[:-1]) / 2).tolist(),
+        series,
+        x_label=column,
+        y_label=f"share of records in each of {bins} bins",
+    )
+    values = {
+        "edges": edges.tolist(),
+        "probabilities": shares,
+        "band": {
+            "level": band.level,
+            "low": _listed(band.low),
+            "high": _listed(band.high),
+            "reason": band.reason or None,
+        },
+        "mean": found.mean(),
+        "quartiles": found.quantile([0.25, 0.5, 0.75]).tolist(),
+        "atoms": found.atoms,
+        "methods": dict(found.method_weights),
+        "records": table.rows,
+    }
+    return values, _number_lines(values), panel
+
+
+def _listed(limits: Any) -> list[float] | None:
+    return None if limits is None else [float(limit) for limit in limits]
+
+
+def _number_lines(values: dict[str, Any]) -> list[str]:
+    from sudare.report.numbers import nearest
+
+    band = values["band"]
+    limits = (
+        zip(band["low"], band["high"], strict=True)
+        if band["low"] is not None
+        else [None] * len(values["probabilities"])
+    )
+    lines = [
+        f"{nearest(left):>8} to {nearest(right):<8}  {share:7.4f}"
+        + (f"  ({limit[0]:.4f} to {limit[1]:.4f})" if limit else "")
+        for left, right, share, limit in zip(
+            values["edges"][:-1], values["edges"][1:], values["probabilities"], limits, strict=True
+        )
+    ]
+    median, mean = nearest(values["quartiles"][1]), nearest(values["mean"])
+    told = f"{band['level']:.0%} bands in brackets" if not band["reason"] else f"no bands: {band['reason']}"
+    return [*lines, f"mean {mean}, median {median}; {told}"]
+
+
+def _draw(panel: Any, file: Path) -> None:
+    from sudare.report import rendered
+
+    try:
+        with file.open("xb") as image:
+            image.write(rendered([panel], "png" if file.suffix == ".png" else "svg"))
+    except OSError as error:
+        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None
+
+
+def _write_rows(table: PerturbedTable, file: Path) -> None:
+    """Rows that were released already: whoever has the release may write them down in another form."""
+    import pyarrow.parquet
+
+    try:
+        with file.open("xb") as rows:
+            pyarrow.parquet.write_table(table.arrow(), rows)
+    except OSError as error:
+        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --parquet.") from None

@@ -1,0 +1,353 @@
+"""Records perturbed one by one, charged and released: the way of paper 004 through the door."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SudareError
+from sudare.privacy.accounting import exact
+from sudare.privacy.base import Bounds, PrivateEstimator, TensorRule, checked_matrix, natural_bounds
+from sudare.privacy.chain import canonical_json
+from sudare.privacy.container import LARGEST_FILE_BYTES, LARGEST_HEADER_BYTES, LARGEST_TENSOR_COUNT
+from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
+from sudare.privacy.ledger import Account, Quote
+from sudare.privacy.release import Content
+from sudare.records.linking import Statement, checked_count
+from sudare.records.perturb import Perturbation
+from sudare.records.plan import RecordPlan, perturbation_of, planned_records
+from sudare.records.shuffle import shuffled_together
+from sudare.records.source import Columns, RecordSource, Seen, perturbed
+from sudare.records.table import (
+    PerturbedTable,
+    as_tensor,
+    can_be,
+    described,
+    from_tensor,
+    has_size,
+    stored_bytes_per_row,
+)
+from sudare.report.numbers import whole
+from sudare.schema import Number, Schema
+
+_EXTRA_PARAMETERS: Final = ("perturbations", "row_epsilon", "shuffled")
+# Machines may differ in the last digits of a noise scale.
+_SAME: Final = 1e-6
+
+
+class RecordPerturbation(PrivateEstimator):
+    """ε-local DP for every record; with k, 1/k is the most a row can be linked with.
+
+    Proofs: proofs/record_perturbation.md, proofs/pk_anonymity.md. Every declared column is perturbed, and nothing else
+    leaves: no index, no order, no column without a declaration.
+
+    Parameters
+    ----------
+    schema : the public facts about all columns; or `bounds` for arrays of numbers.
+    epsilon : the local ε of a record, or of a person with all rows where the schema names persons; or instead
+    k : the most that a shuffled row can be linked with is 1/k, among `n_records` (default: all rows).
+    split : weights by which ε is divided among the columns; equal shares without it.
+    methods : kinds of perturbation by column: "laplace" or "square-wave" for numbers, "retain-replace", "unary" or
+        "subset" for categories, or "auto".
+    shuffle : whether rows get a random order. Without it there is no statement about linking.
+    account : who pays. Without one the result may be looked at by its owner but not released.
+    random_state : a seed, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    table_ : the perturbed table.
+    guarantee_ : the local promise that was charged; `statement()` says what follows from it.
+    split_ : the ε of each column.
+    clipped_ : how many values lay outside the bounds, per column; for the owner only.
+    """
+
+    delta = 0.0
+
+    table_: PerturbedTable
+    split_: Mapping[str, float]
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        *,
+        epsilon: float | None = None,
+        k: int | None = None,
+        n_records: int | None = None,
+        split: Mapping[str, float] | None = None,
+        methods: Mapping[str, str] | None = None,
+        bounds: Bounds | None = None,
+        shuffle: bool = True,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon  # type: ignore[assignment]
+        self.k = k
+        self.n_records = n_records
+        self.split = split
+        self.methods = methods
+        self.bounds = bounds
+        self.shuffle = shuffle
+        self.account = account
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Look through the rows, charge, and perturb them. X is a table, a path or pattern of files, or a SqlSource."""
+        source = self._opened(X)
+        seen = source.looked_through()
+        plan = self.plan(seen.rows, self.declared_)
+        passage = self._enter(plan)
+        stored = perturbed(source, plan, seen.rows, passage.noise)
+        if self.shuffle:
+            stored = dict(zip(stored, shuffled_together(list(stored.values()), passage.noise), strict=True))
+        self.n_rows_, self.clipped_ = seen.rows, seen.clipped
+        self._keep_table(plan.perturbations, plan.row_epsilon, stored)
+        self._seal()
+        return self
+
+    def perturb(self, X: object) -> PerturbedTable:
+        """The perturbed table: `fit(X).table_`."""
+        return self.fit(X).table_
+
+    def statement(self) -> Statement:
+        """Linking, local and central promise of the perturbed table."""
+        return self.table_.statement()
+
+    def plan(self, rows: int, declared: Schema) -> RecordPlan:
+        """Perturbations and price for so many rows of these columns; no data."""
+        if self.n_records is not None and self.n_records > rows:
+            raise DataError(
+                f"n_records = {whole(self.n_records)} is more than the {whole(rows)} rows there are.",
+                "Give the number of rows there are, or less: k would not hold among fewer.",
+            )
+        plan = planned_records(
+            declared,
+            epsilon=self.epsilon,
+            k=self.k,
+            n_records=rows if self.n_records is None else self.n_records,
+            split=self.split,
+            methods=self.methods,
+        )
+        if self.account is not None:
+            check_size(plan, rows, declared)
+        return plan
+
+    def price(self, X: object) -> Quote:
+        """What perturbing this table would take from the account. It is looked through; nothing is charged or stored."""
+        if self.account is None:
+            raise InvalidParameter("A price needs an account.", "Give account=….")
+        plan, _, _ = self.rehearsed(X)
+        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+
+    def rehearsed(self, X: object) -> tuple[RecordPlan, Statement, Seen]:
+        """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
+        twin = clone(self)
+        seen = twin._opened(X).looked_through()
+        plan = twin.plan(seen.rows, twin.declared_)
+        person = twin.declared_.person
+        statement = Statement.of(
+            plan.guarantee,
+            seen.rows,
+            shuffled=self.shuffle,
+            row_epsilon=plan.row_epsilon,
+            rows_per_person=1 if person is None else person.most_rows,
+        )
+        return plan, statement, seen
+
+    def _opened(self, X: object) -> RecordSource:
+        """The rows, with what is declared about them kept."""
+        self._forget()
+        self._check_parameters()
+        if self.schema is None:
+            matrix = checked_matrix(self, X, reset=True)
+            self._declare(X, matrix)
+            return RecordSource(dict(zip(self.declared_.columns, matrix.T, strict=True)), self.declared_)
+        self._keep(self._suited(self.schema), self.schema.digest)
+        return RecordSource(X, self.declared_)
+
+    def _check_parameters(self) -> None:
+        if (self.epsilon is None) == (self.k is None):
+            raise InvalidParameter("Records need either epsilon or k.", "Give epsilon=… or k=….")
+        if self.k is None:
+            checked_epsilon(self.epsilon)
+        else:
+            checked_count("k", self.k, 2)
+        if self.n_records is not None:
+            checked_count("n_records", self.n_records, 2)
+        if not isinstance(self.shuffle, bool):
+            raise InvalidParameter(
+                "shuffle must be True or False.", "Leave it out: only shuffled rows hide each other."
+            )
+        self._check_declarations()
+
+    def _check_declarations(self) -> None:
+        if self.account is not None and not isinstance(self.account, Account):
+            raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
+        if self.schema is not None and not isinstance(self.schema, Schema):
+            raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
+        if self.schema is not None and self.bounds is not None:
+            raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
+
+    @classmethod
+    def _suited(cls, schema: Schema) -> Schema:
+        """All declared columns, the target too; a missing number is the declared stand-in."""
+        columns = {
+            name: replace(column, missing=column.stand_in) if isinstance(column, Number) else column
+            for name, column in schema.columns.items()
+        }
+        return Schema(columns, schema.person)
+
+    def _keep_table(self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns) -> None:
+        person = self.declared_.person
+        self.split_ = {name: each.epsilon for name, each in perturbations.items()}
+        self.table_ = PerturbedTable(
+            perturbations, stored, self.guarantee_, row_epsilon, 1 if person is None else person.most_rows, self.shuffle
+        )
+
+    # What leaves
+
+    def release_content(self) -> Content:
+        """Every column as bytes: whole numbers on the public grid, positions, or packed ticks."""
+        table = self.table_
+        document = self.declared_.to_dict()
+        parameters = {
+            "epsilon": self.guarantee_.epsilon,
+            "delta": 0.0,
+            "neighbours": self.neighbours,
+            "rows": self.n_rows_,
+            "columns": [list(pair) for pair in document["columns"].items()],
+            "person": document.get("person"),
+            "perturbations": [described(each) for each in table.perturbations.values()],
+            "row_epsilon": table.row_epsilon,
+            "shuffled": table.shuffled,
+        }
+        tensors = {tensor_name(index): as_tensor(stored) for index, stored in enumerate(table.stored.values())}
+        return Content(parameters, tensors, dict.fromkeys(tensors))
+
+    @classmethod
+    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
+        """Lengths depend on rows and perturbations as well: `check_content` looks at them."""
+        return {}
+
+    @classmethod
+    def values_fit(cls, content: Content, declared: Schema) -> bool:
+        """The same."""
+        return True
+
+    @classmethod
+    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
+        """What a released content promises, if it is one that `from_release` can take."""
+        parameters = content.parameters
+        shared = {name: value for name, value in parameters.items() if name not in _EXTRA_PARAMETERS}
+        guarantee = super().check_content(Content(shared, {}, {}), schema_digest)
+        row_epsilon = parameters.get("row_epsilon")
+        if guarantee.delta != 0 or type(row_epsilon) is not float or type(parameters.get("shuffled")) is not bool:
+            raise unfit("its parameters are not those of its learner")
+        perturbations = written_perturbations(parameters)
+        most_rows = 1 if parameters["person"] is None else parameters["person"]["most_rows"]
+        spent = sum(exact(each.epsilon) for each in perturbations.values())
+        if not spent <= exact(checked_epsilon(row_epsilon)) or exact(row_epsilon) * most_rows > exact(
+            guarantee.epsilon
+        ):
+            raise unfit("its columns cost more than it promises")
+        if list(content.tensors) != sorted(map(tensor_name, range(len(perturbations)))):
+            raise unfit("its tensors are not those of its columns")
+        for index, each in enumerate(perturbations.values()):
+            tensor = content.tensors[tensor_name(index)]
+            if not has_size(tensor, each, parameters["rows"]) or not can_be(
+                from_tensor(tensor, each, parameters["rows"]), each
+            ):
+                raise unfit("its numbers lie outside of what was declared")
+        return replace(guarantee, notion="local")
+
+    @classmethod
+    def from_release(cls, content: Content, schema_digest: str | None) -> Self:
+        """A perturbed table from content that `check_content` accepted."""
+        parameters = content.parameters
+        declared = written_columns(parameters)
+        model = cls(epsilon=parameters["epsilon"], shuffle=parameters["shuffled"])
+        if schema_digest is None:
+            low, high = natural_bounds(declared)
+            model.bounds, model.n_features_in_ = (tuple(low.tolist()), tuple(high.tolist())), len(low)
+        else:
+            model.schema = declared
+        model._keep(declared, schema_digest)
+        model.n_rows_ = parameters["rows"]
+        model._take(content)
+        return model
+
+    def _take(self, content: Content) -> None:
+        parameters = content.parameters
+        perturbations = written_perturbations(parameters)
+        stored = {
+            name: from_tensor(content.tensors[tensor_name(index)], each, parameters["rows"])
+            for index, (name, each) in enumerate(perturbations.items())
+        }
+        unit: Unit = "record" if self.declared_.person is None else "person"
+        self.guarantee_ = Guarantee(parameters["epsilon"], unit=unit, notion="local")
+        self._keep_table(perturbations, parameters["row_epsilon"], stored)
+
+
+def tensor_name(index: int) -> str:
+    """The name under which a column is released; three digits, so that they are in order."""
+    return f"column_{index:03d}"
+
+
+def unfit(reason: str) -> ReleaseMalformed:
+    """What is said of content that no perturbation could have made."""
+    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
+
+
+def written_columns(parameters: Mapping[str, Any]) -> Schema:
+    """The declared columns of a release whose shared parameters were checked."""
+    person = {"person": parameters["person"]} if parameters["person"] else {}
+    return Schema.from_dict({"columns": dict(parameters["columns"]), **person})
+
+
+def written_perturbations(parameters: Mapping[str, Any]) -> dict[str, Perturbation]:
+    """The perturbations that a release names, if they are just what its columns, kinds and ε give."""
+    written, columns = parameters.get("perturbations"), written_columns(parameters).columns
+    if not isinstance(written, list) or len(written) != len(columns):
+        raise unfit("its perturbations are not those of its columns")
+    made: dict[str, Perturbation] = {}
+    for (name, column), facts in zip(columns.items(), written, strict=True):
+        try:
+            made[name] = perturbation_of(column, facts["kind"], facts["epsilon"])
+            same = is_same(described(made[name]), facts)
+        except (SudareError, TypeError, KeyError, AttributeError):
+            same = False
+        if not same:
+            raise unfit("its perturbations are not those of its columns")
+    return made
+
+
+def is_same(facts: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Whether a written description is that of a perturbation, up to last digits that machines may compute differently."""
+    return set(facts) == set(written) and all(
+        math.isclose(fact, written[name], rel_tol=_SAME)
+        if type(fact) is float and type(written[name]) is float and name != "epsilon"
+        else type(fact) is type(written[name]) and fact == written[name]
+        for name, fact in facts.items()
+    )
+
+
+def check_size(plan: RecordPlan, rows: int, declared: Schema) -> None:
+    """Nothing, if the perturbed table fits into one release; looked at before anything is charged."""
+    size = rows * sum(stored_bytes_per_row(each) for each in plan.perturbations.values())
+    if size > LARGEST_FILE_BYTES - LARGEST_HEADER_BYTES - 2**10:
+        raise InvalidParameter(
+            f"{whole(rows)} rows of these columns take {size >> 20} MiB, and a release holds {LARGEST_FILE_BYTES >> 20}.",
+            "Release fewer rows or columns, or Laplace columns in coarser units. Nothing was charged.",
+        )
+    facts = [described(each) for each in plan.perturbations.values()]
+    text = canonical_json(canonical_json([declared.to_dict(), facts]))
+    if len(facts) > LARGEST_TENSOR_COUNT or len(text) > LARGEST_HEADER_BYTES - 2**16:
+        raise InvalidParameter(
+            "The declared columns are too many to be written into a release.",
+            "Declare fewer columns or categories, or perturb in parts. Nothing was charged.",
+        )

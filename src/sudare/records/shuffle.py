@@ -1,0 +1,74 @@
+"""Uniformly random orders. Which record a row came from is forgotten here, so that k has something to rest on.
+
+Few rows are ordered by keys of fair bits. Many are first thrown into buckets, each row into any with equal probability, and
+then every bucket is shuffled by itself while it lies in the processor's cache: together that is a uniformly random order
+(Rao 1961, Sandelius 1962). Proof: proofs/pk_anonymity.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.privacy.noise import NoiseSource
+from sudare.records.draws import many_words
+
+Integers = NDArray[np.int64]
+
+# Fewer rows than this are not worth compiling a loop for.
+_FEW_ROWS: Final = 2**17
+_BYTES_IN_BUCKET: Final = 2**16
+_MOST_BUCKETS: Final = 2**10
+# Less than one half word in ten thousand is unfair; with so many to spare a second attempt is hardly ever seen.
+_SPARE_WORDS: Final = 2**12
+_ROW_BYTES: Final = (1, 2, 4, 8)
+
+
+def shuffled(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+    """The rows in a uniformly random order."""
+    return shuffled_together([rows], source)[0]
+
+
+def shuffled_together(columns: Sequence[NDArray[Any]], source: NoiseSource) -> list[NDArray[Any]]:
+    """Columns (or blocks of them) of equal length in one uniformly random order of their rows."""
+    rows = len(columns[0])
+    if rows <= _FEW_ROWS:
+        order = order_by_keys(rows, source)
+        return [column[order] for column in columns]
+    if len(columns) == 1 and columns[0].ndim == 1 and columns[0].itemsize in _ROW_BYTES:
+        as_words = np.ascontiguousarray(columns[0]).view(f"u{columns[0].itemsize}")
+        return [shuffled_in_buckets(as_words, source).view(columns[0].dtype)]
+    order = shuffled_in_buckets(np.arange(rows, dtype=np.uint32 if rows < 2**32 else np.uint64), source)
+    return [column[order] for column in columns]
+
+
+def order_by_keys(rows: int, source: NoiseSource) -> Integers:
+    """By words of fair bits, all drawn again while two are the same: no tie is ever broken by where a row stood."""
+    while True:
+        keys = source.words(rows)
+        order = np.argsort(keys)
+        in_order = keys[order]
+        if not np.any(in_order[1:] == in_order[:-1]):
+            return order
+
+
+def shuffled_in_buckets(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+    """Rows (unsigned whole numbers) thrown into random buckets, and a Fisher–Yates shuffle inside each."""
+    from sudare.records.ordering import shuffle_buckets, thrown
+
+    count = len(rows)
+    buckets = bucket_count(rows.nbytes)
+    while True:
+        quarter_words = many_words(source, (count + 3) // 4).view(np.uint16)[:count]
+        grouped, ends = thrown(rows, quarter_words, buckets)
+        halves = many_words(source, (count + 1) // 2 + _SPARE_WORDS).view(np.uint32)
+        if shuffle_buckets(grouped, ends, halves):
+            return grouped
+
+
+def bucket_count(total_bytes: int) -> int:
+    """A power of two, so that a quarter of a word chooses a bucket without a remainder."""
+    return int(min(_MOST_BUCKETS, 2 ** max(1, (total_bytes // _BYTES_IN_BUCKET).bit_length())))

@@ -1,0 +1,36 @@
+"""Paper 004 (Hasegawa, Kikuchi, Igarashi, Hamada and Senda): reconstruction of one column, its table and figures, and bands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sudare.studies.reconstruction import bands_table, columns, figure2
+from sudare.studies.results import Study, StudyResult, Tell
+
+
+def run(tell: Tell, repeats: int) -> StudyResult:
+    """All tables and figures."""
+    table_2 = columns.measured(tell, repeats)
+    simulated = figure2.measured(tell, repeats)
+    bands = bands_table.measured(tell, repeats)
+    return StudyResult(
+        [
+            columns.table_2(table_2),
+            *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
+            bands_table.coverage_table(bands),
+            figure2.speed_table(tell, repeats),
+        ],
+        [
+            figure2.figure_2_panel(simulated),
+            figure2.picture(),
+            *(columns.picture(column) for column in columns.COLUMNS[:2]),
+        ],
+    )
+
+
+STUDY: Final = Study(
+    title="Perturb and reconstruct: table 2 and figures 1 and 2, bands, and speed",
+    paper="004: Hasegawa, Kikuchi, Igarashi, Hamada, Senda, A new reconstruction method with finite mixture models",
+    repeats=10,
+    run=run,
+)

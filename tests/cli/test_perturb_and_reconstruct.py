@@ -1,0 +1,194 @@
+"""A city counts without knowing: perturb, inspect, reconstruct and crosstab from the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.privacy import Ledger
+from tests.cli.conftest import Sudare
+
+SCHEMA = """
+[columns.age]
+kind = "number"
+low = 0
+high = 110
+
+[columns.smoker]
+kind = "category"
+values = ["no", "yes"]
+
+[columns.town]
+kind = "category"
+values = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]
+"""
+BASE = ("perturb", "people.parquet", "--schema", "people.toml")
+PAY = ("--budget", 20, "--key", "key.pem", "-o", "people.sudare")
+
+
+@pytest.fixture
+def town(house: Path) -> Path:
+    """The house with a table of 3,000 people: the ages of two groups, and a habit that goes with the town."""
+    rng = np.random.default_rng(1)
+    town = rng.choice(list("abcdefghijkl"), 3_000, p=np.array([30, 20, 10, 8, 8, 6, 5, 4, 3, 3, 2, 1]) / 100)
+    smoker = np.where(rng.random(3_000) < np.where(town == "a", 0.8, 0.2), "yes", "no")
+    age = np.concatenate([rng.normal(30, 5, 1_500), rng.normal(65, 5, 1_500)])
+    age[0] = 200.0
+    pd.DataFrame({"age": age, "smoker": smoker, "town": town}).to_parquet(house / "people.parquet")
+    (house / "people.toml").write_text(SCHEMA)
+    return house
+
+
+def test_a_city_counts_without_knowing(town: Path, sudare: Sudare) -> None:
+    made = sudare(*BASE, "--k", 2, *PAY)
+    assert made.exit_code == 0, made.stderr
+    assert "Wrote people.sudare: 3,000 perturbed rows in a random order." in made.stdout
+    assert "nobody can link a row to a given record with probability above 1/2" in made.stdout
+    assert "Local: ε = 4.00302 for every record" in made.stdout
+    assert "Central, after shuffling: ε = " in made.stdout
+    assert "1 values lay outside the bounds and were clipped; only you see this." in made.stdout
+    account = Ledger("ledger.db", create=False).account("people")
+    assert account.spent().epsilon == pytest.approx(0.5 * np.log(2999))
+    shown = sudare("inspect", "people.sudare", "--trusted", "key-public.pem")
+    assert "local ε = 4.00" in shown.stdout
+    assert "Linking: nobody can link a row" in shown.stdout
+    values = sudare("inspect", "people.sudare", "--json").values
+    assert values["statement"]["k"] == pytest.approx(2)
+    assert "tensors" not in values
+
+
+def test_reconstructing_numbers(town: Path, sudare: Sudare) -> None:
+    assert (
+        sudare(*BASE, "--epsilon", 9, "--split", "age=7", "--split", "smoker=1", "--split", "town=1", *PAY).exit_code
+        == 0
+    )
+    words = ("reconstruct", "people.sudare", "--column", "age", "--bins", 11, "--trusted", "key-public.pem")
+    found = sudare(*words, "--plot", "age.png", "--parquet", "rows.parquet", "--json")
+    assert found.exit_code == 0, found.stderr
+    shares = np.array(found.values["probabilities"])
+    assert shares.sum() == pytest.approx(1.0, abs=1e-6)
+    # Half of the people are about 30, half about 65, and nearly nobody is about 50.
+    assert shares[2:4].sum() > 0.35
+    assert shares[5:8].sum() > 0.35
+    assert shares[4] < 0.12
+    assert found.values["signature"] == "trusted"
+    assert found.values["statement"]["local"]["epsilon"] == 9
+    assert (town / "age.png").read_bytes().startswith(b"\x89PNG")
+    rows = pd.read_parquet(town / "rows.parquet")
+    assert list(rows) == ["age", "smoker", *(f"town={letter}" for letter in "abcdefghijkl")]
+    told = sudare(*words)
+    assert "median" in told.stdout
+    assert "Linking:" in told.stdout
+    assert "NOT CHECKED" not in told.stdout
+
+
+def test_reconstructing_categories(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 9, *PAY).exit_code == 0
+    found = sudare("reconstruct", "people.sudare", "--column", "town", "--plot", "town.svg", "--json").values
+    assert found["values"] == list("abcdefghijkl")
+    assert found["probabilities"][0] == pytest.approx(0.3, abs=0.06)
+    assert found["method"] == "shrinkage"
+    assert (town / "town.svg").read_bytes().startswith(b"<?xml")
+    named = sudare("reconstruct", "people.sudare", "--column", "town", "--method", "inversion")
+    assert "±" in named.stdout
+    assert "NOT CHECKED against a key you trust" in named.stdout
+
+
+def test_cross_tables(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 15, *PAY).exit_code == 0
+    found = sudare("crosstab", "people.sudare", "smoker", "town", "--json").values
+    shares = np.array(found["probabilities"])
+    assert shares.shape == (2, 12)
+    # In town a four of five smoke, elsewhere one of five.
+    assert shares[1, 0] / shares[:, 0].sum() > 0.65
+    assert shares[1, 1:].sum() / shares[:, 1:].sum() < 0.35
+    told = sudare("crosstab", "people.sudare", "smoker", "town", "--method", "inversion")
+    assert "smoker" in told.stdout
+    assert "Central, after shuffling" in told.stdout
+
+
+def test_the_cost_is_shown_first(town: Path, sudare: Sudare) -> None:
+    before = {path.name: path.read_bytes() for path in town.iterdir()}
+    told = sudare(*BASE, "--k", 2, "--dry-run")
+    assert told.exit_code == 0, told.stderr
+    assert "This would cost ε = 4.00" in told.stdout
+    assert "laplace (noise scale" in told.stdout
+    assert "Dry run: nothing was perturbed, charged or written." in told.stdout
+    priced = sudare(*BASE, "--k", 2, "--dry-run", "--budget", 5, "--json").values
+    assert priced["admitted"]
+    assert priced["account"] == "people"
+    assert priced["left_after"]["epsilon"] == pytest.approx(5 - 0.5 * np.log(2999))
+    assert priced["perturbations"]["age"]["kind"] == "laplace"
+    assert priced["clipped"] == {"age": 1}
+    refused = sudare(*BASE, "--k", 2, "--dry-run", "--budget", 3)
+    assert "it would be refused" in refused.stdout
+    assert {path.name: path.read_bytes() for path in town.iterdir()} == before
+
+
+def test_the_key_may_be_named_by_the_surroundings(town: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDARE_KEY", "key.pem")
+    assert sudare(*BASE, "--k", 2, "--budget", 20, "-o", "people.sudare", "--method", "age=square-wave").exit_code == 0
+    again = sudare(*BASE, "--k", 2, "-o", "again.sudare", "--json").values
+    assert again["remaining"]["epsilon"] == pytest.approx(20 - np.log(2999))
+    assert again["rows"] == 3_000
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "says"),
+    [
+        (("--k", 1, *PAY), 10, "k must be a whole number from 2"),
+        (("--k", 3_000, *PAY), 10, "cannot be reached among 3,000 records"),
+        (("--k", 2, "--n-records", 3_001, *PAY), 20, "more than the 3,000 rows"),
+        (("--k", 2, "--epsilon", 1, *PAY), 10, "either epsilon or k"),
+        (PAY, 10, "either epsilon or k"),
+        (("--epsilon", 1, "--split", "age=2", *PAY), 10, "every declared column a weight"),
+        (("--epsilon", 1, "--split", "age", *PAY), 10, "COLUMN=VALUE"),
+        (("--epsilon", 1, "--split", "age=much", *PAY), 10, "not a number"),
+        (("--epsilon", 1, "--method", "age=unary", *PAY), 10, "cannot be perturbed by 'unary'"),
+        (("--epsilon", 1, "--method", "age=laplace", "--method", "age=laplace", *PAY), 10, "every column once"),
+        (("--epsilon", 1, "--budget", 20), 10, "needs --output and --key"),
+        (("--epsilon", 1, "--key", "key.pem", "-o", "people.sudare"), 35, "people"),
+        (("--epsilon", 25, *PAY), 31, "20 of 20 is left"),
+        (("--epsilon", 1, "--schema", "schema.toml", *PAY), 20, "1 columns that the schema does not declare"),
+    ],
+)
+def test_refusals_before_anything_is_charged(
+    town: Path, sudare: Sudare, words: tuple[object, ...], exit_code: int, says: str
+) -> None:
+    refused = sudare(*BASE, *words)
+    assert refused.exit_code == exit_code, refused.stderr
+    assert says in refused.stderr
+    assert not (town / "people.sudare").exists()
+    accounts = {account.name: account for account in Ledger("ledger.db").accounts()}
+    assert "people" not in accounts or accounts["people"].spent().epsilon == 0
+
+
+def test_refusals_of_readers(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 9, *PAY).exit_code == 0
+    read = ("reconstruct", "people.sudare")
+    for words, exit_code, says in (
+        (("reconstruct", "mean.sudare", "--column", "age"), 54, "holds a PrivateMean, not perturbed records"),
+        ((*read, "--column", "name"), 12, "lacks 'name'"),
+        ((*read, "--column", "age", "--plot", "age.gif"), 10, ".png or a .svg"),
+        ((*read, "--column", "town", "--plot", "key.pem.svg", "--trusted", "other-public.pem"), 52, "not trusted"),
+        ((*read, "--column", "town", "--method", "guess"), 10, "method must be one of"),
+        ((*read, "--column", "town", "--parquet", "people.parquet"), 10, "cannot be written"),
+        (("crosstab", "people.sudare", "age", "town"), 10, "two category columns"),
+        (("crosstab", "people.sudare", "town", "town"), 10, "two different columns"),
+        (("crosstab", "people.sudare", "town", "name"), 12, "lacks 'name'"),
+    ):
+        refused = sudare(*words)
+        assert refused.exit_code == exit_code, (words, refused.stderr)
+        assert says in refused.stderr
+        assert refused.stdout == ""
+
+
+def test_a_picture_is_never_written_over_another_file(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 9, *PAY).exit_code == 0
+    (town / "there.png").write_bytes(b"kept")
+    refused = sudare("reconstruct", "people.sudare", "--column", "town", "--plot", "there.png")
+    assert refused.exit_code == 10
+    assert (town / "there.png").read_bytes() == b"kept"

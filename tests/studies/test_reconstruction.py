@@ -1,0 +1,144 @@
+"""The study of paper 004 on tiny settings; data sets are made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.studies import load_study
+from sudare.studies.reconstruction import bands_table, columns, figure2
+from sudare.studies.reconstruction.found import Found
+from sudare.studies.reconstruction.printed import (
+    binned,
+    iterative_technique,
+    l1_accuracy,
+    mixture_histogram,
+)
+from sudare.studies.results import Estimate, StudyResult, result_values
+
+QUIET = lambda text: None  # noqa: E731
+
+
+@pytest.fixture
+def census(monkeypatch):
+    """A made-up census of 400 people."""
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": np.clip(generator.normal(40, 12, 400).round(), 17, 90),
+            "education-num": generator.choice([9, 10, 13], 400),
+            "capital-gain": np.where(generator.random(400) < 0.9, 0, 7000),
+            "capital-loss": np.where(generator.random(400) < 0.9, 0, 1900),
+            "hours-per-week": generator.choice([40, 50], 400),
+        }
+    )
+    monkeypatch.setattr(columns, "data", lambda name: table)
+    monkeypatch.setattr(bands_table, "data", lambda name: table)
+    return table
+
+
+def test_the_study_is_registered():
+    study = load_study("004")
+    assert study.paper.startswith("004")
+    assert study.repeats >= 10
+
+
+def test_table_2_has_a_row_for_each_column_and_binning(census):
+    chosen = columns.COLUMNS[1:2]
+    found = columns.measured(QUIET, 2, chosen)
+    table = columns.table_2(found, chosen)
+    assert len(table.rows) == 1
+    assert len(table.rows[0]) == len(table.columns)
+    assert table.rows[0][2] == 58.20
+    accuracy = found.at(("education-num", "one", "auto"))
+    assert isinstance(accuracy, Estimate)
+    assert 20 < accuracy.value < 100
+    assert found.repeats == 2
+    # Written results hold plain values only.
+    values = result_values("004", load_study("004"), StudyResult([table], []))
+    assert values["tables"][0]["rows"][0][0] == "education-num"
+
+
+def test_bins_of_the_census_hold_every_record(census):
+    for column in columns.COLUMNS:
+        for edges in column.bins.values():
+            assert np.histogram(column.values(), edges)[0].sum() == 400
+    assert columns.zero_alone(1000)[:4].tolist() == [-0.5, 0.5, 1000, 2000]
+    assert columns.zero_alone(1000)[-1] >= 99_999
+
+
+def test_figure_2_measures_every_method_at_every_width():
+    found = Found()
+    for repetition in range(2):
+        figure2.note_size(found, 1000, repetition)
+    for width in figure2.WIDTHS:
+        table = figure2.accuracy_table(found, width, [1000])
+        assert len(table.rows[0]) == len(table.columns)
+    assert found.at((1000, 1.0, "auto")).value > 50
+    assert found.at((1000, 0.1, "auto")).value < found.at((1000, 1.0, "auto")).value
+
+
+def test_noise_of_figure_2_is_as_printed_with_public_bounds():
+    for size, noise in ((1000, 3.18), (1_000_000, 1.75)):
+        assert figure2.perturbation_of(size).noise_scale == pytest.approx(noise, rel=1e-3)
+        assert figure2.perturbation_of(size).bounds == (-2.5, 9.5)
+    edges = figure2.edges_of(1.0)
+    np.testing.assert_allclose(edges, np.arange(-3, 10.5))
+    sample = figure2.original_records(200_000, np.random.default_rng(0))
+    assert np.histogram(sample, edges)[0].sum() == 200_000
+    # Component 4 has a tenth of the mass and is cut in two at its mean.
+    assert np.mean((sample >= 8) & (sample < 9)) == pytest.approx(0.05, abs=0.005)
+
+
+def test_the_technique_compared_with_recovers_what_has_little_noise():
+    perturbation = columns.LaplacePerturbation((0, 10), epsilon=16.0)
+    column = np.random.default_rng(0).choice([1.5, 4.5, 8.5], 3000, p=[0.2, 0.5, 0.3])
+    edges = np.arange(0.0, 11)
+    shares = iterative_technique(perturbation, perturbation.perturb(column, random_state=0), edges)
+    assert shares.sum() == pytest.approx(1)
+    assert l1_accuracy(shares, np.histogram(column, edges)[0] / 3000) > 85
+
+
+def test_binning_for_algorithm_1_keeps_count_and_mean():
+    y = np.random.default_rng(0).normal(size=10_000)
+    places, counts = binned(y)
+    assert counts.sum() == 10_000
+    assert places @ counts / 10_000 == pytest.approx(y.mean())
+    assert len(places) <= 600
+
+
+def test_masses_outside_of_the_bins_count_into_the_last_ones():
+    shares = mixture_histogram(figure2.FIGURE_1, np.array([0.0, 4.0, 6.0]))
+    assert shares.sum() == pytest.approx(1)
+    assert len(shares) == 2
+
+
+def test_coverage_is_noted_where_a_band_is_drawn(census):
+    trial = bands_table.simulated(1000)
+    found = bands_table.measured(QUIET, 2, [trial])
+    table = bands_table.coverage_table(found, [trial])
+    assert table.rows[0][2] == 100
+    assert 0 <= table.rows[0][3].value <= 100
+    assert [one.name for one in bands_table.trials()][-1] == "comb, 30,000 records"
+    rough = Found()
+    for _ in range(2):
+        rough.note((trial.name, "bins", "calibrated"), 0.0)
+    assert bands_table.coverage_table(rough, [trial]).rows[0][3] == "not calibrated"
+
+
+def test_speed_is_told_with_memory():
+    table = figure2.speed_table(QUIET, 2, size=10_000)
+    assert [row[0] for row in table.rows] == ["auto", "mixture, 4 components", "smooth", "bayes"]
+    assert all(row[1] > 0 and row[2] > 0 for row in table.rows)
+
+
+@pytest.mark.long
+def test_floors_of_figure_2():
+    """Issue 5, must show 2: 40 repetitions at the small sizes; the standard error there is 0.8."""
+    found = figure2.measured(QUIET, 10, [1000, 10_000, 100_000])
+    for size in (1000, 10_000, 100_000):
+        auto = found.at((size, 1.0, "auto"))
+        assert auto.value > found.at((size, 1.0, "technique")).value
+        assert auto.value > max(found.at((size, 1.0, count)).value for count in figure2.PAPER_COMPONENTS)
+        assert auto.value > figure2.FLOORS[size] - 2 * auto.standard_error
