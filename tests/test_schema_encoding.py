@@ -52,6 +52,11 @@ def norm_squared(row: np.ndarray) -> Fraction:
     return sum((Fraction(float(value)) ** 2 for value in row), Fraction(0))
 
 
+def absolute_sum(row: np.ndarray) -> Fraction:
+    """The sum of absolute values without any rounding."""
+    return sum((abs(Fraction(float(value))) for value in row), Fraction(0))
+
+
 @given(SCHEMAS_WITH_TABLES)
 def test_no_row_leaves_the_public_bounds(drawn: tuple[Schema, dict[str, list[Any]]]) -> None:
     schema, table = drawn
@@ -67,6 +72,7 @@ def test_no_row_leaves_the_public_bounds(drawn: tuple[Schema, dict[str, list[Any
         bound_squared = Fraction(schema.norm_bound(encoding)) ** 2
         for row in matrix:
             assert norm_squared(row) <= bound_squared
+            assert absolute_sum(row) <= Fraction(schema.sum_bound(encoding))
 
 
 @given(
@@ -128,25 +134,30 @@ def test_an_unknown_encoding_of_an_array_is_refused() -> None:
 
 
 @given(schemas())
-def test_the_norm_bound_is_reached(schema: Schema) -> None:
+def test_the_bounds_on_norm_and_sum_are_reached(schema: Schema) -> None:
     for encoding in ENCODINGS:
-        largest = Fraction(0)
+        largest, largest_sum = Fraction(0), Fraction(0)
         for name, column in schema.features.items():
             values = [column.low, column.high] if isinstance(column, Number) else [column.levels[0]]
             gap = [] if column.missing is None else [None]
             rows = encode(Schema({name: column}), {name: [*values, *gap]}, encoding).matrix
             largest += max(norm_squared(row) for row in rows)
-        bound = schema.norm_bound(encoding)
+            largest_sum += max(absolute_sum(row) for row in rows)
+        bound, sum_bound = schema.norm_bound(encoding), schema.sum_bound(encoding)
         assert Fraction(math.nextafter(bound, 0)) ** 2 < largest <= Fraction(bound) ** 2
+        assert Fraction(math.nextafter(sum_bound, 0)) < largest_sum <= Fraction(sum_bound)
 
 
 def test_one_hot_groups_count_once() -> None:
     schema = Schema({"a": Category(("x", "y", "z")), "b": Number(0, 7), "c": Category((1, 2)), "d": Number(-3, 3)})
     for encoding in ENCODINGS:
         assert schema.norm_bound(encoding) == 2.0
+        assert schema.sum_bound(encoding) == 4.0
     marked = Schema({"x": Number(0, 10, missing="indicator")})
     assert marked.norm_bound("centred") == marked.norm_bound("binned") == 1.0
     assert marked.norm_bound("scaled") == math.sqrt(1.25)
+    assert marked.sum_bound("centred") == marked.sum_bound("binned") == 1.0
+    assert marked.sum_bound("scaled") == 1.5
 
 
 @given(st.fractions(min_value=0) | st.floats(0, 1e300).map(lambda value: Fraction(value) ** 2))

@@ -18,9 +18,9 @@ def signed(rows, counts):
     return CountedRows(np.asarray(rows), np.ones(len(rows)), np.asarray(counts))
 
 
-def pure_log_ratios(pair, points, rate, penalty):
-    """log p(θ | first) − log p(θ | second) for noise ∝ exp(−rate·‖b‖)."""
-    first, second = (pure_objective_log_density(table, points, Logistic(), rate, penalty) for table in pair)
+def pure_log_ratios(pair, points, rate, penalty, order=2):
+    """log p(θ | first) − log p(θ | second) for noise ∝ exp(−rate·‖b‖), the norm of that order."""
+    first, second = (pure_objective_log_density(table, points, Logistic(), rate, penalty, order) for table in pair)
     return first - second
 
 
@@ -30,23 +30,34 @@ def gaussian_log_ratios(pair, points, deviation, penalty):
     return first - second
 
 
-def hard_pair(norm, angle=0.1, others=10**7):
-    """Neighbours: the row z = −u becomes z′ = w, with u and w at a small angle to the first axis; the others lie along it."""
+def turned(vectors, turn):
+    """Vectors of the plane, turned by an angle."""
+    cosine, sine = np.cos(turn), np.sin(turn)
+    return np.asarray(vectors) @ np.array([[cosine, sine], [-sine, cosine]])
+
+
+def hard_pair(norm, angle=0.1, others=10**7, turn=0.0):
+    """Neighbours: the row z = −u becomes z′ = w, with u and w at a small angle to the first axis; the others lie along it.
+
+    All are then turned: by π/4 to where the sum of absolute values is largest for its norm.
+    """
     u = norm * np.array([np.cos(angle), np.sin(angle)])
     w = norm * np.array([np.cos(angle), -np.sin(angle)])
     rest = norm * np.array([1.0, 0.0])
     counts = [1.0, others]
-    return signed([-u, rest], counts), signed([w, rest], counts)
+    return signed(turned([-u, rest], turn), counts), signed(turned([w, rest], turn), counts)
 
 
-def largest_pure_loss(pair, rate, penalty, norm, angle=0.1):
+def largest_pure_loss(pair, rate, penalty, norm, angle=0.1, turn=0.0, order=2):
     """The largest log density ratio found over θ, from starts along the ray on which both weights are near one."""
 
     def negative(point):
-        return -abs(float(pure_log_ratios(pair, point[np.newaxis], rate, penalty)[0]))
+        return -abs(float(pure_log_ratios(pair, point[np.newaxis], rate, penalty, order)[0]))
 
     starts = [
-        np.array([-back, side / np.sin(angle)]) / norm for back in (10.0, 20.0) for side in np.linspace(5.0, 40.0, 36)
+        turned([-back, side / np.sin(angle)], turn) / norm
+        for back in (10.0, 20.0)
+        for side in np.linspace(5.0, 40.0, 36)
     ]
     values = [negative(start) for start in starts]
     best = sorted(range(len(starts)), key=values.__getitem__)[:3]

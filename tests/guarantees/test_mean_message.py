@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +13,12 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.densities import cloud, gamma_norm_log_density
+from sudare.audit.linear import law_epsilon
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.perturbation import Facts, MeanMessage
 from sudare.linear.rows import HeldRows, bounded_rows
 from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.mechanisms import GammaNorm, Laplace
 from sudare.privacy.noise import SystemNoise
 
 
@@ -46,6 +50,34 @@ def test_sensitivity_by_brute_force(outputs, nonnegative):
     assert method.mechanism.sensitivity == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_sensitivity_of_sums_by_brute_force(outputs):
+    """Where one-hot columns make Laplace noise the quieter, a replaced row moves absolute values by 2R₁ together; and not less."""
+    groups, levels = 3, 8
+    facts = Facts(1, groups * levels, np.sqrt(3) + 1e-9, Logistic(), 0.0, outputs, nonnegative=True, sum_bound=3.0)
+    method = MeanMessage(facts, 1.0)
+    assert isinstance(method.mechanism, Laplace)
+    rows = [np.eye(levels)[list(chosen)].ravel() for chosen in itertools.product(range(2), repeat=groups)]
+    rows = bounded_rows(np.array(rows), facts.norm_bound)[0]
+    sums = [_blocks_sum(method, row, label, outputs) for row in rows for label in range(max(outputs, 2))]
+    largest = max(np.abs(first - second).sum() for first, second in itertools.combinations(sums, 2))
+    assert 0.99 * method.mechanism.sensitivity < largest <= method.mechanism.sensitivity
+    assert method.mechanism.sensitivity == pytest.approx(6.0)
+    # An array's rows, of which only the norm is known, keep Euclidean noise.
+    assert isinstance(MeanMessage(replace(facts, sum_bound=math.inf), 1.0).mechanism, GammaNorm)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_claimed_epsilon_is_reached_by_laplace_noise(epsilon):
+    """On two rows that share no column; the twin that takes R₂ for R₁ is caught."""
+    facts = Facts(1, 24, np.sqrt(3), Logistic(), 0.0, sum_bound=3.0)
+    rows = bounded_rows(np.kron(np.ones((2, 3)), np.eye(8)[0]), facts.norm_bound)[0]
+    pair = tuple(HeldRows(rows[side : side + 1], np.array([[1.0 - 2 * side]])) for side in range(2))
+    assert 0.99 * epsilon < law_epsilon(MeanMessage(facts, epsilon), pair) <= epsilon
+    planted = MeanMessage(replace(facts, sum_bound=np.sqrt(3)), epsilon)
+    assert law_epsilon(planted, pair) > 1.5 * epsilon
+
+
 @given(st.integers(1, 3000), st.integers(0, 10**6), st.booleans())
 def test_sums_do_not_depend_on_the_order_of_rows(rows, seed, regression):
     """No rounding anywhere: floats hold every partial sum exactly."""
@@ -70,11 +102,11 @@ def test_claimed_epsilon_is_reached_by_the_density(epsilon):
     assert 0.99 * epsilon < measured.epsilon_lower_bound <= epsilon
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta):
+@pytest.mark.parametrize(("delta", "sum_bound"), [(0.0, math.inf), (0.0, 1.0), (1e-3, math.inf)])
+def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta, sum_bound):
     first, second = np.array([[1.0, 0.0, 1.0]]), np.array([[1.0, 0.0, -1.0]])
     source = SystemNoise()
-    facts = Facts(1, 2, 1.0, Logistic(), 0.0)
+    facts = Facts(1, 2, 1.0, Logistic(), 0.0, sum_bound=sum_bound)
     method, loud = MeanMessage(facts, 1.0, delta), MeanMessage(facts, 10.0, delta)
     audit = distinguish(lambda values: method.apply(values, source), (first, second), Guarantee(1.0, delta), 2000)
     assert audit.epsilon_lower_bound <= 1.0

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from sudare.audit import distinguish
+from sudare.audit.linear import law_epsilon
+from sudare.errors import NotSolved
 from sudare.linear.calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.nodes import minimised_nodes
@@ -51,6 +53,45 @@ def test_no_pair_and_no_point_exceeds_the_claim(polar, first, second, epsilon, s
     rate = pure_rate(exact(epsilon), 1.0, penalty, Logistic())
     point = np.array([[first, second]])
     assert abs(float(pure_log_ratios(pair, point, rate, penalty)[0])) <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("slack", [False, True])
+@pytest.mark.parametrize("norm", [1.0, 4.0])
+def test_laplace_terms_keep_the_claim_and_nearly_reach_it(epsilon, slack, norm):
+    """Rows near the diagonal, where R₁ = √2·R₂. The twin that takes R₂ for R₁ is caught by the same measurement."""
+    penalty = (0.4 if slack else 2.0) * norm**2 / epsilon
+    pair = hard_pair(norm, turn=math.pi / 4)
+    largest_sum = max(np.abs(table.rows).sum(axis=1).max() for table in pair)
+    rate = pure_rate(exact(epsilon), norm, penalty, Logistic(), largest_sum)
+    planted = pure_rate(exact(epsilon), norm, penalty, Logistic(), norm)
+    assert (rate * 2 * largest_sum < 0.999 * epsilon) == slack
+
+    def measured(rate):
+        return largest_pure_loss(pair, rate, penalty, norm, turn=math.pi / 4, order=1)
+
+    assert 0.9 * epsilon < measured(rate) <= epsilon
+    assert measured(planted) > 1.1 * epsilon
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(0, 7)), min_size=3, max_size=6),
+    st.floats(1, math.sqrt(2)),
+    st.floats(-30, 30),
+    st.floats(-30, 30),
+    st.floats(0.05, 5),
+    st.floats(0.3, 20),
+)
+def test_no_pair_and_no_point_exceeds_the_claim_of_laplace_terms(polar, sum_bound, first, second, epsilon, stiffness):
+    """Rows within both bounds, of norm 1 and of the sum of absolute values."""
+    rows = np.array([[r * math.cos(a), r * math.sin(a)] for r, a in polar])
+    rows *= np.minimum(1.0, sum_bound / np.maximum(np.abs(rows).sum(axis=1, keepdims=True), 1e-300))
+    counts = np.ones(len(rows) - 1)
+    pair = signed(rows[:-1], counts), signed(rows[1:], counts)
+    penalty = stiffness / epsilon
+    rate = pure_rate(exact(epsilon), 1.0, penalty, Logistic(), sum_bound)
+    point = np.array([[first, second]])
+    assert abs(float(pure_log_ratios(pair, point, rate, penalty, order=1)[0])) <= epsilon + 1e-9
 
 
 def test_erratum_algorithm_1_is_calibrated_for_add_remove():
@@ -93,13 +134,13 @@ def test_a_free_intercept_is_flagged(margin):
     assert free > max(epsilon, 0.4 * margin)
 
 
-@given(st.floats(0.01, 10), st.floats(0.001, 100), st.floats(0.1, 10))
-def test_the_joint_bound_is_the_maximum_over_g(rate, stiffness, norm):
+@given(st.floats(0.01, 10), st.floats(0.001, 100), st.floats(0.1, 10), st.none() | st.floats(0.1, 10))
+def test_the_joint_bound_is_the_maximum_over_g(rate, stiffness, norm, row_reach):
     penalty = stiffness * norm**2
     g = np.linspace(0, 1, 20_001)
-    reach = rate * norm
+    reach = rate * (norm if row_reach is None else row_reach)
     grid = reach + np.max(reach * g + np.log1p(g * (1 - g) / stiffness))
-    bound = pure_loss(rate, norm, penalty, Logistic())
+    bound = pure_loss(rate, norm, penalty, Logistic(), row_reach)
     assert grid <= bound * (1 + 1e-12)
     assert bound <= grid + 1e-6 * (1 + grid)
 
@@ -172,11 +213,12 @@ def _small_pair():
     return first, second
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta):
+@pytest.mark.parametrize(("delta", "sum_bound"), [(0.0, math.inf), (0.0, 1.0), (1e-3, math.inf)])
+def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta, sum_bound):
     """Noise, solver, finishing noise and grid together; and the same with a tenth of the noise is caught."""
-    facts = Facts(rows=6, width=2, norm_bound=1.0, loss=Logistic(), penalty=4.0)
+    facts = Facts(rows=6, width=2, norm_bound=1.0, loss=Logistic(), penalty=4.0, sum_bound=sum_bound)
     method = ObjectivePerturbation(facts, 1.0, delta)
+    assert method.by_coordinates == (sum_bound == 1.0)
     source = SystemNoise()
     audit = distinguish(lambda values: method.apply(values, source), _small_pair(), Guarantee(1.0, delta), 1200)
     assert audit.epsilon_lower_bound <= 1.0
@@ -185,15 +227,66 @@ def test_released_parameters_cannot_be_told_apart_better_than_claimed(delta):
     assert caught.epsilon_lower_bound > 1.0
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_the_law_of_laplace_terms_is_audited(epsilon):
+    """`law_epsilon` takes the sum of absolute values where the method does, and sees nearly all of the claim.
+
+    The changed row goes from one axis to the other: far along (1, −2) both versions are misclassified, and many other rows hold both
+    entries of b above zero there, so that the two pulls, at a right angle, add up.
+    """
+    rows = np.full((20_000, 2), 0.5)
+    tables = [np.vstack([changed, rows]) for changed in ([[-1.0, 0.0]], [[0.0, 1.0]])]
+    pair = tuple(HeldRows(table, np.ones((len(table), 1))) for table in tables)
+    facts = Facts(len(tables[0]), 2, norm_bound=1.0, loss=Logistic(), penalty=2 / epsilon, sum_bound=1.0)
+    method = ObjectivePerturbation(facts, epsilon)
+    assert 0.8 * epsilon < law_epsilon(method, pair) <= epsilon
+    loud = ObjectivePerturbation(facts, 1.5 * epsilon)
+    assert law_epsilon(loud, pair) > epsilon
+
+
+@given(st.floats(0.3, 30))
+def test_discrete_laplace_noise_is_ideal_noise_moved_by_less_than_a_step(scale):
+    """⌊E⌋ − ⌊E′⌋ of exponential E, E′ has the discrete law and lies within a step of E − E′, which has the ideal one."""
+    ratio = math.exp(-1 / scale)
+    geometric = (1 - ratio) * ratio ** np.arange(int(60 * scale) + 10)
+    for place in range(4):
+        coupled = float(np.sum(geometric[place:] * geometric[: len(geometric) - place]))
+        discrete = (1 - ratio) / (1 + ratio) * ratio**place
+        assert coupled == pytest.approx(discrete, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_laplace_terms_have_the_scale_that_was_calibrated(epsilon):
+    """In steps of the grid, rounded up; and a draw that floats would round is refused."""
+    facts = Facts(rows=50, width=40, norm_bound=2.0, loss=Logistic(), penalty=10.0, sum_bound=4.0)
+    method = ObjectivePerturbation(facts, epsilon)
+
+    class Told:
+        step = 0
+
+        def laplace(self, values, scale):
+            assert values.tolist() == [0] * 40
+            assert 1 <= scale * Fraction(method.linear_grid) * Fraction(method.rate) < 1 + 1e-12
+            assert Fraction(scale) >= 1 / (Fraction(method.linear_grid) * Fraction(method.rate))
+            return values + self.step
+
+    told = Told()
+    told.step = -(2**53)
+    np.testing.assert_array_equal(method._linear_term(told), -(2.0**53) * method.linear_grid)
+    for told.step in (2**53 + 2, -(2**63)):
+        with pytest.raises(NotSolved, match="beyond what its grid holds"):
+            method._linear_term(told)
+
+
+@pytest.mark.parametrize(("delta", "sum_bound"), [(0.0, math.inf), (0.0, 1.0), (1e-6, math.inf)])
 @pytest.mark.parametrize("loss", [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)])
-def test_solutions_lie_within_the_distance_that_finishing_noise_covers(loss, delta):
+def test_solutions_lie_within_the_distance_that_finishing_noise_covers(loss, delta, sum_bound):
     """Without finishing noise the solver's answer is within r of a solution computed to far higher accuracy."""
     random = np.random.default_rng(3)
     rows = random.normal(size=(200, 3))
     rows /= np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
     targets = np.where(random.random(200) < 0.5, 1.0, -1.0)
-    facts = Facts(rows=200, width=3, norm_bound=1.0, loss=loss, penalty=2.0)
+    facts = Facts(rows=200, width=3, norm_bound=1.0, loss=loss, penalty=2.0, sum_bound=sum_bound)
     method = ObjectivePerturbation(facts, 1.0, delta)
     covered = method.finishing.sensitivity / 2
     linear = random.normal(size=3) * 10

@@ -66,10 +66,13 @@ def log_determinants(table: CountedRows, points: Floats, loss: Loss, penalty: Fl
 
 
 def pure_objective_log_density(
-    table: CountedRows, points: Floats, loss: Loss, rate: float, penalty: Floats | float
+    table: CountedRows, points: Floats, loss: Loss, rate: float, penalty: Floats | float, order: int = 2
 ) -> Floats:
-    """log density of the minimiser, up to a constant, for noise ∝ exp(−rate·‖b‖): θ and b determine each other."""
-    sizes = np.linalg.norm(linear_terms(table, points, loss, penalty), axis=1)
+    """log density of the minimiser, up to a constant, for noise ∝ exp(−rate·‖b‖): θ and b determine each other.
+
+    The norm is Euclidean for order 2 and the sum of absolute values for order 1.
+    """
+    sizes = np.linalg.norm(linear_terms(table, points, loss, penalty), ord=order, axis=1)
     return np.asarray(-rate * sizes + log_determinants(table, points, loss, penalty))
 
 
@@ -121,9 +124,10 @@ def _minimisers(method: OutputPerturbation, table: HeldRows) -> Floats:
 
 def _objective_epsilon(method: ObjectivePerturbation, pair: tuple[HeldRows, HeldRows]) -> float:
     facts, tables = method.facts, [CountedRows.of(table) for table in pair]
+    noise = facts.loss, method.rate, method.penalty, 1 if method.by_coordinates else 2
 
     def log_density(side: int) -> Callable[[Floats], Floats]:
-        return lambda points: pure_objective_log_density(tables[side], points, facts.loss, method.rate, method.penalty)
+        return lambda points: pure_objective_log_density(tables[side], points, *noise)
 
     return largest_loss(log_density(0), log_density(1), rays(facts.width, 1 / facts.norm_bound)).epsilon_lower_bound
 

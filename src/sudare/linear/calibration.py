@@ -1,6 +1,7 @@
 """How much noise objective perturbation needs: a, σ and the penalty from ε, δ, row norm and loss. Proof: proofs/objective.md.
 
-R bounds the Euclidean norm of a row (bias column included), ρ is the penalty nΛ of the summed loss, κ = R²/ρ. Everything
+R bounds the Euclidean norm of a row (bias column included), R₁ the sum of its absolute values, ρ is the penalty nΛ of the summed
+loss, κ = R²/ρ. Where noise has density ∝ exp(−rate·norm of b), a row's reach is its bound in that same norm: R or R₁. Everything
 that a guarantee rests on is evaluated in ball arithmetic or rounded towards more privacy.
 """
 
@@ -28,14 +29,19 @@ def penalty_needed(epsilon: float, norm_bound: float, loss: Loss) -> float:
     return loss.largest_curvature * norm_bound**2 / math.expm1(min(epsilon, 1000.0) / 2)
 
 
-def pure_loss(rate: float, norm_bound: float, penalty: float, loss: Loss) -> float:
+def laplace_is_quieter(sum_sensitivity: float, norm_sensitivity: float, size: int) -> bool:
+    """Whether independent Laplace noise has the smaller variance in each of so many coordinates: √2·Δ₁ against √(size + 1)·Δ₂."""
+    return math.sqrt(2) * sum_sensitivity < math.sqrt(size + 1) * norm_sensitivity
+
+
+def pure_loss(rate: float, norm_bound: float, penalty: float, loss: Loss, row_reach: float | None = None) -> float:
     """The ε of objective perturbation with noise density ∝ exp(−rate·‖b‖), rounded up.
 
     General loss with slopes up to L: 2·rate·R·L + log(1 + cκ). Logistic, where slope and curvature belong together:
-    rate·R + max over g in [0, 1] of rate·R·g + log(1 + κg(1 − g)).
+    rate·R + max over g in [0, 1] of rate·R·g + log(1 + κg(1 − g)). For ‖b‖₁, `row_reach` is R₁ and takes the place of R, but not in κ.
     """
     with ball_context.workprec(_BALL_BITS):
-        reach = arb(rate) * arb(norm_bound)
+        reach = arb(rate) * arb(norm_bound if row_reach is None else row_reach)
         ratio = arb(norm_bound) ** 2 / arb(penalty)
         if loss.joint:
             total = reach + _largest_joint_loss(reach, ratio)
@@ -61,11 +67,13 @@ def _largest_joint_loss(reach: arb, ratio: arb) -> arb:
 
 
 @functools.lru_cache(maxsize=4096)
-def pure_rate(epsilon: Fraction, norm_bound: float, penalty: float, loss: Loss) -> float:
-    """The largest rate for which the noise density ∝ exp(−rate·‖b‖) keeps ε, rounded down."""
+def pure_rate(
+    epsilon: Fraction, norm_bound: float, penalty: float, loss: Loss, row_reach: float | None = None
+) -> float:
+    """The largest rate for which the noise density ∝ exp(−rate·‖b‖) keeps ε, rounded down; `row_reach` as in `pure_loss`."""
     limit = rounded_down(epsilon)
-    high = limit / (2 * norm_bound * loss.largest_slope) * (1 + 2.0**-40)
-    rate = _largest(lambda rate: pure_loss(rate, norm_bound, penalty, loss) <= limit, high)
+    high = limit / (2 * (norm_bound if row_reach is None else row_reach) * loss.largest_slope) * (1 + 2.0**-40)
+    rate = _largest(lambda rate: pure_loss(rate, norm_bound, penalty, loss, row_reach) <= limit, high)
     if rate == 0:
         raise InvalidParameter(
             "The regularization is too small for objective perturbation at this epsilon.",

@@ -115,6 +115,7 @@ class PrivateLinearModel(ReleasedParameters):
             outputs=self._outputs(),
             rows_per_unit=rows_per_unit(declared),
             nonnegative=layout.nonnegative,
+            sum_bound=layout.joint_sum,
         )
 
     def _set_parameters(self, parameters: Floats) -> None:

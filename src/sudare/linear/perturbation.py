@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import NotSolved
-from sudare.linear.calibration import gaussian_deviation, penalty_needed, pure_rate
+from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.losses import Loss
 from sudare.linear.rows import HeldRows, Rows, row_step
 from sudare.linear.solvers import Objective, minimised, rounding_bound
@@ -32,7 +32,7 @@ from sudare.privacy.accounting import (
     total_variation_delta,
 )
 from sudare.privacy.guarantee import group_delta
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, power_of_two_below
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace, power_of_two_below
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import on_grid
 
@@ -46,11 +46,16 @@ _FINEST_NOISE_BITS: Final = 40
 _COARSEST_NOISE_BITS: Final = 20
 _GRID_BITS: Final = 16
 _SUM_BITS: Final = 52
+# Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate.
+_MOST_EXACT_STEPS: Final = 2.0**53
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What everybody may know of a fit: sizes, the norm of a row (bias included), the loss and the penalty ρ = nΛ."""
+    """What everybody may know of a fit: sizes, the norm of a row (bias included), the loss and the penalty ρ = nΛ.
+
+    `sum_bound` bounds the sum of a row's absolute values (bias included); infinite where nobody declared it.
+    """
 
     rows: int
     width: int
@@ -60,6 +65,7 @@ class Facts:
     outputs: int = 1
     rows_per_unit: int = 1
     nonnegative: bool = False
+    sum_bound: float = math.inf
 
 
 class Method(Protocol):
@@ -137,9 +143,17 @@ class ObjectivePerturbation:
         return max(self.facts.penalty, needed)
 
     @cached_property
+    def by_coordinates(self) -> bool:
+        """Whether pure noise on the linear term is independent Laplace noise: where declared columns make it the quieter."""
+        facts = self.facts
+        return self.delta == 0 and laplace_is_quieter(facts.sum_bound, facts.norm_bound, facts.width)
+
+    @cached_property
     def rate(self) -> float:
-        """a of the noise density ∝ exp(−a‖b‖)."""
-        return pure_rate(self._row_epsilon, self.facts.norm_bound, self.penalty, self.facts.loss)
+        """a of the noise density ∝ exp(−a‖b‖), or ∝ exp(−a‖b‖₁)."""
+        facts = self.facts
+        row_reach = facts.sum_bound if self.by_coordinates else facts.norm_bound
+        return pure_rate(self._row_epsilon, facts.norm_bound, self.penalty, facts.loss, row_reach)
 
     @cached_property
     def deviation(self) -> float:
@@ -151,7 +165,10 @@ class ObjectivePerturbation:
     @cached_property
     def _noise_size(self) -> float:
         """Typical norm of the linear term."""
-        return self.facts.width / self.rate if self.delta == 0 else self.deviation * math.sqrt(self.facts.width)
+        width = self.facts.width
+        if self.delta == 0:
+            return (math.sqrt(2 * width) if self.by_coordinates else width) / self.rate
+        return self.deviation * math.sqrt(width)
 
     @cached_property
     def _largest_noise(self) -> float:
@@ -187,7 +204,7 @@ class ObjectivePerturbation:
 
     @cached_property
     def finishing(self) -> GammaNorm:
-        """Noise for two solutions that are each within r = (γ + grid·√p/2)/ρ of the same ideal minimiser."""
+        """Noise for two solutions that are each within r = (γ + grid·√p)/ρ of the same ideal minimiser."""
         gap = self.tolerance + self.linear_grid * math.sqrt(self.facts.width)
         return GammaNorm(2 * gap / self.penalty * (1 + 2.0**-40), self._finishing_epsilon, self.facts.width)
 
@@ -217,10 +234,22 @@ class ObjectivePerturbation:
         return on_grid(self.finishing.apply(minimum.parameters, source), self.grid)
 
     def _linear_term(self, source: NoiseSource) -> Floats:
-        zeros = np.zeros(self.facts.width)
-        if self.delta == 0:
-            return source.gamma_norm(zeros, self.rate, self.linear_grid)
-        return source.gaussian(zeros.astype(np.int64), self._deviation_in_steps).astype(np.float64) * self.linear_grid
+        if self.delta == 0 and not self.by_coordinates:
+            return source.gamma_norm(np.zeros(self.facts.width), self.rate, self.linear_grid)
+        zeros = np.zeros(self.facts.width, dtype=np.int64)
+        if self.by_coordinates:
+            steps = source.laplace(zeros, self._scale_in_steps)
+        else:
+            steps = source.gaussian(zeros, self._deviation_in_steps)
+        whole = steps.astype(np.float64)
+        if np.max(np.abs(whole)) > _MOST_EXACT_STEPS:
+            raise NotSolved("The noise of the linear term is beyond what its grid holds exactly.", NotSolved.help)
+        return whole * self.linear_grid
+
+    @cached_property
+    def _scale_in_steps(self) -> float:
+        """1/a of Laplace noise in steps of its grid, rounded up."""
+        return rounded_up(1 / (Fraction(self.rate) * Fraction(self.linear_grid)))
 
     @cached_property
     def _deviation_in_steps(self) -> float:
@@ -337,19 +366,21 @@ class MeanMessage:
         return row_step(self.facts.norm_bound, row_bits), 2.0**-target_bits
 
     @cached_property
-    def mechanism(self) -> GammaNorm | Gaussian:
+    def mechanism(self) -> GammaNorm | Laplace | Gaussian:
         """Noise for all sums as one vector.
 
         A replaced row moves Σ y·x by 2R at most. With blocks it leaves one block and enters another (√2R), or moves within
-        one (2R; but √2R where no entry of a row can be negative).
+        one (2R; but √2R where no entry of a row can be negative). Absolute values move by 2R₁ together, whichever it is.
         """
         facts = self.facts
         reach = rounded_up_root(Fraction(2)) if facts.outputs > 1 and facts.nonnegative else 2.0
         sensitivity = reach * facts.norm_bound * facts.rows_per_unit * (1 + 2.0**-50)
-        size = facts.outputs * facts.width
+        sum_sensitivity = 2 * facts.sum_bound * facts.rows_per_unit * (1 + 2.0**-50)
+        size, step = facts.outputs * facts.width, self._steps[0] * self._steps[1]
+        if self.delta == 0 and laplace_is_quieter(sum_sensitivity, sensitivity, size):
+            return Laplace(sum_sensitivity, self.epsilon, size, integer_grid=step)
         if self.delta == 0:
             return GammaNorm(sensitivity, self.epsilon, size)
-        step = self._steps[0] * self._steps[1]
         return Gaussian(sensitivity, self.epsilon, self.delta, size, integer_grid=step)
 
     @property

@@ -7,6 +7,7 @@ import math
 from typing import Final, Literal, get_args
 
 from sudare.errors import InvalidParameter
+from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.descent import GradientDescent, public_recipe
 from sudare.linear.perturbation import Facts, MeanMessage, Method, ObjectivePerturbation, OutputPerturbation
 from sudare.privacy.accounting import gaussian_mu_within
@@ -37,6 +38,9 @@ def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: floa
     reach = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
     if method == "objective":
         noise = _coordinate_noise(2 * reach, epsilon / facts.outputs, delta / facts.outputs, facts.width)
+        if delta == 0 and laplace_is_quieter(facts.sum_bound, facts.norm_bound, facts.width):
+            sum_reach = facts.sum_bound * facts.loss.largest_slope * facts.rows_per_unit
+            noise = math.sqrt(2) * 2 * sum_reach * facts.outputs / epsilon
         balanced = 1.5 * facts.width * noise**2 / facts.rows
         return max(balanced, facts.norm_bound**2 * facts.loss.largest_slope / epsilon)
     noise = _coordinate_noise(2 * reach, epsilon, delta, facts.width * facts.outputs)

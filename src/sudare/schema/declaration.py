@@ -22,7 +22,15 @@ import tomli_w
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
 from sudare.schema.document import draft_text, parse_toml, read_document, write_document
-from sudare.schema.layout import ENCODINGS, Block, Encoding, block_of, checked_encoding, norm_rounded_up
+from sudare.schema.layout import (
+    ENCODINGS,
+    Block,
+    Encoding,
+    block_of,
+    checked_encoding,
+    norm_rounded_up,
+    sum_rounded_up,
+)
 from sudare.schema.table import Table, as_column, as_table, attempt, column_names
 from sudare.schema.values import Codes, Floats, clipped_numbers, codes, holds, missing_value
 
@@ -145,6 +153,10 @@ class Schema:
     def norm_bound(self, encoding: Encoding = "scaled") -> float:
         """The largest Euclidean norm that an encoded row can have, exact up to one rounding upwards."""
         return norm_rounded_up(self.blocks(encoding))
+
+    def sum_bound(self, encoding: Encoding = "scaled") -> float:
+        """The largest sum of absolute values that an encoded row can have, exact up to one rounding upwards."""
+        return sum_rounded_up(self.blocks(encoding))
 
     def encode_label(self, column: object) -> Codes:
         """The values of the label column as codes 0, 1, … in the order of the declared classes."""

@@ -27,12 +27,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Block:
-    """The encoded columns of one declared column; `norm_squared` bounds the sum of their squares in any row, exactly."""
+    """The encoded columns of one declared column.
+
+    `norm_squared` bounds the sum of their squares in any row, `absolute_sum` the sum of their absolute values; both exactly.
+    """
 
     names: tuple[str, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
     norm_squared: Fraction
+    absolute_sum: Fraction
 
     @property
     def width(self) -> int:
@@ -55,17 +59,19 @@ def block_of(name: str, column: Column, encoding: Encoding) -> Block:
         indicator = ["missing"] if column.has_indicator else []
         return one_hot_block(name, bin_texts(column) + indicator)
     low, high = encoded_bounds(column, encoding)
-    largest_squared = max(Fraction(low) ** 2, Fraction(high) ** 2)
+    largest = max(abs(Fraction(low)), abs(Fraction(high)))
     if not column.has_indicator:
-        return Block((name,), (low,), (high,), largest_squared)
+        return Block((name,), (low,), (high,), largest**2, largest)
     # The indicator is 1 only where the value is the encoded centre.
-    centre_squared = Fraction(float(encoded_numbers(np.array([column.public_centre]), column, encoding)[0])) ** 2
-    return Block((name, f"{name}=missing"), (low, 0.0), (high, 1.0), max(largest_squared, centre_squared + 1))
+    centre = abs(Fraction(float(encoded_numbers(np.array([column.public_centre]), column, encoding)[0])))
+    names = (name, f"{name}=missing")
+    return Block(names, (low, 0.0), (high, 1.0), max(largest**2, centre**2 + 1), max(largest, centre + 1))
 
 
 def one_hot_block(name: str, texts: list[str]) -> Block:
-    """The layout of a group of columns of which one is 1 and the others are 0: its norm is exactly 1."""
-    return Block(tuple(f"{name}={text}" for text in texts), (0.0,) * len(texts), (1.0,) * len(texts), Fraction(1))
+    """The layout of a group of columns of which one is 1 and the others are 0: its norm and its sum are exactly 1."""
+    low, high = (0.0,) * len(texts), (1.0,) * len(texts)
+    return Block(tuple(f"{name}={text}" for text in texts), low, high, Fraction(1), Fraction(1))
 
 
 def encoded_bounds(number: Number, encoding: Encoding) -> tuple[float, float]:
@@ -105,6 +111,13 @@ def plain_number(value: float) -> int | float:
 def norm_rounded_up(blocks: Iterable[Block]) -> float:
     """The smallest float that is at least the largest Euclidean norm a row of these blocks can have."""
     return square_root_rounded_up(sum((block.norm_squared for block in blocks), Fraction(0)))
+
+
+def sum_rounded_up(blocks: Iterable[Block]) -> float:
+    """The smallest float that is at least the largest sum of absolute values a row of these blocks can have."""
+    exact = sum((block.absolute_sum for block in blocks), Fraction(0))
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def square_root_rounded_up(value: Fraction) -> float:

@@ -1,0 +1,259 @@
+"""How tables, arrays, files and iterators become bounded rows with targets: by declared facts only."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.frames import SqlSource, batches
+from sudare.linear.rows import Block, HeldRows, Rows, StreamedRows, bounded_rows, joint_norm, with_bias
+from sudare.linear.spool import Spool
+from sudare.privacy.accounting import rounded_up
+from sudare.privacy.base import PrivateEstimator, checked_matrix
+from sudare.privacy.mechanisms import power_of_two_below
+from sudare.schema import Encoding, Number, Schema, encode
+
+Floats = NDArray[np.float64]
+
+
+class RowLayout(NamedTuple):
+    """What is public about a row: how many features, the bound on its norm, the constant column, and both together.
+
+    `joint_sum` bounds the sum of absolute values, the constant one included: infinite where only the norm is known.
+    """
+
+    features: int
+    norm_bound: float
+    bias: float
+    joint_norm: float
+    nonnegative: bool
+    joint_sum: float = math.inf
+
+    @property
+    def width(self) -> int:
+        """Columns, the constant one included."""
+        return self.features + (self.bias != 0)
+
+
+@functools.lru_cache(maxsize=256)
+def array_layout(features: int, norm_bound: float, fit_intercept: bool) -> RowLayout:
+    """The layout of rows of an array whose norms are bounded."""
+    bias = bias_beside(norm_bound) if fit_intercept else 0.0
+    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative=False)
+
+
+@functools.lru_cache(maxsize=256)
+def table_layout(declared: Schema, encoding: Encoding, fit_intercept: bool) -> RowLayout:
+    """The layout of encoded rows of a table.
+
+    No constant column is needed where some column is encoded one-hot: its parts add up to one already.
+    """
+    norm_bound = declared.norm_bound(encoding)
+    bias = bias_beside(norm_bound) if fit_intercept and not has_one_hot(declared, encoding) else 0.0
+    nonnegative = bool(np.all(declared.bounds(encoding)[0] >= 0))
+    features, joint_sum = (
+        len(declared.names(encoding)),
+        rounded_up(Fraction(declared.sum_bound(encoding)) + Fraction(bias)),
+    )
+    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative, joint_sum)
+
+
+def bias_beside(norm_bound: float) -> float:
+    """The constant column: a power of two near half the row norm, so that it adds little to the noise."""
+    return power_of_two_below(norm_bound) / 2
+
+
+def has_one_hot(declared: Schema, encoding: Encoding) -> bool:
+    """Whether some column becomes a group of columns of which one is 1 and the others are 0."""
+    return encoding == "binned" or not all(isinstance(column, Number) for column in declared.features.values())
+
+
+@functools.lru_cache(maxsize=64)
+def unnamed_columns(count: int, norm_bound: float) -> Schema:
+    """What is known of the columns of an array whose rows are within a norm."""
+    return Schema({f"x{index}": Number(-norm_bound, norm_bound) for index in range(count)})
+
+
+class RowReader(PrivateEstimator):
+    """An estimator that sees tables as bounded rows with targets. Subclasses say what the targets are."""
+
+    numbers_only = False
+
+    norm_bound: float
+    fit_intercept: bool
+    bounds = None
+
+    clipped_rows_: int
+
+    @abstractmethod
+    def _has_declared_target(self) -> bool:
+        """Whether the target of an array was declared."""
+
+    @abstractmethod
+    def _declare_target(self, y: object, schema: Schema | None) -> bool:
+        """Keep what is declared about the target; False where it had to be learned from y, which voids the guarantee."""
+
+    @abstractmethod
+    def _encoded_targets(self, y: object) -> Floats:
+        """Targets as the loss takes them, one column an output."""
+
+    @abstractmethod
+    def _encoded_codes(self, target: Any) -> Floats:
+        """Targets from the schema's encoding of the target column."""
+
+    def _layout(self, declared: Schema) -> RowLayout:
+        if self.schema_digest_ is None:
+            return array_layout(len(declared.columns), float(self.norm_bound), bool(self.fit_intercept))
+        return table_layout(declared, self.encoding, bool(self.fit_intercept))
+
+    def _read_rows(self, X: Any, y: Any) -> tuple[Rows, bool]:
+        """Bounded rows with targets, and whether everything was declared; keeps what is declared."""
+        if isinstance(X, Iterator):
+            return self._read_pairs(X, y) if self.schema is None else self._read_batches(X, y, self.schema)
+        if self.schema is None:
+            return self._read_arrays(X, y)
+        if isinstance(X, str | os.PathLike | SqlSource):
+            return self._read_source(X, y, self.schema)
+        self._keep_schema(self.schema)
+        self.schema.check_person(X)
+        declared_target = self._declare_target(y, self.schema)
+        return HeldRows(*self._block(X, y)), declared_target
+
+    def _keep_schema(self, schema: Schema) -> None:
+        self._keep(self._suited(schema), schema.digest)
+
+    # Arrays
+
+    def _read_arrays(self, X: Any, y: Any) -> tuple[Rows, bool]:
+        if isinstance(X, str | os.PathLike | SqlSource):
+            raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
+        matrix = checked_matrix(self, X, reset=True)
+        self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
+        if y is None:
+            raise DataError("y is missing: requires y to be passed, but the target y is None.", "Give y.")
+        declared_target = self._declare_target(y, None)
+        targets = self._encoded_targets(y)
+        _check_lengths(len(matrix), len(targets))
+        rows, self.clipped_rows_ = self._bounded(matrix)
+        return HeldRows(rows, targets), declared_target
+
+    def _read_pairs(self, pairs: Iterator[Any], y: Any) -> tuple[Rows, bool]:
+        """Rows and targets of pairs of arrays. Targets wait as they are, one value a row, where nothing is declared of them."""
+        if y is not None:
+            raise _not_pairs()
+        spool, waiting = Spool(), []
+        self.clipped_rows_ = 0
+        declared_target = self._has_declared_target() and self._declare_target(None, None)
+        for number, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise _not_pairs()
+            matrix = checked_matrix(self, pair[0], reset=number == 0)
+            if number == 0:
+                self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
+            targets = self._encoded_targets(pair[1]) if declared_target else np.asarray(pair[1])
+            _check_lengths(len(matrix), len(targets))
+            rows, clipped = self._bounded(matrix)
+            self.clipped_rows_ += clipped
+            spool.append_rows(rows)
+            if declared_target:
+                spool.append_targets(targets)
+            else:
+                waiting.append(targets)
+        if spool.count == 0:
+            raise _not_pairs()
+        if waiting:
+            together = np.concatenate(waiting)
+            self._declare_target(together, None)
+            spool.append_targets(self._encoded_targets(together))
+        return spool.collected(), declared_target
+
+    def _bounded(self, matrix: Floats) -> tuple[Floats, int]:
+        layout = self._layout(self.declared_)
+        bounded, clipped = bounded_rows(matrix, layout.norm_bound)
+        return with_bias(bounded, layout.bias), clipped
+
+    # Tables by a schema
+
+    def _read_batches(self, source: Iterator[Any], y: Any, schema: Schema) -> tuple[Rows, bool]:
+        """Rows that come once, kept for every later pass."""
+        _refuse_y(y)
+        self._keep_schema(schema)
+        declared_target = self._declare_target(None, schema)
+        spool = Spool()
+
+        def passing() -> Iterator[Any]:
+            for part in batches(source, schema=schema):
+                matrix, targets = self._block(part)
+                spool.append_rows(matrix)
+                spool.append_targets(targets)
+                yield part
+
+        parts = passing()
+        schema.check_person(parts)
+        # Without persons nobody has looked at the parts yet.
+        collections.deque(parts, maxlen=0)
+        if spool.count == 0:
+            raise DataError("The source has no rows.", "Give at least one batch.")
+        return spool.collected(), declared_target
+
+    def _read_source(self, source: Any, y: Any, schema: Schema) -> tuple[Rows, bool]:
+        """Rows that are read anew at every pass; the first pass checks them all, before anything is charged."""
+        _refuse_y(y)
+        self._keep_schema(schema)
+        declared_target = self._declare_target(None, schema)
+        if schema.person is not None:
+            schema.check_person(iter(batches(source, schema=schema)))
+
+        def blocks() -> Iterable[Block]:
+            return (self._block(part) for part in batches(source, schema=schema))
+
+        count = sum(len(matrix) for matrix, _ in blocks())
+        if count == 0:
+            raise DataError("The source has no rows.", "Check the path or query.")
+        return StreamedRows(blocks, count, self._layout(self.declared_).width), declared_target
+
+    def _block(self, table: Any, y: Any = None) -> Block:
+        """Encoded, bounded rows of a table with their targets; from the table itself where y is not given."""
+        schema = cast(Schema, self.schema)
+        encoded = encode(self.declared_, table, self.encoding)
+        if len(encoded.matrix) == 0:
+            raise DataError("The table has no rows.", "Give at least one row.")
+        if y is not None:
+            targets = self._encoded_targets(y)
+        elif schema.target is None:
+            raise SchemaError("The schema declares no target, and no y was given.", "Declare one, or give y.")
+        else:
+            targets = self._encoded_codes(schema.encode_target(table))
+        _check_lengths(len(encoded.matrix), len(targets))
+        return self._bounded(encoded.matrix)[0], targets
+
+    def __getstate__(self) -> dict[str, Any]:
+        # How many rows were scaled down is exact: it stays in the process that looked at the data.
+        return {name: value for name, value in super().__getstate__().items() if name != "clipped_rows_"}
+
+
+def _check_lengths(rows: int, targets: int) -> None:
+    if rows != targets:
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",
+            "Give one target a row.",
+        )
+
+
+def _refuse_y(y: Any) -> None:
+    if y is not None:
+        raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
+
+
+def _not_pairs() -> DataError:
+    return DataError("An iterator without a schema must give pairs (X, y).", "Give pairs, or a schema.")
