@@ -110,6 +110,18 @@ def test_cross_tables(town: Path, sudare: Sudare) -> None:
     assert "Central, after shuffling" in told.stdout
 
 
+def test_cross_tables_of_numbers_and_categories(town: Path, sudare: Sudare) -> None:
+    assert sudare(*BASE, "--epsilon", 15, *PAY).exit_code == 0
+    found = sudare("crosstab", "people.sudare", "smoker", "age", "--second-edges", "0,18,65,110", "--json").values
+    assert found["rows"] == ["no", "yes"]
+    assert found["columns"] == [[0, 18], [18, 65], [65, 110]]
+    assert np.array(found["probabilities"]).shape == (2, 3)
+    assert np.sum(found["probabilities"]) == pytest.approx(1)
+    told = sudare("crosstab", "people.sudare", "age", "smoker", "--bins", 2)
+    assert "0 to 55" in told.stdout
+    assert "Central, after shuffling" in told.stdout
+
+
 def test_the_cost_is_shown_first(town: Path, sudare: Sudare) -> None:
     before = {path.name: path.read_bytes() for path in town.iterdir()}
     told = sudare(*BASE, "--k", 2, "--dry-run")
@@ -176,7 +188,10 @@ def test_refusals_of_readers(town: Path, sudare: Sudare) -> None:
         ((*read, "--column", "town", "--plot", "key.pem.svg", "--trusted", "other-public.pem"), 52, "not trusted"),
         ((*read, "--column", "town", "--method", "guess"), 10, "method must be one of"),
         ((*read, "--column", "town", "--parquet", "people.parquet"), 10, "cannot be written"),
-        (("crosstab", "people.sudare", "age", "town"), 10, "two category columns"),
+        (("crosstab", "people.sudare", "age", "town", "--first-edges", "0,x"), 10, "numbers with commas"),
+        (("crosstab", "people.sudare", "age", "town", "--first-edges", "9,0"), 10, "must rise"),
+        (("crosstab", "people.sudare", "age", "town", "--second-edges", "0,9"), 10, "has no bins"),
+        (("crosstab", "people.sudare", "age", "town", "--method", "inversion"), 10, "method must be one of bayes"),
         (("crosstab", "people.sudare", "town", "town"), 10, "two different columns"),
         (("crosstab", "people.sudare", "town", "name"), 12, "lacks 'name'"),
     ):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sudare.errors import DataError, InvalidParameter
 from sudare.records.binning import continuous_states, counted
 from sudare.records.categorical import RetainReplace
+from sudare.records.families import resolution_of, shares_of, smooth_family
 from sudare.records.laplace import LaplacePerturbation
 from sudare.records.reconstruct import (
     BayesReconstruction,
@@ -16,9 +17,6 @@ from sudare.records.reconstruct import (
     Reconstruction,
     SmoothReconstruction,
     few_whole_numbers,
-    resolution_of,
-    shares_of,
-    smooth_family,
     whole_numbers,
 )
 from sudare.records.square_wave import SquareWave

@@ -11,7 +11,11 @@ from sudare.cli.reconstruct import ReleaseFile, TrustedKeys, perturbed_table
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sudare.records import CategoricalCrossTable, PerturbedTable
+    from sudare.records import CrossTable, PerturbedTable
+
+_EDGES_HELP = (
+    "Public edges of the bins of {}, if it is a number: for example 0,18,65,110. Takes precedence over --bins."
+)
 
 
 @reported
@@ -19,17 +23,28 @@ def crosstab(
     file: ReleaseFile,
     first: Annotated[str, typer.Argument(metavar="A", help="The column whose values become rows.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The column whose values become columns.")],
+    bins: Annotated[int, typer.Option("--bins", min=1, max=200, help="In how many equal bins a number is shown.")] = 10,
+    first_edges: Annotated[
+        str | None, typer.Option("--first-edges", metavar="EDGES", help=_EDGES_HELP.format("A"))
+    ] = None,
+    second_edges: Annotated[
+        str | None, typer.Option("--second-edges", metavar="EDGES", help=_EDGES_HELP.format("B"))
+    ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", help="likelihood (the default), shrinkage or inversion.")
+        str | None,
+        typer.Option(
+            "--method",
+            help="Two categories: likelihood (the default), shrinkage or inversion. Two numbers: auto (the default), bayes or mixture.",
+        ),
     ] = None,
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reconstruct how often each pair of categories of two columns occurs. It is computed from the release alone, so it costs nothing."""
+    """Reconstruct how often each pair of values of two columns occurs. It is computed from the release alone, so it costs nothing."""
     table, signature = perturbed_table(file, trusted)
     with progress(as_json) as tell:
         tell(f"reconstructing {first} × {second}")
-        found = _cross_table(table, first, second, method)
+        found = _cross_table(table, first, second, bins, (first_edges, second_edges), method)
     statement = table.statement()
     answer(
         {"file": str(file), "signature": signature, "first": first, "second": second, **found.to_dict(),
@@ -40,28 +55,45 @@ def crosstab(
     )  # fmt: skip
 
 
-def _cross_table(table: PerturbedTable, first: str, second: str, method: str | None) -> CategoricalCrossTable:
-    from sudare.records import CategoricalCrossTable
-    from sudare.records.categorical import CategoryPerturbation
+def _cross_table(
+    table: PerturbedTable,
+    first: str,
+    second: str,
+    bins: int,
+    edges: tuple[str | None, str | None],
+    method: str | None,
+) -> CrossTable:
+    from sudare.records import CrossTable
 
     pair = table.perturbation(first), table.perturbation(second)
     if first == second:
         raise InvalidParameter("A cross table needs two different columns.", "Name two.")
-    rows, columns = pair
-    if not isinstance(rows, CategoryPerturbation) or not isinstance(columns, CategoryPerturbation):
+    rows, columns = (_edges(perturbation, bins, text) for perturbation, text in zip(pair, edges, strict=True))
+    return CrossTable(*pair, first_edges=rows, second_edges=columns, method=method).fit(
+        table.column(first), table.column(second)
+    )
+
+
+def _edges(perturbation: Any, bins: int, text: str | None) -> list[float] | None:
+    """Edges that were given, or equal ones for a number column; None for categories."""
+    import numpy as np
+
+    from sudare.records.numbers import NumberPerturbation
+
+    if text is None:
+        is_number = isinstance(perturbation, NumberPerturbation)
+        return np.linspace(*perturbation.bounds, bins + 1).tolist() if is_number else None
+    try:
+        return [float(edge) for edge in text.split(",")]
+    except ValueError:
         raise InvalidParameter(
-            "A cross table from the shell needs two category columns.", "Number columns: see sudare.records in Python."
-        )
-    options: dict[str, Any] = {} if method is None else {"method": method}
-    return CategoricalCrossTable(rows, columns, **options).fit(table.column(first), table.column(second))
+            f"Edges must be numbers with commas between them, got '{text}'.", "Use for example 0,18,65,110."
+        ) from None
 
 
-def _lines(found: CategoricalCrossTable, first: str, second: str) -> list[str]:
-    """One line a category of the first column; long ones are not cut, as a table on the terminal would be."""
-    from sudare.schema.columns import level_text
-
-    names = [level_text(level) for level in found.values_[0]]
-    headings = [level_text(level) for level in found.values_[1]]
+def _lines(found: CrossTable, first: str, second: str) -> list[str]:
+    """One line a value of the first column; long ones are not cut, as a table on the terminal would be."""
+    names, headings = ([_label(value) for value in values] for values in found.values_)
     width = max(len(first), *map(len, names))
     widths = [max(6, len(heading)) for heading in headings]
     lines = [
@@ -71,3 +103,10 @@ def _lines(found: CategoricalCrossTable, first: str, second: str) -> list[str]:
         cells = [f"{share:{size}.4f}" for share, size in zip(shares, widths, strict=True)]
         lines.append("  ".join([f"{name:<{width}}", *cells]))
     return [f"{first} (lines) by {second}, shares of all {found.n_records_:,} records", *lines]
+
+
+def _label(value: Any) -> str:
+    from sudare.records.cross_tables import Interval
+    from sudare.schema.columns import level_text
+
+    return str(value) if isinstance(value, Interval) else level_text(value)

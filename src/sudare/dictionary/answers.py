@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,10 @@ from sudare.dictionary.questions import (
 from sudare.dictionary.records import Records
 from sudare.errors import InvalidParameter
 from sudare.privacy.noise import NoiseSource
+
+
+# Records belong to patterns in parts: three of them may count as 2.999.
+_SHARED_PARTS: Final = 0.01
 
 
 def answered(records: Records, own: Own, question: Question, noise: NoiseSource | None = None) -> tuple[Own, Floats]:
@@ -49,7 +54,7 @@ def _answer(records: Records, own: Own, question: Question, noise: NoiseSource |
         return counted(records, own, question)
     if isinstance(question, Vetoes):
         others = question.totals - _pending(own.counts)
-        return own, (others < question.fewest).astype(np.float64)
+        return own, (others < question.fewest - _SHARED_PARTS).astype(np.float64)
     if isinstance(question, Moments):
         return replace(own, counts=None, remainder=None), _pending(own.remainder)
     if isinstance(question, Overlaps):

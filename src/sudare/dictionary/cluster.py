@@ -135,6 +135,7 @@ def _client(cluster: Any) -> tuple[Any, bool]:
             "Sums on a cluster need dask.distributed, which is not installed.",
             "Install it: pip install 'sudare[consortium]'",
         ) from None
+    client_class: Any = distributed.Client
     if isinstance(cluster, client_class):
         return cluster, False
     client = attempt(lambda: client_class(cluster, set_as_default=False, timeout=10))

@@ -49,7 +49,8 @@ class PatternDictionary(BaseEstimator):
     hide : how addends are hidden in the sums (sudare.consensus.secure_sum): masks, shares, shamir, or nothing for quick simulation.
     dtype : of the work on a record, for Gaussian families: float32 is faster and good to five digits.
     cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
-    epsilon, delta : the promise of a private training; Gaussian families, declared bounds, `private_iterations` noisy sums.
+    epsilon, delta : the promise of a private training; Gaussian families and declared bounds.
+    private_iterations : how many noisy iterations; None is a rule of public numbers.
     colluders : how many members may put together what they know of the noise, whoever looks included.
     account : who pays. One account, because a list is one owner's simulation; real members pay from their own.
     random_state : a seed for the noise, for tests and simulation only; it voids the guarantee.
@@ -84,7 +85,7 @@ class PatternDictionary(BaseEstimator):
         epsilon: float | None = None,
         delta: float = 1e-6,
         colluders: int = 1,
-        private_iterations: int = 8,
+        private_iterations: int | None = None,
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -145,7 +146,7 @@ class PatternDictionary(BaseEstimator):
             checked_epsilon(float("nan") if self.epsilon is None else self.epsilon),
             checked_delta(self.delta),
             self.colluders,
-            int(self.private_iterations),
+            self.private_iterations,
             1 if person is None else person.most_rows,
         )
         plan = private.plan(sum(records.rows for records in members))
@@ -186,6 +187,8 @@ class PatternDictionary(BaseEstimator):
             ("private_iterations", 1),
         ):
             value = getattr(self, name)
+            if value is None and name == "private_iterations":
+                continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise InvalidParameter(f"{name} must be a whole number from {least}, got {value!r}.", "Correct it.")
         if not self.concentration >= 1:

@@ -29,11 +29,13 @@ from sudare.dictionary.questions import Branch, power_of_two_at_least
 from sudare.dictionary.selection import normal_points
 from sudare.dictionary.training import Dictionary
 from sudare.errors import InvalidParameter
+from sudare.privacy.accounting import gaussian_mu_within
 
 _OPENING_SHARE: Final = Fraction(1, 10)
 _MOMENT_SENSITIVITY: Final = math.nextafter(math.sqrt(6.0), 3.0)
-# Patterns may merge from the second iteration on: before, they have not yet moved to where records are.
-_FIRST_MERGE: Final = 1
+_FEWEST_ITERATIONS, _MOST_ITERATIONS = 8, 24
+# Patterns may merge in the last third: before, those that overlap have not yet come apart.
+_MERGED_FROM: Final = 2 / 3
 _START_SHARE: Final = 0.5
 # Balls hold what one deviation of the squared distance lets in, of patterns a tenth wider than they seemed.
 _INFLATION: Final = 1.1
@@ -54,7 +56,7 @@ class PrivateTerms:
     epsilon: float
     delta: float
     known_shares: int = 1
-    iterations: int = 8
+    iterations: int | None = None
     rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
@@ -63,13 +65,29 @@ class PrivateTerms:
                 f"A private training is about Gaussian patterns, not {self.terms.family.name}.",
                 "Use family='sparse_gaussian' or 'diagonal_gaussian', or train without epsilon.",
             )
-        if self.iterations < 1:
-            raise InvalidParameter("A private training needs at least one iteration.", "Use for example 8.")
+        if self.iterations is not None and self.iterations < 1:
+            raise InvalidParameter(
+                "A private training needs at least one iteration.", "Leave it out for the public rule."
+            )
 
     def plan(self, rows: int) -> NoisePlan:
         """The noise of all sums, from public numbers: charged for at once, before any of it is drawn."""
-        releases = _releases(len(self.terms.columns), self.terms.n_patterns, self.iterations, self.rows_per_unit)
+        iterations = self.iterations
+        if iterations is None:
+            iterations = public_iterations(
+                self.epsilon, self.delta, rows, len(self.terms.columns), self.terms.n_patterns
+            )
+        releases = _releases(len(self.terms.columns), self.terms.n_patterns, iterations, self.rows_per_unit)
         return _plan(self.epsilon, self.delta, self.terms.members, self.known_shares, releases, rows)
+
+
+def public_iterations(epsilon: float, delta: float, rows: int, columns: int, patterns: int) -> int:
+    """How many iterations, from public numbers alone: the more records a pattern has above the noise, the more are worth it.
+
+    The noise of an iteration grows with the root of their number; patterns that overlap need more of them to come apart.
+    """
+    signal = gaussian_mu_within(epsilon, delta) * rows / (patterns * ball_radius(columns) ** 2)
+    return int(min(_MOST_ITERATIONS, max(_FEWEST_ITERATIONS, math.ceil(4 * signal**0.3))))
 
 
 def _releases(columns: int, patterns: int, iterations: int, rows_per_unit: int) -> tuple[Release, ...]:
@@ -123,7 +141,7 @@ def trained_privately(private: PrivateTerms) -> Script[Dictionary]:
         found = yield from _noisy_iteration(plan, release, frame, found, clip, is_whitened=iteration > 0)
         if is_diagonal:
             found = Noisy(found.counts, found.means, found.covariances * np.eye(columns), found.noise)
-        if iteration >= _FIRST_MERGE:
+        if iteration >= math.floor(_MERGED_FROM * (len(plan.releases) - 1)):
             found = merged(found, rows)
         roots = np.linalg.cholesky(found.covariances * _INFLATION)
         clip = Clip(found.means, np.linalg.inv(roots), clip.radius)

@@ -30,7 +30,6 @@ from sudare.records.product import (
     stopped_by_validation,
 )
 from sudare.records.result import Layout
-from sudare.report.numbers import nearest
 from sudare.schema import Level
 
 Floats = NDArray[np.float64]
@@ -49,7 +48,7 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"{nearest(self.low)} to {nearest(self.high)}"
+        return f"{self.low:.10g} to {self.high:.10g}"
 
 
 class CrossTable(BaseEstimator):

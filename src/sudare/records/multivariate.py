@@ -42,7 +42,7 @@ ColumnAtoms = Sequence[Sequence[float]] | Literal["auto"]
 
 MOST_COLUMNS: Final = 3
 # Fewest and most cells a column, by the number of columns: combinations stay in the ten thousands.
-_CELLS: Final = {2: (48, 128), 3: (24, 32)}
+_CELLS: Final = {2: (48, 64), 3: (24, 32)}
 _CELLS_IN_SCALE: Final = 4
 _NO_BAND: Final = (
     "the columns were reconstructed together, which comes without a band; use Reconstruction for one column."

