@@ -51,6 +51,9 @@ def test_the_names() -> None:
         "RetainReplace",
         "UnaryEncoding",
         "SubsetSelection",
+        "GibbsLogisticRegression",
+        "GibbsRidge",
+        "GibbsMean",
     )
 
 

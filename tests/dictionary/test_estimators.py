@@ -30,6 +30,7 @@ def test_the_chapters_example_is_found(start):
     random = np.random.default_rng(start)
     fitted = PatternDictionary(start).fit(TRUTH.records(random, 300))
     assert fitted.n_patterns_ == 3
+    assert str(fitted.guarantee_) == "no guarantee: exact values shown to the 3 members"
     order = matched(fitted.means_, TRUTH.means)
     np.testing.assert_allclose(fitted.means_[order], TRUTH.means, atol=0.7)
     np.testing.assert_allclose(fitted.weights_[:, order], TRUTH.weights, atol=0.1)
@@ -138,6 +139,19 @@ def test_float32_finds_the_same_patterns():
     assert coarse.n_patterns_ == fine.n_patterns_ == 3
     order = matched(coarse.means_, fine.means_)
     np.testing.assert_allclose(coarse.means_[order], fine.means_, atol=1e-2)
+
+
+@pytest.mark.long
+def test_a_cluster_gives_the_same_bits(tmp_path):
+    """Members' passes over their records run on Dask workers of another process."""
+    distributed = pytest.importorskip("distributed")
+    tables = TRUTH.records(np.random.default_rng(0), 50)
+    pd.DataFrame(tables[0], columns=["x0", "x1", "x2", "x3"]).to_parquet(tmp_path / "first.parquet")
+    here = PatternDictionary(3, hide="nothing").fit(tables)
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        there = PatternDictionary(3, hide="nothing", cluster=cluster.scheduler_address)
+        there.fit([tmp_path / "first.parquet", *tables[1:]])
+    assert there.means_.tobytes() == here.means_.tobytes()
 
 
 def test_diagonal_patterns():

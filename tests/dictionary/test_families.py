@@ -209,6 +209,11 @@ def test_statistics_stay_within_their_limits(family, seed):
     shares = random.dirichlet(np.ones(3) * 0.3, size=30)
     limits = family.statistic_limits(overall, Z.min(axis=0), Z.max(axis=0))
     assert np.all(np.abs(shares.T @ family.statistics(Z)) <= limits * (1 + 1e-9))
+    # Whatever the responsibilities, the patterns' sums add up to what the opening told.
+    whole = family.whole(overall)
+    known = np.isfinite(whole)
+    assert known.any()
+    np.testing.assert_allclose((shares.T @ family.statistics(Z)).sum(axis=0)[known], whole[known], rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize(

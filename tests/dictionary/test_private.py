@@ -16,6 +16,7 @@ from sudare.dictionary.private import (
     ball_radius,
     clipped_share,
     merged,
+    public_iterations,
     shrunk,
     trained_privately,
 )
@@ -52,7 +53,7 @@ def test_ten_members_learn_patterns_with_epsilon(ten_members, epsilon, largest_g
     fitted = PatternDictionary(8, bounds=BOUNDS, epsilon=epsilon, random_state=0, hide="nothing").fit(records)
     assert fitted.n_patterns_ == 3
     assert truth.gap(dictionary_scores(fitted, tests), tests) < largest_gap
-    assert fitted.n_sums_ == 10
+    assert fitted.n_sums_ == 2 + public_iterations(epsilon, 1e-6, 10_000, 4, 8)
     assert not fitted.guarantee_.valid
 
 
@@ -93,6 +94,8 @@ def test_persons_with_several_rows_need_more_noise(tmp_path):
     ]
     model = PatternDictionary(2, schema=schema, epsilon=1.0, random_state=0, private_iterations=1)
     assert model.fit(frames).guarantee_.unit == "person"
+    frames[0].to_parquet(tmp_path / "first.parquet")
+    assert model.fit([tmp_path / "first.parquet", *frames[1:]]).guarantee_.unit == "person"
     single, several = (
         PrivateTerms(chapter_terms(), 1.0, 1e-6, rows_per_unit=rows).plan(1000).releases[1].sensitivity
         for rows in (1, 4)
@@ -161,6 +164,13 @@ def test_questions_do_not_depend_on_who_holds_the_records():
         for each in (tables, dealt)
     )
     np.testing.assert_allclose(first.patterns["means"], second.patterns["means"], rtol=1e-9)
+
+
+@given(st.floats(0.01, 20), st.integers(1, 10**9), st.integers(1, 200), st.integers(1, 50))
+def test_the_public_rule_gives_a_usable_number_of_iterations(epsilon, rows, columns, patterns):
+    assert 8 <= public_iterations(epsilon, 1e-6, rows, columns, patterns) <= 24
+    assert public_iterations(0.1, 1e-6, 100, 4, 8) == 8
+    assert public_iterations(10.0, 1e-6, 10**6, 4, 8) == 24
 
 
 # Between the sums

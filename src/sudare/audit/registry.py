@@ -17,6 +17,8 @@ from sklearn.base import clone
 from sudare.audit.densities import exact_epsilon
 from sudare.audit.distinguish import distinguish, distinguish_gaussian
 from sudare.audit.evidence import Audit, Floats
+from sudare.audit.gibbs import CASES as GIBBS_CASES
+from sudare.audit.gibbs import GibbsCase
 from sudare.audit.linear import CASES as LINEAR_CASES
 from sudare.audit.linear import LinearCase, law_epsilon
 from sudare.audit.linear import Table as LinearTable
@@ -199,6 +201,23 @@ def record_comparison(case: RecordCase, epsilon: float, samples: int, random_sta
     return Comparison(claimed, sampled, bits, perturbation.exact_epsilon)
 
 
+def gibbs_comparison(case: GibbsCase, epsilon: float, samples: int, random_state: int) -> Comparison:
+    """A Gibbs posterior, drawn from again and again for two data sets; its law is known on a lattice."""
+    method = case.method(epsilon)
+    claimed, draws = Guarantee(method.epsilon, method.delta), case.draws(epsilon)
+    mu = gaussian_mu_within(claimed.epsilon, claimed.delta)
+    options: dict[str, Any] = {"batched": True, "measured_share": _MEASURED_SHARE, "random_state": random_state}
+    sampled = distinguish_gaussian(draws, case.pair, claimed, mu, samples, **options)
+    bits = precision(draws, case.pair, claimed, _bits_samples(samples), batched=True)
+    return Comparison(claimed, sampled, bits, case.computed(epsilon))
+
+
+def _gibbs_audit(case: GibbsCase) -> NamedAudit:
+    return NamedAudit(
+        case.subject, case.samples, lambda epsilon, samples, seed: gibbs_comparison(case, epsilon, samples, seed)
+    )
+
+
 def _record_audit(case: RecordCase) -> NamedAudit:
     return NamedAudit(
         case.subject, 100_000, lambda epsilon, samples, seed: record_comparison(case, epsilon, samples, seed)
@@ -300,4 +319,5 @@ _AUDITS: Final[dict[str, NamedAudit]] = {
     "PrivateStandardScaler": NamedAudit("PrivateStandardScaler of two columns", 2_000, _scaler),
     **{name: _linear_audit(case) for name, case in LINEAR_CASES.items()},
     **{name: _record_audit(case) for name, case in RECORD_CASES.items()},
+    **{name: _gibbs_audit(case) for name, case in GIBBS_CASES.items()},
 }

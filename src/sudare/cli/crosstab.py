@@ -74,15 +74,17 @@ def _cross_table(
     )
 
 
-def _edges(perturbation: Any, bins: int, text: str | None) -> list[float] | None:
+def _edges(perturbation: object, bins: int, text: str | None) -> list[float] | None:
     """Edges that were given, or equal ones for a number column; None for categories."""
     import numpy as np
 
     from sudare.records.numbers import NumberPerturbation
 
     if text is None:
-        is_number = isinstance(perturbation, NumberPerturbation)
-        return np.linspace(*perturbation.bounds, bins + 1).tolist() if is_number else None
+        if not isinstance(perturbation, NumberPerturbation):
+            return None
+        low, high = perturbation.bounds
+        return [float(edge) for edge in np.linspace(low, high, bins + 1)]
     try:
         return [float(edge) for edge in text.split(",")]
     except ValueError:

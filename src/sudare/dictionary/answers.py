@@ -25,7 +25,6 @@ from sudare.dictionary.records import Records
 from sudare.errors import InvalidParameter
 from sudare.privacy.noise import NoiseSource
 
-
 # Records belong to patterns in parts: three of them may count as 2.999.
 _SHARED_PARTS: Final = 0.01
 

@@ -56,6 +56,10 @@ class Poisson(_Columns):
         """No count is negative, so parts of a sum are at most the whole, which the opening sums tell."""
         return overall.rows * np.maximum(overall.mean, 1 / overall.rows)
 
+    def whole(self, overall: Overall) -> Floats:
+        """All counts."""
+        return overall.rows * overall.mean
+
     def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """x ln λ − λ − ln x!"""
         rates = patterns["rates"]
@@ -114,6 +118,10 @@ class Gamma(_Columns):
     def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
         """Amounts add up to N; logarithms of positive floats are within ±745."""
         return overall.rows * np.repeat([1.0, _LARGEST_LOG], len(overall.mean))
+
+    def whole(self, overall: Overall) -> Floats:
+        """Mean one; nothing was asked about logarithms."""
+        return overall.rows * np.repeat([1.0, np.nan], len(overall.mean))
 
     def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """a ln b − ln Γ(a) + (a−1) ln x − bx."""
@@ -199,6 +207,10 @@ class Categorical(_Columns):
     def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
         """Counts."""
         return np.full(sum(self.levels), float(overall.rows))
+
+    def whole(self, overall: Overall) -> Floats:
+        """How often each level occurs."""
+        return overall.rows * overall.mean
 
     def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """ln of the probability of each column's level."""

@@ -207,6 +207,10 @@ def _moments(ground: Ground, counts: Floats) -> Script[tuple[Floats, tuple[float
     statistics = total[:-3].reshape(patterns, -1)
     if not np.all(np.isfinite(total)) or np.any(np.abs(statistics) > ground.limits):
         raise implausible()
+    # Responsibilities add up to one, so the patterns' sums add up to those of the opening, in every iteration.
+    drift = np.abs(statistics.sum(axis=0) - ground.family.whole(ground.overall))
+    if np.any(drift > 10 * ground.family.rounding * ground.limits):
+        raise implausible()
     return statistics, (float(total[-3]), float(total[-2]), float(total[-1]))
 
 

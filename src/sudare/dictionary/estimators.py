@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 
@@ -20,6 +21,8 @@ from sudare.dictionary.records import Bounds, Held, Layout, check_family, levels
 from sudare.dictionary.summing import adder
 from sudare.dictionary.training import Dictionary, Rehearsal, own_weights, rehearsed, trained
 from sudare.errors import InvalidParameter
+from sudare.frames import batches
+from sudare.privacy.chain import Receipt
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
@@ -61,7 +64,7 @@ class PatternDictionary(BaseEstimator):
     weights_ : members × patterns; a real member sees only its own row.
     history_ : the objective after every iteration on the way that was kept.
     n_sums_, n_numbers_ : how many totals and numbers every member saw.
-    guarantee_, receipt_ : what is promised, and the ledger entry that was written first; only with `epsilon`.
+    guarantee_, receipt_ : what is promised (nothing without `epsilon`), and the ledger entry that was written first.
     """
 
     def __init__(
@@ -115,12 +118,14 @@ class PatternDictionary(BaseEstimator):
         """Train on a list with one table or path per member."""
         self._forget()
         self._check_parameters()
+        self.receipt_: Receipt | None = None
         layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)
         family = self._family(layout)
         check_family(family, members)
         terms = self._terms(layout, family, len(members))
         add_up = adder(len(members), self.hide)
         if self.epsilon is None:
+            self.guarantee_ = Guarantee.none(f"the {len(members)} members")
             rehearsal = rehearsed(trained(terms), members, add_up)
         else:
             private, noise = self._enter(terms, X, members)
@@ -138,9 +143,10 @@ class PatternDictionary(BaseEstimator):
                 "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
             )
         person = None if self.schema is None else self.schema.person
-        if self.schema is not None:
+        if self.schema is not None and person is not None:
             for table in tables:
-                self.schema.check_person(table)
+                is_path = isinstance(table, str | os.PathLike)
+                self.schema.check_person(batches(table, [person.column]) if is_path else table)
         private = PrivateTerms(
             terms,
             checked_epsilon(float("nan") if self.epsilon is None else self.epsilon),

@@ -128,6 +128,10 @@ class Family(ABC):
         """For each entry of T, a bound on |Σ r·T(x)| over all records; `low` and `high` bound z."""
 
     @abstractmethod
+    def whole(self, overall: Overall) -> Floats:
+        """Σ T(x) over all records as the opening sums tell it, NaN where they do not: all patterns' T_k must add up to it."""
+
+    @abstractmethod
     def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """ln f(x | θ_k), records × patterns."""
 

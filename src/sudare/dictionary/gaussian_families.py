@@ -111,6 +111,12 @@ class SparseGaussian(_Gaussian):
         size = len(overall.mean)
         return np.full(size + size * (size + 1) // 2, float(overall.rows))
 
+    def whole(self, overall: Overall) -> Floats:
+        """Mean zero, and N times the correlations."""
+        roots = overall.deviation
+        correlations = overall.covariance / np.outer(roots, roots)
+        return overall.rows * np.concatenate([np.zeros(len(roots)), correlations[upper(len(roots))]])
+
     def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """(1.54)."""
         choleskys = np.linalg.cholesky(patterns["precisions"])
@@ -246,6 +252,10 @@ class DiagonalGaussian(_Gaussian):
     def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
         """As for sparse patterns: N for sums and for squares."""
         return np.full(2 * len(overall.mean), float(overall.rows))
+
+    def whole(self, overall: Overall) -> Floats:
+        """Mean zero, and variance one."""
+        return overall.rows * np.repeat([0.0, 1.0], len(overall.mean))
 
     def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """The sum of the columns' log densities."""

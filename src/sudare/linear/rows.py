@@ -111,9 +111,7 @@ def bounded_rows(matrix: Floats, norm_bound: float, bits: int = ROW_BITS) -> tup
     length, a sum of whole squares, is checked after.
     """
     step, limit = _step_and_limit(norm_bound, bits)
-    shortened, over = _shortened(matrix, norm_bound)
-    # Division by a power of two is exact, and a conversion to whole numbers rounds towards zero.
-    steps = (shortened / step).astype(np.int64)
+    steps, over = _shortened_steps(matrix, norm_bound, step)
     while True:
         squares = np.einsum("ij,ij->i", steps, steps)
         if squares.max(initial=0) <= limit:
@@ -130,22 +128,25 @@ def _step_and_limit(norm_bound: float, bits: int) -> tuple[float, int]:
     return step, math.floor((Fraction(norm_bound) / Fraction(step)) ** 2)
 
 
-def _shortened(matrix: Floats, norm_bound: float) -> tuple[Floats, int]:
-    """Rows scaled to the bound where they are longer, as well as floats can, without overflow; and how many those are."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("ij,ij->i", matrix, matrix)
+def _shortened_steps(matrix: Floats, norm_bound: float, step: float) -> tuple[NDArray[np.int64], int]:
+    """Rows in whole steps, scaled to the bound where they are longer, as well as floats can; and how many those are.
+
+    Division by a power of two is exact, and a conversion to whole numbers rounds towards zero.
+    """
+    squares = np.einsum("ij,ij->i", matrix, matrix)
     long = squares > norm_bound * norm_bound
     count = int(np.count_nonzero(long))
     if count == 0:
-        return matrix, 0
-    huge = squares == np.inf
-    if huge.any():
+        return (matrix / step).astype(np.int64), 0
+    if squares.max() == np.inf:
         # Squares of entries of 1e308 overflow: of such rows only the direction is kept.
+        huge = squares == np.inf
         matrix = matrix.copy()
         matrix[huge] /= np.abs(matrix[huge]).max(axis=1, keepdims=True)
         squares = np.einsum("ij,ij->i", matrix, matrix)
-    factors = np.divide(norm_bound * (1 - 2.0**-40), np.sqrt(squares), out=np.ones(len(matrix)), where=long)
-    return matrix * factors[:, np.newaxis], count
+    factors = np.full(len(matrix), 1 / step)
+    np.divide(norm_bound * (1 - 2.0**-40) / step, np.sqrt(squares), out=factors, where=long)
+    return (matrix * factors[:, np.newaxis]).astype(np.int64), count
 
 
 def with_bias(matrix: Floats, bias: float) -> Floats:

@@ -270,4 +270,4 @@ class GammaNorm:
     def _saturated(self, values: Floats) -> Floats:
         """The values, if they are a finite vector; beyond 61 bits of steps they saturate."""
         limit = _LARGEST_INTEGER * self.grid
-        return np.clip(_vector(values, self.dimension), -limit, limit)
+        return np.minimum(np.maximum(_vector(values, self.dimension), -limit), limit)

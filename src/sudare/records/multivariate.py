@@ -29,6 +29,7 @@ from sudare.records.product import (
     FOLDS,
     ProductChannel,
     along_axes,
+    expectation_maximisation,
     folds_of,
     stacked,
     stopped_by_validation,
@@ -44,6 +45,7 @@ MOST_COLUMNS: Final = 3
 # Fewest and most cells a column, by the number of columns: combinations stay in the ten thousands.
 _CELLS: Final = {2: (48, 64), 3: (24, 32)}
 _CELLS_IN_SCALE: Final = 4
+_ROUGH_STEPS: Final = 300
 _NO_BAND: Final = (
     "the columns were reconstructed together, which comes without a band; use Reconstruction for one column."
 )
@@ -200,11 +202,10 @@ class JointReconstruction(BaseEstimator):
         problem = self._problem(values)
         candidates: list[_Candidate] = []
         fits: list[MixtureFit] = []
-        technique = bayes_candidate(problem)
         if self.method != "mixture":
-            candidates.append(technique)
+            candidates.append(bayes_candidate(problem))
         if self.method == "mixture" or (self.method == "auto" and not problem.has_atoms):
-            fits = self._mixtures(problem, technique.probabilities)
+            fits = self._mixtures(problem, rough_shape(problem))
             candidates += [mixture_candidate(problem, fit) for fit in fits]
         weights = stacked(problem.channel, [candidate.left_out for candidate in candidates], problem.parts)
         probabilities = np.tensordot(weights, np.array([candidate.probabilities for candidate in candidates]), 1)
@@ -266,10 +267,17 @@ class JointReconstruction(BaseEstimator):
         return detected_atoms(perturbation, counted(perturbation, column, CELLS), CELLS)
 
     def _mixtures(self, problem: _Problem, shape: Floats) -> list[MixtureFit]:
-        most = self.components or MOST_COMPONENTS
-        grid = Grid(problem.channel.shape)
-        fits = mixture_fits(grid, problem.channel, problem.counts, shape, most, self.random_state)
-        return fits if self.components is None else fits[-1:]
+        chosen = self.components is not None
+        fits = mixture_fits(
+            Grid(problem.channel.shape),
+            problem.channel,
+            problem.counts,
+            shape,
+            self.components or MOST_COMPONENTS,
+            self.random_state,
+            all_of_them=chosen,
+        )
+        return fits[-1:] if chosen else fits
 
 
 def checked_columns(perturbations: Sequence[NumberPerturbation], columns: Any) -> list[Floats]:
@@ -305,6 +313,12 @@ def bayes_candidate(problem: _Problem) -> _Candidate:
     """The Iterative Bayesian Technique."""
     validated = stopped_by_validation(problem.channel, problem.start, problem.parts)
     return _Candidate("bayes", validated.stopped.probabilities, validated.left_out)
+
+
+def rough_shape(problem: _Problem) -> Floats:
+    """Where mixtures look for clusters: the technique after so many steps that peaks show, whatever they are worth."""
+    frequencies = problem.counts / problem.counts.sum()
+    return expectation_maximisation(problem.start, problem.channel, frequencies, _ROUGH_STEPS)
 
 
 def mixture_candidate(problem: _Problem, fit: MixtureFit) -> _Candidate:

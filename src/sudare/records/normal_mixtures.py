@@ -35,7 +35,7 @@ _CHORD_STEPS: Final = 4
 _GAIN_AT_REST: Final = 1e-2
 _LONGEST_STEP: Final = 2.0
 _LEAST_DAMPING, _FIRST_DAMPING, _MOST_DAMPING = 1e-6, 1e-3, 1e7
-# A further component that raises the log-likelihood by less than this is the last one tried.
+# What a further component must add to the log-likelihood for yet another one to be tried.
 _LEAST_GAIN: Final = 1.0
 _SPLITS: Final = 2
 
@@ -295,9 +295,19 @@ class MixtureLikelihood:
 
 
 def mixture_fits(
-    grid: Grid, channel: ProductChannel, counts: Floats, shape: Floats, most_components: int, seed: int
+    grid: Grid,
+    channel: ProductChannel,
+    counts: Floats,
+    shape: Floats,
+    most_components: int,
+    seed: int,
+    *,
+    all_of_them: bool,
 ) -> list[MixtureFit]:
-    """The highest mode found for 1 … K components: from clusters of a given distribution, and from splits of smaller mixtures."""
+    """The highest mode found for 1 … K components: from clusters of a given distribution, and from splits of smaller mixtures.
+
+    Unless all are wanted, a component that adds next to nothing is the last one tried.
+    """
     fits: list[MixtureFit] = []
     for count in range(1, most_components + 1):
         likelihood = MixtureLikelihood(grid, channel, counts, count)
@@ -306,11 +316,7 @@ def mixture_fits(
             starts += splits(likelihood, fits[-1].components)
         near = min((likelihood.near(start) for start in starts), key=lambda end: likelihood.value_and_gradient(end)[0])
         fits.append(likelihood.most_likely(near))
-        if (
-            count > 1
-            and fits[-1].log_likelihood - fits[-2].log_likelihood < _LEAST_GAIN
-            and most_components == MOST_COMPONENTS
-        ):
+        if count > 1 and not all_of_them and fits[-1].log_likelihood - fits[-2].log_likelihood < _LEAST_GAIN:
             break
     return fits
 

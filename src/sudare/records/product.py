@@ -162,6 +162,8 @@ def stacked(channel: JointChannel, candidates: Sequence[Sequence[Floats]], parts
 
     `candidates` has for each method one reconstruction a part, made without that part.
     """
+    if len(candidates) == 1:
+        return np.ones(1)
     predicted = np.vstack(
         [
             np.column_stack([channel.forward(reconstructed[number]).ravel() for reconstructed in candidates])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sudare.studies.reconstruction import bands_table, columns, figure2
+from sudare.studies.reconstruction import bands_table, columns, figure2, multivariate
 from sudare.studies.results import Study, StudyResult, Tell
 
 
@@ -19,6 +19,7 @@ def run(tell: Tell, repeats: int) -> StudyResult:
             *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
             bands_table.coverage_table(bands),
             figure2.speed_table(tell, repeats),
+            *multivariate.tables(tell, repeats),
         ],
         [
             figure2.figure_2_panel(simulated),

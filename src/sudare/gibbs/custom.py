@@ -1,0 +1,350 @@
+"""Gibbs posteriors of losses that a user supplies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, Final, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.errors import DataError, InvalidParameter, NotSolved, ReleaseMalformed
+from sudare.gibbs.chance import log_uniforms, normals
+from sudare.gibbs.draws import FIXED_PROPOSALS, checked_draws, proportional_beta
+from sudare.linear.reading import unnamed_columns
+from sudare.linear.rows import bounded_rows
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
+from sudare.privacy.base import Plan, PrivateEstimator, TensorRule, checked_matrix
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger import Account
+from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release import Content, on_grid
+from sudare.schema import Schema
+
+Floats = NDArray[np.float64]
+Function = Callable[..., Any]
+
+_LARGEST: Final = 2.0**100
+_MOST_PROPOSALS: Final = 100_000
+_BLOCK: Final = 64
+_GRID_BITS: Final = 20
+# Part of the precision that pays for the gradient that is left at the computed mode.
+_SHARE: Final = 2.0**-10
+_LARGEST_COST: Final = 1e-2
+# Log acceptance above this shows that the loss is not what it was declared to be; below, it is rounding.
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class CustomDraws:
+    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ loss + (ρ/2)‖θ‖²)), replace-one rows, if the loss is as declared. Proof: proofs/gibbs.md."""
+
+    rows: int
+    dimension: int
+    lipschitz: float
+    strong_convexity: float
+    penalty: float
+    epsilon: float
+    delta: float
+    draws: int = 1
+    fixed_work: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self.cost, self.inverse_temperature
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian with the largest μ that (ε, δ) allows."""
+        return gaussian_cost(self.epsilon, self.delta)
+
+    @property
+    def convexity(self) -> float:
+        """That of the summed losses and the penalty: ρ + nm_ℓ."""
+        return self.penalty + self.rows * self.strong_convexity
+
+    @cached_property
+    def inverse_temperature(self) -> float:
+        """β with 2βL/√(β(ρ + nm_ℓ)) = μ."""
+        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / self.draws
+        return proportional_beta(square, self.lipschitz, self.convexity)
+
+    @property
+    def noise_scale(self) -> float:
+        """The largest standard deviation that a parameter can have."""
+        return 1 / math.sqrt(self.inverse_temperature * self.convexity)
+
+    @cached_property
+    def grid(self) -> float:
+        """A millionth of that."""
+        return power_of_two_below(self.noise_scale) * 2.0**-_GRID_BITS
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """There is no sum that noise could be added to: `sampled` draws from losses."""
+        raise NotImplementedError
+
+    def sampled(
+        self, energy: Callable[[Floats], float], slope: Callable[[Floats], Floats], source: NoiseSource
+    ) -> tuple[Floats, float]:
+        """Draws on the grid, and the share of accepted proposals; `energy` is the summed loss, `slope` its gradient, both in floats."""
+        mode, left = self._mode(energy, slope)
+        lowest = energy(mode) + self.penalty / 2 * float(mode @ mode)
+        cost = self.inverse_temperature * left**2 / (2 * _SHARE * self.convexity)
+        if not cost <= _LARGEST_COST:
+            raise NotSolved("The mode of the posterior could not be found well enough.", "Check loss and gradient.")
+        deviation = self.noise_scale / math.sqrt(1 - _SHARE)
+        accepted: list[Floats] = []
+        most, made, width = self._most_proposals, 0, self.dimension + self.dimension % 2
+        while made < most and (len(accepted) < self.draws or self.fixed_work):
+            size = min(_BLOCK, most - made)
+            words = source.words(size * (width + 1)).reshape(size, -1)
+            noise = normals(words[:, 1:])[0][:, : self.dimension]
+            for normal, limit in zip(noise, log_uniforms(words[:, 0])[0], strict=True):
+                point = mode + deviation * normal
+                rise = energy(point) + self.penalty / 2 * float(point @ point) - lowest
+                log_ratio = -self.inverse_temperature * rise + 0.5 * float(normal @ normal) - cost
+                if not log_ratio <= _ROUNDING * (1 + self.inverse_temperature * abs(rise)):
+                    raise DataError(
+                        "The loss is not as convex as declared, or not a number.", "Check loss, gradient and convexity."
+                    )
+                made += 1
+                if limit < log_ratio:
+                    accepted.append(point)
+                if len(accepted) >= self.draws and not self.fixed_work:
+                    break
+        if len(accepted) < self.draws:
+            raise NotSolved(f"The sampler accepted too few of {most} proposals.", "Use a larger regularization.")
+        return on_grid(np.array(accepted[: self.draws]), self.grid), len(accepted) / made
+
+    @property
+    def _most_proposals(self) -> int:
+        return (FIXED_PROPOSALS if self.fixed_work else _MOST_PROPOSALS) * self.draws
+
+    def _mode(self, energy: Callable[[Floats], float], slope: Callable[[Floats], Floats]) -> tuple[Floats, float]:
+        """A point near the mode, and the gradient's norm there with something for its rounding."""
+
+        def value(point: Floats) -> float:
+            return energy(point) + self.penalty / 2 * float(point @ point)
+
+        def gradient(point: Floats) -> Floats:
+            return slope(point) + self.penalty * point
+
+        options = {"maxiter": 10_000, "ftol": 0.0, "gtol": 0.0}
+        found = minimize(value, np.zeros(self.dimension), jac=gradient, method="L-BFGS-B", options=options)
+        mode = np.asarray(found.x, dtype=np.float64)
+        return mode, float(np.linalg.norm(gradient(mode))) * (1 + 1e-6) + 1e-12 * self.rows * self.lipschitz
+
+
+class GibbsPosterior(PrivateEstimator):
+    """(ε, δ)-DP draws from the Gibbs posterior of a loss of your own, replace-one rows. Proof: proofs/gibbs.md.
+
+    The promise rests on what you declare: that the gradients of any two records' losses differ by at most 2·lipschitz wherever θ is, and that each loss is convex.
+    The loss is evaluated in floats, so unlike the other estimators here this one is not exact to the last bit. Arrays only.
+
+    Parameters
+    ----------
+    loss : loss(theta, X), or loss(theta, X, y) with target_bounds: one number a row.
+    gradient : gradient(theta, X) or gradient(theta, X, y): of the *sum* over the rows. None where JAX is installed and the loss is written for it.
+    lipschitz, strong_convexity : L and m_ℓ of the losses of rows within `norm_bound`, whatever θ.
+    dimension : of θ; None for the number of columns.
+    epsilon, delta : the promise; delta must be positive.
+    norm_bound : public bound on the Euclidean norm of a row; longer rows are scaled down to it.
+    target_bounds : public bounds that y is clipped to; None if the loss takes no y.
+    regularization : Λ of mean loss + (Λ/2)‖θ‖².
+    draws, fixed_work, account, random_state : as in GibbsLogisticRegression.
+
+    Attributes
+    ----------
+    parameters_ : the mean of the draws, on the grid.
+    draws_, inverse_temperature_, total_variation_, penalty_, grid_, noise_scale_, acceptance_, sampler_, guarantee_, receipt_ : as in GibbsLogisticRegression.
+    """
+
+    bounds = None
+    schema = None
+
+    parameters_: Floats
+    draws_: Floats
+    grid_: float
+
+    def __init__(
+        self,
+        loss: Function | None = None,
+        gradient: Function | None = None,
+        *,
+        lipschitz: float = 1.0,
+        strong_convexity: float = 0.0,
+        dimension: int | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        norm_bound: float = 1.0,
+        target_bounds: tuple[float, float] | None = None,
+        regularization: float = 1.0,
+        draws: int = 1,
+        fixed_work: bool = False,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.loss = loss
+        self.gradient = gradient
+        self.lipschitz = lipschitz
+        self.strong_convexity = strong_convexity
+        self.dimension = dimension
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.target_bounds = target_bounds
+        self.regularization = regularization
+        self.draws = draws
+        self.fixed_work = fixed_work
+        self.account = account
+        self.random_state = random_state
+
+    def plan(self, rows: int, declared: Schema) -> Plan:
+        """Method and guarantee for so many rows."""
+        dimension = len(declared.columns) if self.dimension is None else int(self.dimension)
+        method = CustomDraws(
+            rows,
+            dimension,
+            float(self.lipschitz),
+            float(self.strong_convexity),
+            float(self.regularization) * rows,
+            float(self.epsilon),
+            float(self.delta),
+            int(self.draws),
+            bool(self.fixed_work),
+        )
+        return Plan(method, self._guarantee(declared))
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Charge, then draw."""
+        self._forget()
+        self._check_parameters()
+        records = self._records(X, y, reset=True)
+        loss, gradient = self._functions()
+        rows = len(records[0])
+        plan = self.plan(rows, self.declared_)
+        method = cast(CustomDraws, plan.mechanism)
+        passage = self._enter(plan)
+        self.n_rows_, self.grid_, self.noise_scale_ = rows, method.grid, method.noise_scale
+        self.penalty_, self.inverse_temperature_ = method.penalty, method.inverse_temperature
+        self.total_variation_, self.sampler_ = float(method.cost.total_variation), "exact"
+        self.draws_, self.acceptance_ = method.sampled(
+            lambda point: float(np.sum(_losses(loss, point, records))),
+            lambda point: np.asarray(gradient(point, *records), dtype=np.float64),
+            passage.noise,
+        )
+        self.parameters_ = on_grid(self.draws_.mean(axis=0), self.grid_)
+        self._seal()
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean loss at `parameters_`. Exact: for the owner only."""
+        check_is_fitted(self)
+        return -float(np.mean(_losses(self._functions()[0], self.parameters_, self._records(X, y, reset=False))))
+
+    def _functions(self) -> tuple[Function, Function]:
+        """Loss and gradient."""
+        loss = cast(Function, self.loss)
+        return _by_jax(loss) if self.gradient is None else (loss, self.gradient)
+
+    def _records(self, X: Any, y: Any, *, reset: bool) -> tuple[Floats, ...]:
+        """Rows within the norm bound, and targets within their bounds where the loss takes any."""
+        matrix = checked_matrix(self, X, reset=reset)
+        if reset:
+            self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
+        rows = bounded_rows(matrix, float(self.norm_bound))[0]
+        if self.target_bounds is None:
+            return (rows,)
+        try:
+            targets = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            targets = np.empty(0)
+        if targets.shape != (len(rows),) or not np.all(np.isfinite(targets)):
+            raise DataError("y must be one finite number a row.", "Give y, or leave target_bounds out.")
+        return rows, np.clip(targets, *self.target_bounds)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checked_draws(self.draws)
+        if not callable(self.loss) or not (self.gradient is None or callable(self.gradient)):
+            raise InvalidParameter("loss and gradient must be functions.", "Give loss=lambda theta, X: ….")
+        for name in ("lipschitz", "norm_bound", "regularization"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 1 / _LARGEST <= float(value) <= _LARGEST:
+                raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Derive it from bounds.")
+        convexity: Any = self.strong_convexity
+        if isinstance(convexity, bool) or not isinstance(convexity, Real) or not 0 <= float(convexity) <= _LARGEST:
+            raise InvalidParameter(f"strong_convexity must be at least 0, got {convexity!r}.", "Use 0 if unknown.")
+        if self.dimension is not None and (not isinstance(self.dimension, int) or self.dimension < 1):
+            raise InvalidParameter("dimension must be a whole number from 1, or None.", "Use None.")
+        if self.delta == 0:
+            raise InvalidParameter(
+                "A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6."
+            )
+
+    # What leaves
+
+    def release_content(self) -> Content:
+        """The parameters. The loss is code, and stays."""
+        return self._content({"parameters": self.parameters_}, {"parameters": self.grid_})
+
+    @classmethod
+    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
+        """The dimension is the loss's business: `check_content` looks at it."""
+        return {}
+
+    @classmethod
+    def values_fit(cls, content: Content, declared: Schema) -> bool:
+        """Parameters may be any numbers."""
+        return True
+
+    @classmethod
+    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
+        """What a released content promises, if it is one that `from_release` can take."""
+        tensor = content.tensors.get("parameters")
+        if tensor is None or len(content.tensors) != 1 or tensor.ndim != 1 or tensor.dtype != np.float64:
+            raise ReleaseMalformed(
+                "This is not a release sudare can use: its tensors do not have the shapes and types of its learner.",
+                ReleaseMalformed.help,
+            )
+        return super().check_content(Content(content.parameters, {}, {}), schema_digest)
+
+    def _take(self, content: Content) -> None:
+        self.parameters_, self.grid_ = content.tensors["parameters"], content.grid("parameters")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "acceptance_"}
+
+
+def _losses(loss: Function, point: Floats, records: tuple[Floats, ...]) -> Floats:
+    losses = np.asarray(loss(point, *records), dtype=np.float64)
+    if losses.shape != (len(records[0]),):
+        raise InvalidParameter("loss must give one number a row.", "Return an array as long as X.")
+    return losses
+
+
+def _by_jax(loss: Function) -> tuple[Function, Function]:
+    """The loss and the gradient of its sum, both by JAX in double precision."""
+    try:
+        import jax  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise InvalidParameter(
+            "No gradient was given, and JAX is not installed.", "Give gradient=lambda theta, X: …."
+        ) from None
+    library: Any = jax
+    slope = library.grad(lambda point, *records: loss(point, *records).sum())
+
+    def doubled(function: Function) -> Function:
+        def evaluated(point: Floats, *records: Floats) -> Floats:
+            with library.enable_x64(True):
+                return np.asarray(function(point, *records), dtype=np.float64)
+
+        return evaluated
+
+    return doubled(loss), doubled(slope)

@@ -1,0 +1,262 @@
+"""Draws from Gibbs posteriors as private methods: priced from public facts, drawn exactly or within a charged distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter, NotSolved
+from sudare.gibbs.bounds import log_ratio_bounds
+from sudare.gibbs.envelope import GRADIENT_SHARE, LARGEST_GRADIENT_COST, envelope, smallest_penalty
+from sudare.gibbs.posteriors import Posterior
+from sudare.gibbs.proximal import ProximalPlan, proximal_draw
+from sudare.gibbs.rejection import Draws, exact_draws
+from sudare.linear.perturbation import Facts, applied
+from sudare.linear.rows import Rows
+from sudare.linear.solvers import Objective, minimised, rounding_bound
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
+from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release import on_grid
+
+Floats = NDArray[np.float64]
+SamplerName = Literal["exact", "proximal"]
+SAMPLERS: Final = ("auto", *get_args(SamplerName))
+
+# Proposals of a draw with fixed work, whatever happens.
+FIXED_PROPOSALS: Final = 2_000
+# Where more proposals than this are expected for a draw, the exact sampler is not tried.
+_MOST_EXPECTED: Final = 50_000.0
+# So many times the expected number may be needed: the expectation is that of a Gaussian with the same curvature at the mode.
+_PATIENCE: Final = 200
+_GRID_BITS: Final = 10
+# What the gradient left at the computed mode may cost the envelope.
+_GRADIENT_COST: Final = 1e-6
+# The proximal sampler's total variation is kept to this part of δ, and to 1e-10.
+_DISTANCE_SHARE: Final = 2.0**-24
+_LARGEST_DISTANCE: Final = 1e-10
+_PENALTY_FACTOR: Final = 14.0
+
+
+class Sampled(NamedTuple):
+    """Draws (draw × output × parameter) on the grid; and for the owner only: sampler, share of accepted proposals, log dQ/dP."""
+
+    points: Floats
+    sampler: SamplerName
+    acceptance: float
+    log_ratio: float
+
+
+def public_penalty(facts: Facts, epsilon: float, delta: float, draws: int = 1, slope: float = 1.0) -> float:
+    """ρ when none was asked for: 14·R²s/√μ, s the largest slope of a loss and μ that of one draw. Measured in docs/gibbs.md."""
+    unit = facts.rows_per_unit * math.sqrt(facts.outputs * draws)
+    mu = gaussian_mu_within(epsilon, delta) / unit
+    return max(_PENALTY_FACTOR * facts.norm_bound**2 * slope / math.sqrt(mu), 2 * _least_penalty(facts))
+
+
+def _least_penalty(facts: Facts) -> float:
+    return smallest_penalty(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature)
+
+
+def checked_draws(draws: object) -> int:
+    """How often to draw, if it is a whole number."""
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or not 1 <= draws <= 10_000:
+        raise InvalidParameter(f"draws must be a whole number from 1, got {draws!r}.", "Use 1: every draw is charged.")
+    return int(draws)
+
+
+def check_penalty(facts: Facts) -> None:
+    """Nothing, if rounding cannot swallow the penalty."""
+    if not facts.penalty >= _least_penalty(facts):
+        raise InvalidParameter(
+            "The regularization is too small for this many rows: rounding could swallow it.",
+            "Use a larger regularization, or leave it out.",
+        )
+
+
+def grid_below(smallest_deviation: float) -> float:
+    """About a thousandth of the smallest standard deviation that a parameter can have; a power of two."""
+    return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
+
+
+@dataclass(frozen=True)
+class GibbsDraws:
+    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ logistic loss + (ρ/2)‖θ‖²)), replace-one rows. Proof: proofs/gibbs.md.
+
+    `facts.penalty` is ρ. Outputs (one against the rest) and draws share μ² equally. What is fitted is the mean of the draws.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float
+    draws: int = 1
+    sampler: Literal["auto", "exact", "proximal"] = "exact"
+    fixed_work: bool = False
+
+    def __post_init__(self) -> None:
+        checked_draws(self.draws)
+        check_penalty(self.facts)
+        if self.fixed_work and self.sampler == "proximal":
+            raise InvalidParameter("The proximal sampler has no fixed work.", 'Use sampler="exact".')
+        if self.sampler == "proximal" and self.proximal_plan is None:
+            raise InvalidParameter(
+                "The proximal sampler cannot keep within this epsilon and delta at this regularization.",
+                "Use a larger regularization or delta, or a smaller epsilon.",
+            )
+        if self.inverse_temperature * self.tolerance**2 > 2 * LARGEST_GRADIENT_COST * GRADIENT_SHARE * self.penalty:
+            raise InvalidParameter(
+                "The mode of a posterior of this many rows cannot be found well enough in floats.",
+                "Use a larger regularization.",
+            )
+        _ = self.cost, self.grid
+
+    @property
+    def penalty(self) -> float:
+        """ρ, as asked for."""
+        return self.facts.penalty
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian with the largest μ that (ε, δ) allows. Exact draws add nothing; those of the proximal sampler their distance."""
+        plan = self.proximal_plan
+        distance = Fraction(0) if plan is None else plan.total_variation * self.facts.outputs * self.draws
+        return gaussian_cost(self.epsilon, self.delta, distance)
+
+    @cached_property
+    def inverse_temperature(self) -> float:
+        """β with 2βL/√(βρ) = μ; L counts all rows of a unit."""
+        facts = self.facts
+        lipschitz = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
+        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / (facts.outputs * self.draws)
+        return proportional_beta(square, lipschitz, facts.penalty)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of a parameter where the data say nothing: that of the prior."""
+        return 1 / math.sqrt(self.inverse_temperature * self.facts.penalty)
+
+    @cached_property
+    def grid(self) -> float:
+        """About a thousandth of the smallest standard deviation that a parameter can have."""
+        facts = self.facts
+        stiffest = facts.penalty + facts.rows * facts.loss.largest_curvature * facts.norm_bound**2
+        return grid_below(1 / math.sqrt(self.inverse_temperature * stiffest))
+
+    @cached_property
+    def tolerance(self) -> float:
+        """The gradient norm that the solver must certify at the mode."""
+        facts = self.facts
+        wanted = math.sqrt(2 * _GRADIENT_COST * GRADIENT_SHARE * facts.penalty / self.inverse_temperature)
+        farthest = math.sqrt(2 * facts.rows * facts.loss.value_at_zero / facts.penalty)
+        worst = rounding_bound(facts.rows, facts.width, facts.loss, facts.norm_bound, facts.penalty, farthest, 0.0)
+        return max(min(wanted, 1e-4 * facts.norm_bound * facts.rows), 4 * worst)
+
+    @cached_property
+    def proximal_plan(self) -> ProximalPlan | None:
+        """What the proximal sampler would do; None where it is not asked for or cannot be near enough in time."""
+        if self.sampler == "exact" or self.fixed_work:
+            return None
+        facts, each = self.facts, self.facts.outputs * self.draws
+        # 2⁻²⁴δ/(1 + e^ε), without overflow.
+        share = _DISTANCE_SHARE * self.delta * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        distance = min(_LARGEST_DISTANCE, share) / each
+        if distance < 1e-200:
+            return None
+        sizes = facts.rows, facts.width, facts.norm_bound
+        try:
+            return ProximalPlan(*sizes, self.inverse_temperature, facts.penalty, self.tolerance, distance)
+        except InvalidParameter:
+            return None
+
+    def posterior(self, rows: Rows, output: int = 0) -> Posterior:
+        """The law to draw from, around its certified mode."""
+        facts = self.facts
+        objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
+        minimum = minimised(objective, self.tolerance)
+        if not minimum.gradient_bound <= self.tolerance:
+            raise NotSolved("The mode of the posterior could not be certified.", NotSolved.help)
+        signed = np.concatenate([matrix * targets[:, output : output + 1] for matrix, targets in rows.blocks()])
+        return Posterior(
+            signed,
+            self.inverse_temperature,
+            facts.penalty,
+            facts.norm_bound,
+            minimum.parameters,
+            minimum.gradient_bound,
+        )
+
+    def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
+        """Draws of every output, with what their owner may know."""
+        parts = [self._sampled_output(self.posterior(rows, output), source) for output in range(self.facts.outputs)]
+        samplers = {part.sampler for part in parts}
+        return Sampled(
+            np.stack([part.points for part in parts], axis=1),
+            "proximal" if "proximal" in samplers else "exact",
+            min(part.acceptance for part in parts),
+            sum(part.log_ratio for part in parts),
+        )
+
+    def _sampled_output(self, posterior: Posterior, source: NoiseSource) -> Sampled:
+        plan = self.proximal_plan
+        found = None if self.sampler == "proximal" else self._drawn_exactly(posterior, plan, source)
+        if found is None:
+            if plan is None:
+                raise NotSolved(
+                    "The exact sampler would need too many proposals for this posterior.",
+                    'Use a larger regularization, or sampler="auto".',
+                )
+            drawn = [proximal_draw(posterior, plan, self.grid, source) for _ in range(self.draws)]
+            points = np.array([draw.point for draw in drawn])
+            acceptance = plan.steps * self.draws / sum(draw.proposals for draw in drawn)
+        else:
+            points, acceptance = found.points, found.accepted / found.proposals
+        log_ratio = float(np.sum(log_ratio_bounds(posterior, points, self.grid)))
+        return Sampled(points, "proximal" if found is None else "exact", acceptance, log_ratio)
+
+    def _drawn_exactly(self, posterior: Posterior, plan: ProximalPlan | None, source: NoiseSource) -> Draws | None:
+        """Exact draws; None where that is hopeless, or slower than the proximal sampler would be.
+
+        An accepted proposal is independent of how many came before it, so giving up changes nothing in the law of what is drawn.
+        """
+        bound = envelope(posterior)
+        if self.fixed_work:
+            most = FIXED_PROPOSALS * self.draws
+        else:
+            expected = 1 / max(bound.expected_acceptance, 1e-300)
+            if expected > (_MOST_EXPECTED if plan is None else min(_MOST_EXPECTED, 2.0 * plan.steps)):
+                return None
+            most = math.ceil(_PATIENCE * (self.draws + 10) * expected)
+        try:
+            return exact_draws(posterior, bound, self.grid, self.draws, source, most, self.fixed_work)
+        except NotSolved:
+            if plan is None:
+                raise
+            return None
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """The mean of the draws, one row an output."""
+        return self.combined(self.sampled(rows, source).points)
+
+    def combined(self, points: Floats) -> Floats:
+        """The mean of draws, on the grid: scores are linear, so it has the mean score of the draws."""
+        return on_grid(points.mean(axis=0), self.grid)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The mean of the draws as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)
+
+
+def proportional_beta(square: float, lipschitz: float, penalty: float) -> float:
+    """β = μ²ρ/(4L²), rounded down: the condition 2βL/√(βρ) ≤ μ when the prior is as cold as the losses."""
+    ratio = square * penalty / (4 * lipschitz**2)
+    if not 2.0**-200 < ratio < 2.0**200:
+        raise InvalidParameter(
+            "The inverse temperature is beyond what floats can sample.", "Change epsilon or regularization."
+        )
+    return ratio * (1 - 2.0**-46)

@@ -1,0 +1,271 @@
+"""Gibbs posteriors of linear models as estimators: one draw is the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Final, Literal, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter, ReleaseMalformed
+from sudare.gibbs.ball_draws import RidgeDraws
+from sudare.gibbs.bounds import risk_bound
+from sudare.gibbs.draws import SAMPLERS, GibbsDraws, Sampled, SamplerName, checked_draws, public_penalty
+from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.losses import CappedSquares, Loss
+from sudare.linear.models import PrivateLinearModel
+from sudare.linear.perturbation import Facts
+from sudare.linear.rows import Rows
+from sudare.privacy.base import Plan
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger import Account
+from sudare.privacy.release import Content
+from sudare.schema import Encoding, Schema
+
+Floats = NDArray[np.float64]
+
+_METHOD: Final = "gibbs"
+# How many proposals were needed, which sampler was used, and bounds on the risk are exact facts about the records.
+_FOR_THE_OWNER: Final = ("acceptance_", "sampler_", "pac_bayes_bound_")
+_LARGEST_RADIUS: Final = 2.0**100
+
+
+class GibbsLinearModel(PrivateLinearModel):
+    """A linear model drawn from a Gibbs posterior. Subclasses say how."""
+
+    method = "auto"
+    sampling_rate = None
+
+    draws: int
+    fixed_work: bool
+
+    draws_: Floats
+    inverse_temperature_: float
+    total_variation_: float
+    acceptance_: float
+    sampler_: SamplerName
+
+    def _drawing(self, facts: Facts) -> GibbsDraws | RidgeDraws:
+        """The method for these facts, without and with a regularization."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Charge, then draw. What X and y may be, `PrivateLogisticRegression.fit` says."""
+        self._forget()
+        self._check_parameters()
+        rows, declared_target = self._read_rows(X, y)
+        plan = self.plan(rows.count, self.declared_)
+        if not declared_target:
+            plan = replace(plan, guarantee=replace(plan.guarantee, valid=False))
+        passage = self._enter(plan)
+        method = cast(GibbsDraws | RidgeDraws, plan.mechanism)
+        sampled = method.sampled(rows, passage.noise)
+        self.draws_ = sampled.points
+        self._set_parameters(method.combined(sampled.points))
+        self.sampler_, self.acceptance_ = sampled.sampler, sampled.acceptance
+        self._look_at(rows, sampled)
+        self._seal()
+        return self
+
+    def _look_at(self, rows: Rows, sampled: Sampled) -> None:
+        """Facts for the owner."""
+
+    def plan(self, rows: int, declared: Schema) -> Plan:
+        """Method and guarantee for so many rows of these columns; sets what is public about the method."""
+        penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
+        method = self._drawing(self._facts(rows, declared, penalty))
+        self.method_ = _METHOD  # type: ignore[assignment]
+        self.n_rows_, self.grid_, self.noise_scale_ = rows, method.grid, method.noise_scale
+        self.penalty_, self.inverse_temperature_ = method.penalty, method.inverse_temperature
+        self.total_variation_ = float(method.cost.total_variation)
+        return Plan(method, self._guarantee(declared))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checked_draws(self.draws)
+        if self.delta == 0:
+            raise InvalidParameter(
+                "A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6."
+            )
+        if not isinstance(self.fixed_work, bool | np.bool_):
+            raise InvalidParameter("fixed_work must be True or False.", "Use False.")
+        if self.regularization is not None and not isinstance(self.regularization, Real):
+            raise InvalidParameter("regularization must be one positive number or None.", "Use None.")
+
+    @classmethod
+    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
+        """What a released content promises, if it is one that `from_release` can take."""
+        if content.parameters.get("method") != _METHOD:
+            raise ReleaseMalformed(
+                "This is not a release sudare can use: its method is not that of its learner.", ReleaseMalformed.help
+            )
+        # In all else the content is that of any linear model.
+        alike = replace(content, parameters={**content.parameters, "method": "output"})
+        return super().check_content(alike, schema_digest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name not in _FOR_THE_OWNER}
+
+
+class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
+    """(ε, δ)-DP logistic regression: a draw from a Gibbs posterior, replace-one rows. Proofs: proofs/gibbs.md, proofs/proximal.md.
+
+    Parameters
+    ----------
+    epsilon, delta : the promise; delta must be positive.
+    norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. With a
+        schema the bound comes from the schema.
+    regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule.
+    fit_intercept : whether a penalised constant column is added; it counts into the row norm.
+    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
+    schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
+    draws : how many draws are made and averaged. They share the budget: each is noisier than one draw alone would be.
+    sampler : "exact" (rejection, total variation zero), "proximal" (a chain, whose distance is charged), or "auto":
+        exact where that is quick, else proximal.
+    fixed_work : makes the number of proposals of the exact sampler constant, because it tells something about the records.
+    account : who pays. Without one the model may be looked at by its owner but not released.
+    random_state : a seed, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_ : as in scikit-learn, of the mean of the draws.
+    draws_ : the draws (draw × output × parameter), paid for.
+    inverse_temperature_, penalty_, grid_, noise_scale_ : β, ρ = nΛ, the grid of the parameters, the prior's deviation (public).
+    total_variation_ : what the sampler's distance may be, as charged; 0 with "exact".
+    acceptance_, sampler_, pac_bayes_bound_ : accepted share of proposals, sampler used, and a bound on the risk of the model that holds with
+        probability 0.95 for independent records. Exact facts about the records, for the owner only.
+    guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
+    """
+
+    pac_bayes_bound_: float
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        norm_bound: float = 1.0,
+        regularization: float | None = None,
+        fit_intercept: bool = True,
+        classes: Sequence[Any] | None = None,
+        schema: Schema | None = None,
+        encoding: Encoding = "centred",
+        draws: int = 1,
+        sampler: Literal["auto", "exact", "proximal"] = "auto",
+        fixed_work: bool = False,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.classes = classes
+        self.schema = schema
+        self.encoding = encoding  # type: ignore[misc]
+        self.draws = draws
+        self.sampler = sampler
+        self.fixed_work = fixed_work
+        self.account = account
+        self.random_state = random_state
+
+    def _drawing(self, facts: Facts) -> GibbsDraws:
+        epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
+        if facts.penalty == 0:
+            facts = replace(facts, penalty=public_penalty(facts, epsilon, delta, draws))
+        return GibbsDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work))
+
+    def _look_at(self, rows: Rows, sampled: Sampled) -> None:
+        several_rows = self.declared_.person is not None and self.declared_.person.most_rows > 1
+        error_rate = self._error_rate(rows)
+        # Rows of one person are not independent, so nothing is known then.
+        self.pac_bayes_bound_ = math.nan if several_rows else risk_bound(error_rate, sampled.log_ratio, rows.count)
+
+    def _error_rate(self, rows: Rows) -> float:
+        wrong = 0
+        for matrix, targets in rows.blocks():
+            scores = matrix @ self.parameters_.T
+            if self._outputs() == 1:
+                wrong += int(np.count_nonzero((scores > 0) != (targets > 0)))
+            else:
+                wrong += int(np.count_nonzero(np.argmax(scores, axis=1) != np.argmax(targets, axis=1)))
+        return wrong / rows.count
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.sampler not in SAMPLERS:
+            raise InvalidParameter(f"sampler must be one of {', '.join(SAMPLERS)}.", 'Use sampler="auto".')
+
+
+class GibbsRidge(GibbsLinearModel, PrivateRidge):
+    """(ε, δ)-DP ridge regression of bounded targets: a draw from a Gibbs posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
+
+    Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]; the loss is the plain squared loss. Parameters lie
+    within the public `radius` (of the scaled problem; None for 2 over the row norm, which lets predictions reach twice the targets' half-range). A
+    larger radius costs noise. Other parameters are those of GibbsLogisticRegression.
+    """
+
+    residual_cap = 1.0
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        target_bounds: tuple[float, float] | None = None,
+        norm_bound: float = 1.0,
+        radius: float | None = None,
+        regularization: float | None = None,
+        fit_intercept: bool = True,
+        schema: Schema | None = None,
+        encoding: Encoding = "centred",
+        draws: int = 1,
+        fixed_work: bool = False,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target_bounds = target_bounds
+        self.norm_bound = norm_bound
+        self.radius = radius
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.schema = schema
+        self.encoding = encoding  # type: ignore[misc]
+        self.draws = draws
+        self.fixed_work = fixed_work
+        self.account = account
+        self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        return CappedSquares(1e6)
+
+    def _drawing(self, facts: Facts) -> RidgeDraws:
+        epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
+        radius = 2 / facts.norm_bound if self.radius is None else float(self.radius)
+        if facts.penalty == 0:
+            slope = facts.norm_bound * radius / 2 + 1
+            facts = replace(facts, penalty=public_penalty(facts, epsilon, delta, draws, slope))
+        return RidgeDraws(facts, radius, epsilon, delta, draws, bool(self.fixed_work))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        radius = self.radius
+        if radius is not None and (
+            not isinstance(radius, Real) or not 1 / _LARGEST_RADIUS <= radius <= _LARGEST_RADIUS
+        ):
+            raise InvalidParameter(f"radius must be a positive number or None, got {radius!r}.", "Use None.")
+
+    def _written_target(self) -> Any:
+        return {"low": self.target_bounds_[0], "high": self.target_bounds_[1]}
+
+    def _take_target(self, written: Any) -> None:
+        if not isinstance(written, dict) or set(written) != {"low", "high"}:
+            raise TypeError("not the bounds of a target")
+        super()._take_target({**written, "residual_cap": 1.0})

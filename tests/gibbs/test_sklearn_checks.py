@@ -1,0 +1,37 @@
+"""scikit-learn's own checks of every Gibbs estimator."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
+
+
+def distance_from_rows(theta, X):
+    """A robust location: √(1 + ‖θ − x‖²), whose gradient is at most one."""
+    return np.sqrt(1 + np.sum((theta - X) ** 2, axis=1))
+
+
+def pull_of_rows(theta, X):
+    return np.sum((theta - X) / distance_from_rows(theta, X)[:, np.newaxis], axis=0)
+
+
+@parametrize_with_checks(
+    [
+        GibbsLogisticRegression(),
+        GibbsLogisticRegression(draws=2, sampler="exact", fit_intercept=False),
+        GibbsRidge(),
+        GibbsMean(bounds=(-10, 10)),
+        GibbsPosterior(distance_from_rows, pull_of_rows, norm_bound=10.0),
+    ]
+)
+def test_scikit_learn_check(estimator, check, monkeypatch):
+    """None is expected to fail, and none to be skipped: one looks for this variable."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with warnings.catch_warnings():
+        # One check gives a column vector on purpose to see whether it is warned about; means have no use for y.
+        warnings.simplefilter("ignore", UserWarning)
+        check(estimator)
