@@ -113,6 +113,12 @@ def test_conformal_ranks_are_exact():
         model.threshold(0.001)
 
 
+def test_nothing_private_is_shown():
+    """Weights and calibration scores are exact functions of the member's records."""
+    model = TRUTH.model(0).calibrated(TRUTH.records(np.random.default_rng(0), 99)[0])
+    assert repr(model) == "MemberModel(3 sparse_gaussian patterns, 4 columns)"
+
+
 def test_rates_are_probabilities():
     with pytest.raises(InvalidParameter, match="false_alarm_rate"):
         TRUTH.model(0).threshold(0.0)

@@ -44,7 +44,20 @@ def test_points_are_public_spread_like_a_normal_cloud_and_never_the_same():
     assert len(np.unique(points, axis=0)) == 500
     for column in points.T:
         assert stats.kstest(column, "norm").statistic < 0.02
-    np.testing.assert_array_equal(normal_points(2, 3, skip=5), normal_points(7, 3)[5:])
+    for size in (3, 12, 13, 40):
+        np.testing.assert_array_equal(normal_points(2, size, skip=5), normal_points(7, size)[5:])
+
+
+@pytest.mark.parametrize("size", [2, 10, 40, 200])
+@pytest.mark.parametrize("count", [4, 8, 12])
+def test_few_points_surround_the_centre_in_any_number_of_columns(size, count):
+    """No column has all its points on one side, which would begin every pattern in the same corner."""
+    points = normal_points(count, size)
+    assert np.isfinite(points).all()
+    if size > 12:
+        assert np.all(points.min(axis=0) < 0)
+        assert np.all(points.max(axis=0) > 0)
+        assert np.abs(points.mean(axis=0)).max() < 0.7
 
 
 @given(st.integers(2, 6), st.integers(0, 10**6))

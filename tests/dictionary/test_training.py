@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -314,6 +316,13 @@ def test_an_unknown_question_is_refused():
 def test_moments_before_counts_are_refused():
     with pytest.raises(InvalidParameter, match="E step"):
         answered(held(chapter_records())[0], Own({}), Moments(np.ones(3)))
+
+
+def test_own_state_and_records_are_not_printed():
+    records = held(chapter_records())[0]
+    state, _ = begun(Conversation(lambda: trained(chapter_terms())), records)
+    for each in (records, state, state.own):
+        assert re.fullmatch(r"<[\w.]+ object at 0x[0-9a-f]+>", repr(each))
 
 
 # Own weights

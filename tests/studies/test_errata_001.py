@@ -20,10 +20,12 @@ def test_a_constant_column_counts_into_the_lipschitz_constant():
 
 
 def test_the_poincare_constant_is_the_log_sobolev_constant():
-    """(40) with D_LS/2 is false for N(0, 1), f(x) = x: variance 1, energy 1, and Gross's constant is 1."""
-    variance = energy = log_sobolev = 1.0
-    assert variance <= log_sobolev * energy
-    assert not variance <= log_sobolev / 2 * energy
+    """(40) with D_LS/2 is false for e^{−mx²/2} and f(x) = x: the energy is 1, D_LS = 1/m, and the variance is 1/m, not half of it."""
+    precision, axis = 2.5, np.linspace(-12, 12, 100_001)
+    density = np.exp(-precision * axis**2 / 2)
+    variance = float(density @ axis**2 / density.sum())
+    assert variance == pytest.approx(1 / precision)
+    assert variance > 1 / (2 * precision)
 
 
 def test_the_unknown_constant_of_theorem_9_can_be_one():

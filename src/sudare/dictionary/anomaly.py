@@ -25,7 +25,7 @@ from sudare.schema import Schema
 _QUANTILE_BITS: Final = 14
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemberModel:
     """p(x) = Σ_k π_k f(x | θ_k) of one member, in the units of the columns.
 
@@ -40,6 +40,9 @@ class MemberModel:
     false_alarm_rate: float = 0.01
     schema: Schema | None = None
     calibration: Floats | None = None
+
+    def __repr__(self) -> str:
+        return f"MemberModel({len(self.patterns)} {self.family.name} patterns, {len(self.columns)} columns)"
 
     def score_samples(self, X: object) -> Floats:
         """−ln p of every record (1.89)."""

@@ -79,7 +79,7 @@ class Frame:
         return np.asarray(Z * self.scale + self.centre, dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Expected:
     """What one pass over records gives (1.13, 1.57): N_k, T_k for every pattern, and the log-likelihood."""
 

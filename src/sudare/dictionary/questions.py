@@ -100,7 +100,7 @@ class Overlaps(Question):
     branch: Branch
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Own:
     """What a member keeps to itself: its weights for every branch, and the part of an E step it was not yet asked for."""
 

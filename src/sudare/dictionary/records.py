@@ -74,7 +74,7 @@ class Layout:
         return np.clip(found, self.low[position], self.high[position])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeldRecords:
     """Records in memory."""
 

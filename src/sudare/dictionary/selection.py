@@ -22,6 +22,7 @@ from sudare.dictionary.gaussian_families import SparseGaussian, symmetric
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.questions import Branch, Overlaps, power_of_two_at_least
 
+_HALTON_COLUMNS: Final = 12
 _MERGES_TRIED: Final = 3
 _DIRECTIONS_TRIED: Final = 2
 _MOST_MOVES: Final = 60
@@ -42,10 +43,16 @@ class Candidate:
 
 
 def normal_points(count: int, size: int, skip: int = 0) -> Floats:
-    """Points spread evenly like a standard normal cloud, the same for everybody: Halton's sequence, from its second point."""
-    sequence = qmc.Halton(size, scramble=False)
-    sequence.fast_forward(1 + skip)
-    return np.asarray(ndtri(sequence.random(count)))
+    """Points spread evenly like a standard normal cloud, the same for everybody: Halton's sequence, from its second point.
+
+    Beyond a dozen columns its first points crowd into a corner; there it is Sobol's, in a whole number of its balanced blocks.
+    """
+    if size <= _HALTON_COLUMNS:
+        halton = qmc.Halton(size, scramble=False)
+        halton.fast_forward(1 + skip)
+        return np.asarray(ndtri(halton.random(count)))
+    block = qmc.Sobol(size, scramble=False).random_base2((count + skip).bit_length())
+    return np.asarray(ndtri(block[1 + skip : 1 + skip + count]))
 
 
 def searched(ground: Ground) -> Script[Fit]:

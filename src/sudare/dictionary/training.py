@@ -92,7 +92,7 @@ class Conversation:
             self._answer = end.value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemberState:
     """Where a member stands: totals it has heard, and what it keeps to itself."""
 
@@ -124,7 +124,7 @@ def _stepped(
     return MemberState(state.heard, own), addend
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rehearsal:
     """A training of a whole consortium in one process: the common dictionary, each member's own part, and what was shown."""
 
