@@ -60,11 +60,13 @@ def test_what_the_terminal_shows(played: Played) -> None:
     lines = played.stdout.splitlines()
     assert lines[-1].startswith("Open demo/report.html   (")
     assert lines[-1].endswith("; nothing left this machine)")
-    assert [line[:2] for line in lines[:-1]] == ["✓ "] * 4
+    assert [line[:2] for line in lines[:-1]] == ["✓ "] * 6
     assert "ε = 1.5 of 3.0 spent" in lines[0]
     assert "2 of 2" in lines[1]
     assert "5 of 5" in lines[2]
     assert "each published a private model (ε = 2.0 of 3.0 spent); combined accuracy 0.9" in lines[3]
+    assert "found 3 ways of running from sums alone" in lines[4]
+    assert "households' answers perturbed before they left (k = 2)" in lines[5]
 
 
 def test_the_report_is_one_small_file(played: Played) -> None:
@@ -82,10 +84,11 @@ def test_the_report_tells_the_whole_story(played: Played) -> None:
     for text in (
         "The guarantee: ", "strong", "ε 1.5 of 3.0", "BudgetExceeded", "Nothing was computed or spent", "NotCharged",
         "LedgerCorrupt", "LedgerRolledBack", "ReleaseMalformed", "ReleaseUntrusted", "NotReleasable", "ε 2.0 of 3.0",
+            "exact sums of a dictionary training", "Linking: nobody can link",
     ):  # fmt: skip
         assert text in played.report
     assert "50 % of what may ever be told" in played.report
-    assert played.report.count("How to read this") == played.report.count("<section>") == 7
+    assert played.report.count("How to read this") == played.report.count("<section>") == 12
 
 
 def test_the_ledger_of_the_demo_is_real(played: Played) -> None:

@@ -119,7 +119,7 @@ def test_sums_are_exact_in_any_order(seed, rows):
 
 def test_the_noise_of_all_sums_is_that_of_one_gaussian():
     """Σ (Δ/σ)² over the sums is μ² at most, and nearly; μ costs ε at δ."""
-    plan = PrivateTerms(chapter_terms(members=10), 1.0, 1e-6).plan(10_000)
+    plan = PrivateTerms(chapter_terms(members=10), 1.0, 1e-6, iterations=8).plan(10_000)
     squares = [(release.sensitivity / (plan.deviation_in_steps(release) * plan.grid)) ** 2 for release in plan.releases]
     mu = math.sqrt(sum(squares))
     assert mu <= plan.cost.mu
@@ -332,5 +332,5 @@ def test_whole_trainings_cannot_be_told_apart_better_than_claimed():
     claimed = Guarantee(EPSILON, 1e-3)
     audit = distinguish_gaussian(whole_training(private, [], source), pair, claimed, mu, 200)
     assert audit.holds, str(audit)
-    caught = distinguish_gaussian(whole_training(private, [], Quiet()), pair, claimed, mu, 200)
+    caught = distinguish_gaussian(whole_training(private, [], Quiet()), pair, claimed, mu, 1200)
     assert not caught.holds, str(caught)

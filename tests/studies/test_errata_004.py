@@ -269,7 +269,7 @@ def test_mixtures_win_at_large_n_where_the_paper_says_the_opposite():
 
 
 def test_no_unbiased_method_reaches_99_at_a_million_records():
-    """The Cramér–Rao bound of the true family, four components known: 98.65. An earlier 99.1 was one lucky sample."""
+    """The Cramér–Rao bound of the true family, four components known: 98.65; single samples scatter around it, some above 99."""
     assert figure2.efficient_accuracy(1_000_000, 1.0) == pytest.approx(98.65, abs=0.05)
     assert figure2.efficient_accuracy(100_000, 1.0) == pytest.approx(94.4, abs=0.2)
 

@@ -110,7 +110,7 @@ def mixture_by_bic(table: Floats, most: int, seed: int) -> Any:
     """scikit-learn's mixture with the number of patterns and the kind of covariance that BIC prefers."""
     models = [
         GaussianMixture(count, covariance_type=kind, reg_covar=1e-3, n_init=3, random_state=seed).fit(table)
-        for count in range(1, min(most, len(table) // 4) + 1)
+        for count in range(1, max(1, min(most, len(table) // 10)) + 1)
         for kind in ("full", "diag")
     ]
     return min(models, key=lambda model: float(model.bic(table)))

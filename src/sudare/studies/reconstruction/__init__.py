@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sudare.studies.reconstruction import bands_table, columns, figure2, multivariate
+from sudare.studies.reconstruction import bands_table, columns, figure2, floors, multivariate
 from sudare.studies.results import Study, StudyResult, Tell
 
 
@@ -17,6 +17,7 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         [
             columns.table_2(table_2),
             *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
+            floors.floors_table(table_2, simulated),
             bands_table.coverage_table(bands),
             figure2.speed_table(tell, repeats),
             *multivariate.tables(tell, repeats),
