@@ -52,16 +52,29 @@ def test_small_slabs_lose_little(half_width: float) -> None:
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(0, 2**31), st.floats(-2, 1.5), st.floats(-2, 1.5))
 def test_no_point_violates_the_envelope(rows: int, width: int, seed: int, penalty: float, temperature: float) -> None:
     """500 random points for each of 40 random envelopes: 20,000 comparisons, in every piece that there is."""
-    posterior = logistic_posterior(rows, width, seed, 10.0**penalty, 10.0**temperature)
+    check_random_points(logistic_posterior(rows, width, seed, 10.0**penalty, 10.0**temperature), seed, 500)
+
+
+@pytest.mark.long
+def test_twenty_thousand_random_envelopes_hold() -> None:
+    random = np.random.default_rng(20_000)
+    for seed in range(20_000):
+        rows, width = int(random.integers(1, 30)), int(random.integers(1, 5))
+        penalty, temperature = 10.0 ** random.uniform(-2, 1.5, 2)
+        check_random_points(logistic_posterior(rows, width, seed, float(penalty), float(temperature)), seed, 20)
+
+
+def check_random_points(posterior: Posterior, seed: int, count: int) -> None:
+    """The posterior is below its envelope at so many random points, in every piece that they are in."""
     bound = envelope(posterior)
     random = np.random.default_rng(seed)
     spread = bound.step * bound.inverse_norm
-    offsets = random.standard_normal((500, width)) * spread * 10 ** random.uniform(-2, 1.5, (500, 1))
+    offsets = random.standard_normal((count, len(posterior.mode))) * spread * 10 ** random.uniform(-2, 1.5, (count, 1))
     changes = np.abs(offsets @ posterior.rows.T)
     rise = energies(posterior, posterior.mode + offsets) - energies(posterior, posterior.mode[np.newaxis])
-    seen = np.zeros(500, dtype=bool)
+    seen = np.zeros(count, dtype=bool)
     for piece in bound.pieces:
-        inside = np.ones(500, dtype=bool) if piece.outer is None else np.all(changes <= piece.outer, axis=1)
+        inside = np.ones(count, dtype=bool) if piece.outer is None else np.all(changes <= piece.outer, axis=1)
         heights = ((offsets @ piece.factor) ** 2).sum(axis=1) / (2 * bound.step**2)
         slack = rise - heights + bound.log_constant
         assert np.all(slack[inside] >= -1e-9 * (1 + rise[inside]))
