@@ -34,7 +34,7 @@ MODELS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Accuracies:
-    """What was found on one data set, and what earlier prototypes had found."""
+    """What was found on one data set, what earlier prototypes had found, and what `python -m benchmarks.classification` printed once."""
 
     title: str
     says: str
@@ -61,7 +61,7 @@ def breast_cancer(tell: Tell, repeats: int) -> Accuracies:
         f"± one standard error over {found.repeats} random splits of the same 569 patients (400 to fit, 169 to test, both classes equally frequent there)",
         found,
         {0.1: 0.634, 0.5: 0.801, 1.0: 0.851, 2.0: 0.896, 5.0: 0.920},
-        {},
+        {0.1: 0.650, 0.5: 0.907, 1.0: 0.928, 2.0: 0.939, 5.0: 0.950},
     )
 
 
@@ -82,7 +82,7 @@ def adult(tell: Tell, repeats: int) -> Accuracies:
         f"± one standard error over {found.repeats} seeds of the noise on the official split (32,561 rows to fit, 16,281 to test); another test set of this size would move every accuracy by about 0.003",
         found,
         {0.1: 0.802, 0.5: 0.831, 1.0: 0.835, 2.0: 0.840, 5.0: 0.841},
-        {0.1: 0.737, 1.0: 0.833},
+        {0.1: 0.791, 0.5: 0.836, 1.0: 0.852, 2.0: 0.857, 5.0: 0.862},
     )
 
 
@@ -127,11 +127,11 @@ def accuracy_table(accuracies: Accuracies) -> ResultTable:
             "objective perturbation",
             "noisy descent",
             "prototype: Gibbs",
-            "diffprivlib",
+            "diffprivlib, best C",
         ),
         rows,
         f"Replace-one records, δ = {DELTA:g}, {accuracies.says}. {samplers} Penalties, steps and clips come from public rules; that of the Gibbs posterior, ρ = 14R²/√μ, was chosen on other splits of these patients and of Adult's training rows (docs/gibbs.md). The "
-        f"prototype had other features and penalties. diffprivlib: pure ε on other columns, measured once before; what it claims does not hold. {NARROWLY}",
+        f"prototype had other features and penalties. diffprivlib 0.6.6: pure ε on the same rows, the best of five C chosen on the test rows, which favours it (python -m benchmarks.classification; it is not run here). {NARROWLY}",
     )
 
 
