@@ -35,7 +35,7 @@ def measured(benchmarks: Sequence[Benchmark], rounds: int) -> list[Result]:
 
 def _started(peer: Peer, stack: ExitStack) -> Worker | None:
     try:
-        python = peer_python() if peer.own_environment else ours_python()
+        python = ours_python() if peer.environment is None else peer_python(peer.environment)
     except PeerMissing as reason:
         console.print(f"{peer.name} is not there: {reason}", style="bold red", markup=False)
         return None

@@ -54,7 +54,7 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
     x = jnp.asarray(random.normal(size=(batch, INPUTS)), jnp.float32)
     targets = jax.nn.one_hot(jnp.asarray(random.integers(0, CLASSES, batch)), CLASSES, dtype=jnp.float32)
     kept = jnp.ones(batch, jnp.float32)
-    pace = net.Pace(1e6, 0.1, 0.9, 1.0, 1.0, float(batch), 2.0**10)
+    pace = net.Pace(steps=1e6, rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch))
     key = jax.random.key(0)
     state = net.initial_state(net.initial_parameters(key, (INPUTS, *hidden, CLASSES), zero_last=False))
     steps: dict[str, Callable[[Any], Any]] = {

@@ -54,7 +54,13 @@ class Worker:
 
     def __init__(self, python: Path | str, module: str) -> None:
         # One thread each: the machine's other cores belong to somebody else.
-        surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+        surroundings = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+            "PYTHONWARNINGS": "ignore",
+        }
         self._process = subprocess.Popen(
             [str(python), "-m", "benchmarks.worker", module],
             cwd=ROOT,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
+import jax
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.network_workloads import rows_of_two_classes, step_inputs
 from benchmarks.workloads import linear_experts, overlapping_patterns, sparse_correlations, unit_rows
 from sudare.consensus import MemberKeys, secure_sum
 from sudare.dictionary.graphical_lasso import graphical_lasso
@@ -19,6 +22,10 @@ from sudare.linear import PrivateLogisticRegression, fit_nodes
 from sudare.linear.losses import Logistic
 from sudare.linear.rows import HeldRows
 from sudare.linear.solvers import Objective, minimised
+from sudare.neural import network
+from sudare.neural.calibration import public_recipe
+from sudare.neural.sampling import RunSeed
+from sudare.neural.training import Descent, descended
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean
 from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import GammaNorm, Laplace
@@ -184,6 +191,26 @@ def record_laplace(rows: int, values: int, epsilon: float) -> Run:
     return lambda: shuffled(perturbation.drawn(column, SystemNoise()), SystemNoise())
 
 
+def network_step(batch: int, inputs: int, width: int) -> Run:
+    """A private step of a network with two hidden layers, on rows that are already on the device."""
+    given = step_inputs(batch, inputs, width)
+    key = jax.random.key(0)
+    return lambda: jax.block_until_ready(
+        network.private_step(given.state, given.x, given.targets, given.kept, key, given.pace, "cross_entropy")
+    )
+
+
+def network_epoch(rows: int, batch: int, inputs: int, width: int) -> Run:
+    """As many private steps as make an epoch, each on a fresh Poisson sample, from seeds of the system's entropy."""
+    x, targets = rows_of_two_classes(rows, inputs)
+    recipe = public_recipe(rows, 1.0, 1e-5, "add-remove", steps=max(1, rows // batch), sampling_rate=batch / rows)
+    descent = Descent(
+        sizes=(inputs, width, width, 2), loss="cross_entropy", noise_multiplier=1.0, expected_rows=float(batch),
+        **asdict(recipe),
+    )  # fmt: skip
+    return lambda: descended(descent, x, targets, RunSeed.drawn(SystemNoise()))
+
+
 CASES = {
     "mean": mean,
     "histogram": histogram,
@@ -199,6 +226,8 @@ CASES = {
     "graphical_lasso": graphical_lasso_cold,
     "graphical_lasso_warm": graphical_lasso_warm,
     "expectation_maximisation": expectation_maximisation,
+    "network_step": network_step,
+    "network_epoch": network_epoch,
     "retain_replace": retain_replace,
     "retain_replace_shuffled": retain_replace_shuffled,
     "record_laplace": record_laplace,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
+
+from benchmarks.network_workloads import step_inputs
 from benchmarks.workloads import sparse_correlations
 from sudare.dictionary.graphical_lasso import graphical_lasso
+from sudare.neural import network
 
 Run = Callable[[], object]
 
@@ -16,4 +20,12 @@ def graphical_lasso_warm(variables: int, rows: int, penalty: float, tolerance_of
     return lambda: graphical_lasso(S, penalty)
 
 
-CASES = {"graphical_lasso_warm": graphical_lasso_warm}
+def network_step(batch: int, inputs: int, width: int) -> Run:
+    """The step of a network without clipping and noise."""
+    given = step_inputs(batch, inputs, width)
+    return lambda: jax.block_until_ready(
+        network.plain_step(given.state, given.x, given.targets, given.kept, given.pace, "cross_entropy")
+    )
+
+
+CASES = {"graphical_lasso_warm": graphical_lasso_warm, "network_step": network_step}

@@ -1,4 +1,7 @@
-"""The peers' environment: made on demand from peers.lock, apart from ours, and remade when the lock changes."""
+"""The peers' environments, apart from ours: made from their requirements and remade when those change.
+
+`python -m benchmarks.peers opacus` makes the one that is too large to be made unasked.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,56 @@ import hashlib
 import subprocess
 import sys
 import venv
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = Path(__file__).with_name("peers.lock")
-FOLDER = ROOT / ".venv-peers"
 
 
 class PeerMissing(Exception):
-    """The peers' environment cannot be made; the text says why."""
+    """A peers' environment is not there and cannot be made; the text says why."""
 
 
-def peer_python(folder: Path = FOLDER, lock: Path = LOCK) -> Path:
-    """The interpreter of the peers' environment."""
+@dataclass(frozen=True)
+class Environment:
+    """Where peers are installed, and from what. With `unasked` a benchmark that needs it makes it."""
+
+    folder: Path
+    requirements: Path
+    hashed: bool = True
+    unasked: bool = True
+
+
+SMALL: Final = Environment(ROOT / ".venv-peers", Path(__file__).with_name("peers.lock"))
+# Without hashes: what PyTorch's wheel is depends on the machine.
+OPACUS: Final = Environment(ROOT / ".venv-opacus", Path(__file__).with_name("opacus.in"), hashed=False, unasked=False)
+
+
+def peer_python(environment: Environment = SMALL, *, asked: bool = False) -> Path:
+    """The interpreter of an environment."""
+    folder, requirements = environment.folder, environment.requirements
     python, stamp = folder / "bin" / "python", folder / ".locked"
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text() == digest:
         return python
-    sys.stderr.write(f"Making {folder.name} from {lock.name} (once; about a minute) …\n")
+    if not (environment.unasked or asked):
+        raise PeerMissing(f"{folder.name} is made only when asked for: python -m benchmarks.peers {requirements.stem}")
+    sys.stderr.write(f"Making {folder.name} from {requirements.name} (once; about a minute) …\n")
     try:
         venv.create(folder, clear=True, with_pip=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(lock)], check=True, capture_output=True, text=True)
+        hashes = ["--require-hashes"] if environment.hashed else []
+        subprocess.run([*pip, *hashes, "-r", str(requirements)], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
         told = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
         raise PeerMissing(told[-1] if told else type(error).__name__) from None
     stamp.write_text(digest)
     return python
+
+
+if __name__ == "__main__":
+    known = {environment.requirements.stem: environment for environment in (SMALL, OPACUS)}
+    if len(sys.argv) != 2 or sys.argv[1] not in known:
+        sys.exit(f"usage: python -m benchmarks.peers {'|'.join(known)}")
+    print(peer_python(known[sys.argv[1]], asked=True))

@@ -6,27 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from benchmarks.peers import OPACUS, SMALL, Environment
+
 OURS: Final = "benchmarks.ours"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Somebody else's library: the module with its cases, and whether it needs an environment of its own."""
+    """Somebody else's library: the module with its cases, and the environment it needs where ours does not have it."""
 
     name: str
     module: str
-    own_environment: bool
+    environment: Environment | None = None
 
 
-DIFFPRIVLIB: Final = Peer("diffprivlib 0.6.6", "benchmarks.diffprivlib_peer", own_environment=True)
-DP_ACCOUNTING: Final = Peer("dp-accounting 0.6.0 (PLD)", "benchmarks.dp_accounting_peer", own_environment=False)
-PAILLIER: Final = Peer("python-paillier 1.5 with gmpy2", "benchmarks.paillier_peer", own_environment=False)
-MULTI_FREQ_LDPY: Final = Peer("multi-freq-ldpy 0.2.5", "benchmarks.multi_freq_ldpy_peer", own_environment=True)
-NUMPY: Final = Peer("a loop over rows in numpy", "benchmarks.numpy_peer", own_environment=False)
-SCIKIT_LEARN: Final = Peer("scikit-learn (lbfgs)", "benchmarks.sklearn_peer", own_environment=False)
-SCIKIT_LEARN_LASSO: Final = Peer("scikit-learn (graphical_lasso)", "benchmarks.sklearn_peer", own_environment=False)
-SCIKIT_LEARN_MIXTURE: Final = Peer("scikit-learn (GaussianMixture)", "benchmarks.sklearn_peer", own_environment=False)
-OURSELVES: Final = Peer("ourselves without a start", "benchmarks.ourselves_peer", own_environment=False)
+DIFFPRIVLIB: Final = Peer("diffprivlib 0.6.6", "benchmarks.diffprivlib_peer", SMALL)
+DP_ACCOUNTING: Final = Peer("dp-accounting 0.6.0 (PLD)", "benchmarks.dp_accounting_peer")
+PAILLIER: Final = Peer("python-paillier 1.5 with gmpy2", "benchmarks.paillier_peer")
+MULTI_FREQ_LDPY: Final = Peer("multi-freq-ldpy 0.2.5", "benchmarks.multi_freq_ldpy_peer", SMALL)
+NUMPY: Final = Peer("a loop over rows in numpy", "benchmarks.numpy_peer")
+SCIKIT_LEARN: Final = Peer("scikit-learn (lbfgs)", "benchmarks.sklearn_peer")
+SCIKIT_LEARN_LASSO: Final = Peer("scikit-learn (graphical_lasso)", "benchmarks.sklearn_peer")
+SCIKIT_LEARN_MIXTURE: Final = Peer("scikit-learn (GaussianMixture)", "benchmarks.sklearn_peer")
+OURSELVES: Final = Peer("ourselves without a start", "benchmarks.ourselves_peer")
+OURSELVES_PLAIN: Final = Peer("ourselves without clipping and noise", "benchmarks.ourselves_peer")
+OPACUS_HOOKS: Final = Peer("Opacus 1.6.0, hooks (PyTorch 2.13)", "benchmarks.opacus_peer", OPACUS)
+OPACUS_GHOST: Final = Peer("Opacus 1.6.0, ghost clipping (PyTorch 2.13)", "benchmarks.opacus_peer", OPACUS)
+STEP: Final = {"batch": 1_024, "inputs": 100, "width": 64}
 # With a tolerance of 0.05 scikit-learn stops at a gap of 2.7e-3 by the bound that ours uses.
 LASSO_500: Final = {"variables": 500, "rows": 1_000, "penalty": 0.0577, "tolerance_of_peer": 0.05}
 
@@ -190,5 +196,39 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
         "subset",
         MULTI_FREQ_LDPY,
         {"rows": 100_000, "values": 42, "epsilon": 0.65},
+    ),
+    Benchmark(
+        "a private step of a network, 1,024 rows × 100 columns, 64×64 (both: ours; the peer is the same step without privacy)",
+        "network_step",
+        OURSELVES_PLAIN,
+        STEP,
+    ),
+    Benchmark(
+        "a private step of a network, 1,024 rows × 100 columns, 64×64 (ours: ghost norms; theirs: every row's gradient)",
+        "network_step",
+        OPACUS_HOOKS,
+        STEP,
+        peer_case="network_step_hooks",
+    ),
+    Benchmark(
+        "a private step of a network, 1,024 rows × 100 columns, 64×64 (ours and theirs: ghost norms)",
+        "network_step",
+        OPACUS_GHOST,
+        STEP,
+        peer_case="network_step_ghost",
+    ),
+    Benchmark(
+        "an epoch of private training as users run it, 32,561 rows, 64×64, Poisson samples of 1,024 (ours: ghost norms; theirs: every row's gradient)",
+        "network_epoch",
+        OPACUS_HOOKS,
+        {"rows": 32_561, **STEP},
+        peer_case="network_epoch_hooks",
+    ),
+    Benchmark(
+        "an epoch of private training as users run it, 32,561 rows, 64×64, Poisson samples of 1,024 (ours and theirs: ghost norms)",
+        "network_epoch",
+        OPACUS_GHOST,
+        {"rows": 32_561, **STEP},
+        peer_case="network_epoch_ghost",
     ),
 )

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks import __main__ as main_module
 from benchmarks import measure, ours, table, worker
 from benchmarks.measure import PeerFailed, Result, Worker, compared, interleaved, missing, without_peer
-from benchmarks.peers import LOCK, PeerMissing, peer_python
+from benchmarks.peers import OPACUS, SMALL, Environment, PeerMissing, peer_python
 from benchmarks.registry import BENCHMARKS, DIFFPRIVLIB, Benchmark, Peer
 
 TINY: dict[str, dict[str, int | float]] = {
@@ -33,6 +33,8 @@ TINY: dict[str, dict[str, int | float]] = {
     "masked_sum": {"members": 3, "numbers": 5, "encrypted": 2},
     "graphical_lasso": {"variables": 8, "rows": 50, "penalty": 0.1, "tolerance_of_peer": 0.05, "blocks": 2},
     "graphical_lasso_warm": {"variables": 8, "rows": 50, "penalty": 0.1, "tolerance_of_peer": 0.05},
+    "network_step": {"batch": 8, "inputs": 3, "width": 4},
+    "network_epoch": {"rows": 30, "batch": 8, "inputs": 3, "width": 4},
     "expectation_maximisation": {"rows": 50, "columns": 2, "patterns": 2, "iterations": 1, "bits": 32},
     **{
         case: {"rows": 20, "values": 5, "epsilon": 1.0}
@@ -117,6 +119,16 @@ def test_the_loop_in_numpy_computes_what_we_do() -> None:
     np.testing.assert_allclose(found.weights_, numpy_peer.CASES["mirror_averaging"](**arguments)(), atol=1e-12)
 
 
+def test_an_ordinary_step_is_a_private_one_without_clipping_and_noise() -> None:
+    from benchmarks import ourselves_peer
+
+    arguments = TINY["network_step"]
+    state: Any = ourselves_peer.CASES["network_step"](**arguments)()
+    private: Any = ours.CASES["network_step"](**arguments)()
+    assert int(state.step) == int(private.step) == 1
+    assert not np.array_equal(state.parameters[0][0], private.parameters[0][0])
+
+
 def test_a_warm_start_computes_what_we_do_without_one() -> None:
     from benchmarks import ourselves_peer
 
@@ -198,7 +210,7 @@ def test_the_peer_environment_is_remade_only_when_the_lock_changes(tmp_path: Pat
     lock.write_text("nothing==1\n")
     folder.mkdir()
     (folder / ".locked").write_text(hashlib.sha256(lock.read_bytes()).hexdigest())
-    assert peer_python(folder, lock) == folder / "bin" / "python"
+    assert peer_python(Environment(folder, lock)) == folder / "bin" / "python"
 
 
 def test_an_environment_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +219,18 @@ def test_an_environment_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("benchmarks.peers.venv.create", offline)
     with pytest.raises(PeerMissing, match="no index within reach"):
-        peer_python(tmp_path / "environment")
+        peer_python(Environment(tmp_path / "environment", SMALL.requirements))
+
+
+def test_gigabytes_are_fetched_only_when_asked_for(tmp_path: Path) -> None:
+    environment = Environment(tmp_path / "environment", OPACUS.requirements, unasked=False)
+    with pytest.raises(PeerMissing, match=r"python -m benchmarks\.peers opacus"):
+        peer_python(environment)
+    assert not environment.folder.exists()
 
 
 def test_the_lock_is_pinned_hashed_and_names_no_address() -> None:
-    text = LOCK.read_text("utf-8")
+    text = SMALL.requirements.read_text("utf-8")
     assert "diffprivlib==0.6" in text
     assert "--hash=sha256:" in text
     assert not any(line.startswith("-") for line in text.splitlines())
@@ -221,11 +240,11 @@ def test_the_lock_is_pinned_hashed_and_names_no_address() -> None:
 def test_a_missing_peer_is_named_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], fake_module: str
 ) -> None:
-    def unreachable() -> Path:
+    def unreachable(environment: Environment) -> Path:
         raise PeerMissing("no index within reach")
 
-    here = Peer("a peer that is here", fake_module, own_environment=False)
-    away = Peer("a peer far away", "benchmarks.diffprivlib_peer", own_environment=True)
+    here = Peer("a peer that is here", fake_module)
+    away = Peer("a peer far away", "benchmarks.diffprivlib_peer", SMALL)
     chosen = (
         Benchmark("present", "case", here),
         Benchmark("absent", "case", away),
