@@ -1,7 +1,7 @@
 """One error tree: every message says what was wrong, what was got and what to do, and prints no private value.
 
 Each class carries the exit code the command line ends with and a help text; `docs/errors/` has a page for each.
-Codes are grouped by ten: 1x input, 3x budget, 4x ledger, 5x release, 6x audit, 7x surroundings, 8x sums over members.
+Codes are grouped by ten: 1x input, 3x budget, 4x ledger, 5x release, 6x audit, 7x surroundings, 8x sums over members, 9x consortium.
 """
 
 from __future__ import annotations
@@ -322,6 +322,64 @@ class MessageMalformed(SumError, ValueError):
 
     exit_code = 85
     help = "A message or saved state is damaged or was not written by sudare. Nothing in it was used."
+
+
+class ConsortiumError(SudareError):
+    """Members cannot work together as things are."""
+
+    exit_code = 90
+    help = "Something between members is not as agreed. Nothing was sent; the message says what to settle."
+
+
+class AgreementError(ConsortiumError, ValueError):
+    """An agreement, a member file or a signed statement is not well formed, or contradicts itself."""
+
+    exit_code = 91
+    help = "The file that is named is not well formed. Correct the field that the message gives by its path."
+
+
+class AgreementMismatch(ConsortiumError):
+    """Two members hold different agreements, or not all have signed the one there is."""
+
+    exit_code = 92
+    help = "Members talk only under one agreement that all have signed. Settle the fields that differ, then sign again."
+
+
+class IdentityError(ConsortiumError):
+    """A key cannot be used: locked, readable by others, or not the one that was agreed on."""
+
+    exit_code = 93
+    help = "A key file cannot be opened or is not the one agreed on. Keys are Ed25519, encrypted, and readable by their owner only."
+
+
+class KeyRevoked(IdentityError):
+    """A member's key was revoked, so nothing that it signs counts any more."""
+
+    exit_code = 94
+    help = "The key was revoked. Its owner makes a new one, and all sign an agreement that names it."
+
+
+class NotApproved(ConsortiumError):
+    """The steward has not approved a task, or has denied it."""
+
+    exit_code = 95
+    help = "The member's policy wants the steward's approval. See `sudare status`, then `sudare approve TASK` or `sudare deny TASK`."
+
+
+class NotConnected(ConsortiumError, TimeoutError):
+    """Other members, or the relay, could not be reached in time, or do not accept this member."""
+
+    exit_code = 96
+    help = "The members that are named did not answer in time. Check relay, proxy and certificates; what was begun goes on when they are back."
+
+
+class TaskStopped(ConsortiumError):
+    """Another member stopped a task. Why is known to that member only."""
+
+    exit_code = 97
+    help = (
+        "Another member stopped the task and keeps its reason to itself. Ask it by telephone, then run the task again."
+    )
 
 
 def every_error() -> Iterator[type[SudareError]]:

@@ -166,3 +166,77 @@ def test_backup(house: Path, sudare: Sudare) -> None:
     made = sudare("budget", "backup", "copy.db", "--json")
     assert made.values == {"output": "copy.db", "last_entry": 3}
     assert sudare("budget", "--ledger", "copy.db").stdout == sudare("budget").stdout
+
+
+# Restoring
+
+
+def test_a_backup_is_put_back_with_the_entries_made_since(house: Path, sudare: Sudare) -> None:
+    assert sudare("budget", "backup", "backup.db").exit_code == 0
+    assert sudare(*FIT_MEAN, "-o", "late.sudare", "--key", "key.pem").exit_code == 0
+    assert sudare("budget", "head", "-o", "head.json").exit_code == 0
+    assert sudare("budget", "export", "-o", "export.json").exit_code == 0
+    before = sudare("budget", "--json").values
+    (house / "ledger.db").unlink()
+    words = (
+        "budget",
+        "restore",
+        "backup.db",
+        "--reason",
+        "disk failed",
+        "--entries",
+        "export.json",
+        "--head",
+        "head.json",
+    )
+    rehearsed = sudare(*words, "--dry-run", "--json")
+    assert (rehearsed.values["entries_added"], rehearsed.values["closed"]) == (2, [])
+    assert not (house / "ledger.db").exists()
+    done = sudare(*words, "--receipt", "late.sudare")
+    assert done.exit_code == 0, done.stderr
+    assert "nothing is lost as far as they tell" in done.stdout
+    assert sudare("budget", "--json").values == before
+    assert sudare(*words).exit_code == 10, "a ledger is not overwritten"
+
+
+def test_what_cannot_be_restored_leaves_nothing_that_looks_restored(house: Path, sudare: Sudare) -> None:
+    """A copy that was put in place but not closed would be a rollback."""
+    assert sudare("budget", "backup", "backup.db").exit_code == 0
+    assert sudare("budget", "export", "-o", "export.json").exit_code == 0
+    (house / "ledger.db").unlink()
+    text = (house / "export.json").read_text()
+    (house / "forged.json").write_text(text.replace('"hash": "', '"hash": "0', 1))
+    words = ("budget", "restore", "backup.db", "--reason", "disk failed", "--entries")
+    assert sudare(*words, "forged.json").exit_code == 42
+    assert sudare(*words, "key.pem").exit_code == 10
+    assert sudare(*words, "export.json", "--reason", " ").exit_code == 10
+    assert not (house / "ledger.db").exists()
+    assert sorted(path.name for path in house.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_backup_without_them_closes_the_accounts(house: Path, sudare: Sudare) -> None:
+    assert sudare("budget", "backup", "backup.db").exit_code == 0
+    assert sudare(*FIT_MEAN, "-o", "late.sudare", "--key", "key.pem").exit_code == 0
+    (house / "ledger.db").rename(house / "broken.db")
+    restore = ("budget", "restore", "backup.db", "--reason", "disk failed", "--receipt", "late.sudare")
+    told = sudare(*restore)
+    assert told.exit_code == 0
+    assert "count as spent: patients" in told.stdout
+    assert sudare("budget", "verify", "--receipt", "late.sudare", "--receipt", "mean.sudare").exit_code == 0
+    assert sudare(*FIT_MEAN, "-o", "more.sudare", "--key", "key.pem").exit_code == 31
+    shown = sudare("budget", "show", "patients")
+    assert "restore" in shown.stdout
+    assert "disk failed" in shown.stdout
+    assert "ε 2.0 of 2.0" in shown.stdout
+    assert sudare("budget", "raise", "patients", "--epsilon", 2.5, "--reason", "checked by hand").exit_code == 0
+    assert sudare(*FIT_MEAN, "-o", "more.sudare", "--key", "key.pem").exit_code == 0
+
+
+def test_a_database_that_its_own_tool_brought_back_is_closed_in_place(house: Path, sudare: Sudare) -> None:
+    told = sudare("budget", "restore", "--reason", "restored by the server's tool", "--json")
+    assert told.values["closed"] == ["patients"]
+    assert (
+        sudare("budget", "restore", "backup.db", "--ledger", "postgresql://server/db", "--reason", "r").exit_code == 10
+    )
+    assert sudare("budget", "restore", "--entries", "table.parquet", "--reason", "r").exit_code == 10
+    assert sudare("budget", "restore", "--entries", "schema.toml", "--reason", "r").exit_code == 10

@@ -172,6 +172,23 @@ def plain(address: str) -> psycopg.Connection[tuple[Any, ...]]:
 
 
 class TestPostgres:
+    def test_restoring_what_the_servers_own_tool_brought_back(self, address: str) -> None:
+        from sudare.errors import BudgetExceeded, LedgerRolledBack
+        from sudare.privacy.chain import Head
+        from sudare.privacy.restore import parsed_export, restored
+
+        ledger = Ledger(address)
+        account = ledger.account("patients", epsilon=1.0)
+        charge(account, 0.25)
+        assert restored(ledger, parsed_export(ledger.export()), [ledger.head()], "moved").closed == ()
+        later = Head(ledger.identity, 7, "f" * 64)
+        with pytest.raises(LedgerRolledBack):
+            ledger.verify([later])
+        assert restored(ledger, [], [later], "disk failed").closed == ("patients",)
+        assert ledger.verify([later]).position == 3
+        with pytest.raises(BudgetExceeded):
+            charge(account, 0.01)
+
     def test_the_contract(self, address: str) -> None:
         ledger = Ledger(address)
         account = ledger.account("患者 it's", epsilon=1.0, delta=1e-6)

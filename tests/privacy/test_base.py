@@ -275,6 +275,22 @@ def test_every_fit_is_one_charge(learner, account):
     assert model.fit(matrix()).receipt_.position == entry.position + 1
 
 
+def test_a_marked_passage_is_paid_once(ledger):
+    """By whoever comes again with the same mark, and by nobody without an account or with a seed."""
+    account = ledger.account("marked", epsilon=10.0)
+    model = PrivateMean(bounds=(-1, 3), account=account)
+    plan = model.plan(40, Schema({"x0": Number(-1, 3)}))
+    first, again, other, unmarked = (model._enter(plan, mark) for mark in ("run 1", "run 1", "run 2", ""))
+    assert again.receipt == first.receipt
+    assert again.guarantee == first.guarantee
+    assert len({passage.receipt.position for passage in (first, other, unmarked)}) == 3
+    assert model.receipt_ == unmarked.receipt
+    assert [entry.body["purpose"] for entry in account.entries() if entry.kind == "charge"] == ["run 1", "run 2", ""]
+    assert model.set_params(account=None)._enter(plan, "run 1").receipt is None
+    with pytest.raises(SeededNoiseRefused):
+        model.set_params(account=account, random_state=0)._enter(plan, "run 1")
+
+
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_without_an_account_there_is_no_receipt(learner):
     assert fitted(learner, "bounds", None).receipt_ is None

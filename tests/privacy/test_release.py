@@ -37,7 +37,7 @@ from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.container import LARGEST_FILE_BYTES, fingerprint, parsed
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.privacy.release import Content, audited, on_grid, pass_through, read, sealed
+from sudare.privacy.release import Content, audited, on_grid, paid_passage, pass_through, read, sealed
 from tests.release_kit import (
     DECLARATIONS,
     KEY,
@@ -134,6 +134,29 @@ def test_account_and_seed_exclude_each_other(account, seed):
     with refused(SeededNoiseRefused, "A fit was given both an account and a random_state."):
         pass_through(account, seed, Guarantee(1.0), pure_cost(1.0), "a fit")
     assert account.entries() == before
+
+
+def test_what_was_paid_under_a_mark_is_found_again(account):
+    """And nothing else is: another mark, learner or price; a disclosure has none."""
+    assert paid_passage(account, Guarantee(0.25), pure_cost(0.25), "a fit", "run 1") is None
+    first = pass_through(account, None, Guarantee(0.25), pure_cost(0.25), "a fit", "run 1")
+    account.disclose("run 1", towards="the members", numbers=1, purpose="run 1")
+    entries = account.entries()
+    again = paid_passage(account, Guarantee(0.25), pure_cost(0.25), "a fit", "run 1")
+    assert (again.receipt, again.guarantee) == (first.receipt, first.guarantee)
+    assert isinstance(again.noise, SystemNoise)
+    assert paid_passage(account, Guarantee(0.25), pure_cost(0.25), "a fit", "run 2") is None
+    assert paid_passage(account, Guarantee(0.25), pure_cost(0.25), "another fit", "run 1") is None
+    assert paid_passage(account, Guarantee(0.3), pure_cost(0.3), "a fit", "run 1") is None
+    assert account.entries() == entries
+
+
+def test_what_was_paid_in_another_relation_is_found_as_it_was_entered(account):
+    promised = Guarantee(0.25, neighbours="add-remove")
+    first = pass_through(account, None, promised, pure_cost(0.25), "a fit", "run 3")
+    again = paid_passage(account, promised, pure_cost(0.25), "a fit", "run 3")
+    assert again.receipt == first.receipt
+    assert again.guarantee == first.guarantee == Guarantee(0.5)
 
 
 # What would leave
@@ -641,7 +664,7 @@ def test_fault_list_names_every_call_of_the_operating_system():
     import inspect
     import re
 
-    source = inspect.getsource(room._write_new) + inspect.getsource(room._make_name_durable)
+    source = inspect.getsource(room.write_new) + inspect.getsource(room._make_name_durable)
     called = set(re.findall(r"(?:os|tempfile)\.[a-z]+(?=\()|(?<![\w.])open(?=\()|stream\.write", source))
     assert called == {
         "tempfile.mkstemp",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,8 +20,20 @@ if TYPE_CHECKING:
     from sudare.privacy.chain import Entry, Head
     from sudare.report import BudgetBar
 
-app = typer.Typer(help="Show, raise, verify, export and back up the budgets in a ledger.", invoke_without_command=True)
+app = typer.Typer(
+    help="Show, raise, verify, export, back up and restore the budgets in a ledger.", invoke_without_command=True
+)
 
+Heads = Annotated[
+    list[Path] | None,
+    typer.Option("--head", metavar="FILE", help="A head that `sudare budget head` wrote earlier; may be repeated."),
+]
+Receipts = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--receipt", metavar="RELEASE", help="A release whose receipt must be in the ledger; may be repeated."
+    ),
+]
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's name.")]
 
 
@@ -29,7 +43,7 @@ def budget(
     ledger: LedgerAddress = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
-    """Show, raise, verify, export and back up the budgets in a ledger. Alone it shows them."""
+    """Show, raise, verify, export, back up and restore the budgets in a ledger. Alone it shows them."""
     if context.invoked_subcommand is None:
         show(ledger=ledger, account=None, as_json=as_json)
         return
@@ -97,16 +111,8 @@ def raise_(
 @reported
 def verify(
     ledger: LedgerAddress = DEFAULT_LEDGER,
-    heads: Annotated[
-        list[Path] | None,
-        typer.Option("--head", metavar="FILE", help="A head that `sudare budget head` wrote earlier; may be repeated."),
-    ] = None,
-    receipts: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--receipt", metavar="RELEASE", help="A release whose receipt must be in the ledger; may be repeated."
-        ),
-    ] = None,
+    heads: Heads = None,
+    receipts: Receipts = None,
     as_json: AsJson = False,
 ) -> None:
     """Check that nothing was edited, deleted, reordered, or rolled back to an older copy."""
@@ -171,6 +177,83 @@ def backup(
     answer(
         {"output": str(target), "last_entry": position}, as_json, f"Wrote {target}. Restoring it forgets later charges."
     )
+
+
+@app.command("restore")
+@reported
+def restore(
+    reason: Annotated[
+        str, typer.Option("--reason", help="What happened, in a sentence; it stays in the ledger for ever.")
+    ],
+    backup: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="BACKUP", help="A backup to copy to --ledger, where none may be. Without it: --ledger itself."
+        ),
+    ] = None,
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    entries: Annotated[
+        Path | None,
+        typer.Option("--entries", metavar="FILE", help="A later export (JSON) with the entries that the backup lacks."),
+    ] = None,
+    heads: Heads = None,
+    receipts: Receipts = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup back. Unless it has every known point, all accounts count as spent; `raise` then opens them again."""
+    from sudare.privacy.restore import parsed_export, restored
+
+    known = [*map(_head_in, heads or []), *map(_receipt_in, receipts or [])]
+    later = [] if entries is None else parsed_export(_text_in(entries))
+    with _restorable(backup, ledger, dry_run) as opened:
+        done = restored(opened, later, known, reason)
+        head = opened.verify(known)
+    values = {
+        "entries_added": done.entries_added,
+        "lost": [vars(each) for each in done.lost],
+        "closed": list(done.closed),
+        "head": vars(head),
+        "dry_run": dry_run,
+    }
+    lines = [f"{done.entries_added} later entries were put back; the ledger's last entry is {head.position}."]
+    if done.closed:
+        lines.append(
+            f"Nobody can say what was charged later, so these count as spent: {', '.join(done.closed)}. Accounts opened "
+            "after the backup are forgotten: do not open one again. `sudare budget raise` is the steward's way on."
+        )
+    else:
+        lines.append("Every known point is there: nothing is lost as far as they tell.")
+    answer(values, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+@contextmanager
+def _restorable(backup: Path | None, address: str, dry_run: bool) -> Iterator[Ledger]:
+    """The ledger to restore: what stands there, or a copy of the backup that takes its place only when all went well."""
+    from sudare.cli.rehearsal import ledger_or_copy
+
+    if backup is None:
+        with ledger_or_copy(address, dry_run) as opened:
+            yield opened
+        return
+    if "://" in address:
+        raise InvalidParameter(
+            "A backup file is copied to a file.",
+            "Restore a server's database with its own tool, then run this without BACKUP.",
+        )
+    if Path(address).exists():
+        raise InvalidParameter(f"'{Path(address).name}' exists already.", "Move the old ledger away first; keep it.")
+    with ledger_or_copy(str(backup), dry_run=True) as copy:
+        yield copy
+        if not dry_run:
+            copy.backup(address)
+
+
+def _text_in(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InvalidParameter(f"'{path.name}' cannot be read.", "Check the path.") from None
 
 
 def _bar(account: Account) -> BudgetBar:

@@ -32,8 +32,9 @@ from sudare.privacy.accounting import (
     rounded_up,
     total_variation_delta,
 )
+from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import power_of_two_below
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import NoiseSource, WordSource
 from sudare.privacy.release import on_grid
 
 Floats = NDArray[np.float64]
@@ -49,6 +50,7 @@ _SMALLEST_CLIP, _LARGEST_CLIP = 0.25, 0.5
 # Losses are rounded up to multiples of this times ε, or this: it costs less than a thousandth of ε.
 _LOSS_STEP: Final = 5e-4
 _MULTIPLIER_STEP: Final = 1.125
+_LEAST_MULTIPLIER: Final = 0.25
 _MULTIPLIER_ACCURACY: Final = 2.0**-10
 _FEWEST_STEPS: Final = 10
 _MOST_STEPS: Final = 200
@@ -245,15 +247,17 @@ def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Block
         yield matrix[chosen], targets[chosen]
 
 
-def poisson_sample(rows: int, sampling_rate: float, source: NoiseSource) -> NDArray[np.bool_]:
+def poisson_sample(rows: int, sampling_rate: float, source: WordSource) -> NDArray[np.bool_]:
     """Each row kept with exactly that probability (a multiple of 2⁻³²), independently: its word of 64 bits is below q·2⁶⁴."""
     limit = int(sampling_rate * 2.0**_SAMPLING_BITS) << (64 - _SAMPLING_BITS)
     return np.asarray(source.words(rows) < np.uint64(limit))
 
 
 @functools.lru_cache(maxsize=64)
-def sampled_multiplier(sampling_rate: float, steps: int, epsilon: float, delta: float) -> float:
-    """Noise deviation over clip for Poisson-sampled descent at (ε, δ), replace-one, by privacy loss distributions.
+def sampled_multiplier(
+    sampling_rate: float, steps: int, epsilon: float, delta: float, neighbours: Neighbours = "replace-one"
+) -> float:
+    """Noise deviation over clip for Poisson-sampled descent at (ε, δ), by privacy loss distributions.
 
     The whole run is one batch that is declared before it starts, so numerical composition applies. As for any such batch,
     a part of δ is kept for the rounding of Fourier transforms, and one for the distance to ideal noise.
@@ -263,12 +267,17 @@ def sampled_multiplier(sampling_rate: float, steps: int, epsilon: float, delta: 
         raise InvalidParameter("delta is too small for sampled descent.", "Use for example 1e-6, or full batches.")
 
     def holds(multiplier: float) -> bool:
-        accountant = _sampled_accountant(sampling_rate, multiplier, steps, _LOSS_STEP * min(1.0, epsilon))
+        loss_step = _LOSS_STEP * min(1.0, epsilon)
+        accountant = sampled_accountant(sampling_rate, multiplier, steps, loss_step, neighbours)
         return bool(accountant.get_epsilon(limit) <= epsilon)
 
-    # About what full batches would need for the same noise beside the expected sum.
-    high = 2 * math.sqrt(steps) * sampling_rate / gaussian_mu_within(epsilon, delta)
+    # About what full batches would need for the same noise beside the expected sum. Noise far below the clip has losses so large
+    # that their distribution does not fit into memory: the search comes from above, and ends at a quarter of the clip.
+    moved = 2 if neighbours == "replace-one" else 1
+    high = max(0.5, moved * math.sqrt(steps) * sampling_rate / gaussian_mu_within(epsilon, delta))
     while holds(high):
+        if high <= _LEAST_MULTIPLIER:
+            return high
         high /= _MULTIPLIER_STEP
     low, high = high, high * _MULTIPLIER_STEP
     while not holds(high):
@@ -281,11 +290,15 @@ def sampled_multiplier(sampling_rate: float, steps: int, epsilon: float, delta: 
     return high
 
 
-def _sampled_accountant(sampling_rate: float, multiplier: float, steps: int, loss_step: float) -> Any:
+def sampled_accountant(
+    sampling_rate: float, multiplier: float, steps: int, loss_step: float, neighbours: Neighbours
+) -> Any:
+    """dp-accounting's account of a whole run, losses rounded up to multiples of `loss_step`."""
     from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant(NeighboringRelation.REPLACE_ONE, value_discretization_interval=loss_step)
+    relation = NeighboringRelation.REPLACE_ONE if neighbours == "replace-one" else NeighboringRelation.ADD_OR_REMOVE_ONE
+    accountant = PLDAccountant(relation, value_discretization_interval=loss_step)
     step = PoissonSampledDpEvent(sampling_rate, GaussianDpEvent(multiplier))
     accountant.compose(SelfComposedDpEvent(step, steps))
     return accountant

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 
-from sudare.errors import DataError, InvalidParameter
+from sudare.errors import DataError
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.models import PrivateLinearModel
+from sudare.linear.targets import (
+    WHOLE,
+    checked_classes,
+    checked_labels,
+    checked_numbers,
+    checked_target_bounds,
+    class_codes,
+    unknown_label,
+)
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Number, Schema
 
 Floats = NDArray[np.float64]
-
-# Kinds of numpy types: booleans and integers.
-_WHOLE: Final = "biu"
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
@@ -63,29 +68,20 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         elif y is None:
             raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
         else:
-            labels = _labels(y)
+            labels = checked_labels(y)
             check_classification_targets(labels)
             levels, declared = np.unique(labels), False
-        self.classes_ = _checked_classes(levels)
+        self.classes_ = checked_classes(levels)
         return declared
 
     def _encoded_targets(self, y: object) -> Floats:
-        labels = _labels(y)
-        if len(self.classes_) == 2 and labels.dtype.kind in _WHOLE and self.classes_.dtype.kind in _WHOLE:
+        labels = checked_labels(y)
+        if len(self.classes_) == 2 and labels.dtype.kind in WHOLE and self.classes_.dtype.kind in WHOLE:
             is_second = labels == self.classes_[1]
             if not (is_second | (labels == self.classes_[0])).all():
-                raise _unknown_label()
+                raise unknown_label()
             return np.where(is_second, 1.0, -1.0)[:, np.newaxis]
-        order = np.argsort(self.classes_)
-        try:
-            places = np.clip(np.searchsorted(self.classes_[order], labels), 0, len(order) - 1)
-            codes = order[places]
-            known = bool(np.all(self.classes_[codes] == labels))
-        except TypeError:
-            known = False
-        if not known:
-            raise _unknown_label()
-        return self._encoded_codes(codes)
+        return self._encoded_codes(class_codes(labels, self.classes_))
 
     def _encoded_codes(self, target: Any) -> Floats:
         codes = np.asarray(target, dtype=np.intp)
@@ -106,45 +102,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             raise TypeError("not a list of classes")
         if len({type(level) for level in written}) > 1:
             raise TypeError("classes of several types")
-        self.classes_ = _checked_classes(written)
-
-
-def _unknown_label() -> DataError:
-    return DataError(
-        "y holds a label that is not among the declared classes.", "Declare it in classes=…, or drop the rows."
-    )
-
-
-def _labels(y: object) -> NDArray[Any]:
-    """y as one column of labels, in the words of scikit-learn and without quoting a value."""
-    labels: NDArray[Any] = np.asarray(y)
-    # scikit-learn takes a column of whole numbers as it is, after asking whether it is a frame.
-    if labels.ndim != 1 or labels.dtype.kind not in _WHOLE:
-        labels = column_or_1d(labels, warn=True)
-    if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
-        raise DataError("Input y contains NaN or infinity.", "Give a label for every row.")
-    if len(labels) == 0:
-        raise DataError("Found array with 0 sample(s) in y while a minimum of 1 is required.", "Give rows.")
-    return labels
-
-
-def _checked_classes(levels: Any) -> NDArray[Any]:
-    classes = np.asarray(levels)
-    if classes.dtype.kind == "f" and np.all(np.isfinite(classes)) and type_of_target(classes) == "continuous":
-        raise InvalidParameter("classes must be labels: text, whole numbers or booleans.", "Use for example [0, 1].")
-    if classes.ndim != 1 or _different(classes) != len(classes):
-        raise InvalidParameter("classes must be a list of different labels.", "Use for example classes=[0, 1].")
-    if len(classes) < 2:
-        raise InvalidParameter(
-            "A classifier needs at least two classes; y has one class, or one was declared.",
-            "Declare all classes there can be with classes=…; then a table with one of them is no problem.",
-        )
-    return classes
-
-
-def _different(classes: NDArray[Any]) -> int:
-    """How many different classes there are."""
-    return len(set(classes.tolist())) if classes.dtype.kind in _WHOLE else len(np.unique(classes))
+        self.classes_ = checked_classes(written)
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -345,15 +303,15 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         elif y is None:
             raise DataError("The schema declares no number as target, and no y was given.", "Declare one, or give y.")
         else:
-            targets = _numbers(y)
+            targets = checked_numbers(y)
             bounds, declared = (float(targets.min()), float(targets.max())), False
             if bounds[0] == bounds[1]:
                 bounds = bounds[0] - 1.0, bounds[1] + 1.0
-        self.target_bounds_ = _checked_bounds(bounds)
+        self.target_bounds_ = checked_target_bounds(bounds)
         return declared
 
     def _encoded_targets(self, y: object) -> Floats:
-        return self._encoded_codes(_numbers(y))
+        return self._encoded_codes(checked_numbers(y))
 
     def _encoded_codes(self, target: Any) -> Floats:
         low, high = self.target_bounds_
@@ -362,7 +320,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         return np.clip(scaled, -1.0, 1.0)[:, np.newaxis]
 
     def _row_scores(self, X: Any, y: Any) -> Floats:
-        target = self.schema.encode_target(X) if y is None and self.schema is not None else _numbers(y)
+        target = self.schema.encode_target(X) if y is None and self.schema is not None else checked_numbers(y)
         missed = np.abs(self._scores(X)[:, 0] - self._encoded_codes(target)[:, 0])
         return np.asarray(1 - np.minimum(missed, 2.0) ** 2 / 4)
 
@@ -374,7 +332,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
             raise TypeError("not the bounds of a target")
         if not all(type(value) is float for value in written.values()):
             raise TypeError("bounds that are not numbers")
-        self.target_bounds = self.target_bounds_ = _checked_bounds((written["low"], written["high"]))
+        self.target_bounds = self.target_bounds_ = checked_target_bounds((written["low"], written["high"]))
         self.residual_cap = written["residual_cap"]
         _ = self._loss()
 
@@ -383,34 +341,6 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         tags.regressor_tags.poor_score = True
         tags.target_tags.required = self.schema is None
         return tags
-
-
-def _numbers(y: object) -> Floats:
-    """y as one column of finite numbers."""
-    try:
-        column = np.asarray(y)
-        if column.dtype.kind == "c":
-            raise DataError("Complex data not supported.", "Give real numbers.")
-        targets = np.asarray(column_or_1d(column, warn=True), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError("y cannot be read as one column of numbers.", "Give one number a row.") from None
-    if len(targets) == 0:
-        raise DataError("Found array with 0 sample(s) in y while a minimum of 1 is required.", "Give rows.")
-    if not np.all(np.isfinite(targets)):
-        raise DataError("Input y contains NaN or infinity.", "Give a finite number for every row.")
-    return targets
-
-
-def _checked_bounds(bounds: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in bounds)
-    except (TypeError, ValueError):
-        low, high = 0.0, 0.0
-    if not (np.isfinite(low) and np.isfinite(high) and 1e-150 <= high - low <= 1e150):
-        raise InvalidParameter("target_bounds must be two finite numbers, low < high.", "Use for example (0, 100).")
-    return low, high
 
 
 def _with_noise(tags: Any) -> Any:

@@ -19,7 +19,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -464,6 +464,18 @@ class Budget:
     def mu(self) -> float:
         """The Gaussian parameter that fits the budget, rounded down."""
         return _budget_mu(self.epsilon, self.delta - self.reserved_delta)
+
+    def used_up(self, spent: Spent) -> Spent:
+        """Totals not below these that leave nothing: whatever else was charged within the budget is covered by them."""
+        full = replace(spent, epsilon=max(spent.epsilon, self.epsilon), delta=max(spent.delta, self.delta))
+        if self.composition == "basic":
+            return full
+        leaked = self.reserved_delta - total_variation_delta(self.epsilon, spent.total_variation)
+        return replace(
+            full,
+            mu_squared=max(spent.mu_squared, Fraction(self.mu) ** 2),
+            leaked_delta=max(spent.leaked_delta, leaked),
+        )
 
     def shown(self, spent: Spent) -> tuple[float, float]:
         """(ε, δ) of the totals, rounded up, for people to read; the promise an outsider may rely on is the budget."""

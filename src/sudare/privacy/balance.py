@@ -188,6 +188,10 @@ class AccountState:
                 if not is_raise(self.terms.budget, terms.budget) or terms != replace(self.terms, budget=terms.budget):
                     raise ValueError("not a raise")
                 return replace(state, terms=terms)
+            case "restore":
+                if not is_restore_body(entry.body):
+                    raise ValueError("not a restore")
+                return replace(state, spent=self.terms.budget.used_up(self.spent))
             case "disclosure" | "release":
                 return state
             case _:
@@ -234,6 +238,16 @@ class AccountState:
 
 def _left(limit: Fraction, spent: Fraction) -> float:
     return decimal_down(max(Fraction(0), limit - spent))
+
+
+def is_restore_body(body: Mapping[str, Any]) -> bool:
+    """Whether a body says why a copy was restored and which points (position, hash) it lacks."""
+    return (
+        set(body) == {"lost", "reason"}
+        and isinstance(body["reason"], str)
+        and isinstance(body["lost"], list)
+        and all(isinstance(point, list) and [type(part) for part in point] == [int, str] for point in body["lost"])
+    )
 
 
 def is_raise(old: Budget, new: Budget) -> bool:

@@ -26,7 +26,7 @@ from sudare.privacy.container import LARGEST_HEADER_BYTES
 from sudare.privacy.guarantee import Guarantee, Neighbours, Unit, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Content, Passage, pass_through, sealed
+from sudare.privacy.release import Content, Passage, paid_passage, pass_through, sealed
 from sudare.schema import Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -136,11 +136,13 @@ class PrivateEstimator(BaseEstimator):
         plan = twin.plan(rows, twin.declared_)
         return self.account.quote(plan.guarantee, plan.mechanism.cost)
 
-    def _enter(self, plan: Plan) -> Passage:
-        """Through the door: the charge is entered before this returns the noise."""
-        passage = pass_through(
-            self.account, self.random_state, plan.guarantee, plan.mechanism.cost, what=type(self).__name__
-        )
+    def _enter(self, plan: Plan, mark: str = "") -> Passage:
+        """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only."""
+        what, cost, passage = type(self).__name__, plan.mechanism.cost, None
+        if mark and self.account is not None and self.random_state is None:
+            passage = paid_passage(self.account, plan.guarantee, cost, what, mark)
+        if passage is None:
+            passage = pass_through(self.account, self.random_state, plan.guarantee, cost, what, purpose=mark)
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return passage
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from sudare.errors import LedgerCorrupt, LedgerRolledBack
 
-Kind = Literal["ledger", "open", "raise", "charge", "disclosure", "release"]
+Kind = Literal["ledger", "open", "raise", "charge", "disclosure", "release", "restore"]
 
 FIRST_PREVIOUS: Final = "0" * 64
 
@@ -90,14 +90,17 @@ def verify_chain(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def verify_contains(ledger: str, entries: list[Entry], heads: Iterable[Head]) -> None:
-    """Nothing, if every head or receipt that this ledger gave out is still in its chain."""
+    """Nothing, if every head or receipt that this ledger gave out is still in its chain, or known to be lost."""
+    lost = lost_points(entries)
     for head in heads:
         if head.ledger != ledger:
             raise LedgerRolledBack(
                 "A head or receipt was given out by another ledger than this one.",
                 "Check that this is the right ledger file.",
             )
-        if head.position not in range(len(entries)) or entries[head.position].hash != head.hash:
+        if not _is_in(head, entries):
+            if (head.position, head.hash) in lost:
+                continue
             raise LedgerRolledBack(
                 f"The ledger once confirmed entry {head.position}, which it no longer has; its last is {len(entries) - 1}.",
                 LedgerRolledBack.help,
@@ -107,3 +110,17 @@ def verify_contains(ledger: str, entries: list[Entry], heads: Iterable[Head]) ->
                 f"A receipt names another account than entry {head.position} of the ledger does.",
                 "Check the release that the receipt came with.",
             )
+
+
+def lost_points(entries: Iterable[Entry]) -> set[tuple[int, str]]:
+    """Positions and hashes of entries that a restored copy lacks, as the steward has acknowledged."""
+    return {(position, text) for entry in entries if entry.kind == "restore" for position, text in entry.body["lost"]}
+
+
+def missing_points(entries: list[Entry], heads: Iterable[Head]) -> list[Head]:
+    """Heads and receipts whose entries the chain does not have."""
+    return [head for head in heads if not _is_in(head, entries)]
+
+
+def _is_in(head: Head, entries: list[Entry]) -> bool:
+    return head.position in range(len(entries)) and entries[head.position].hash == head.hash

@@ -18,9 +18,12 @@ LEARNERS: Final[dict[str, str]] = {
     "PrivateHistogram": "sudare.privacy.estimators",
     "PrivateLinearSVC": "sudare.linear.estimators",
     "PrivateLogisticRegression": "sudare.linear.estimators",
+    "PrivateMLPClassifier": "sudare.neural.estimators",
+    "PrivateMLPRegressor": "sudare.neural.estimators",
     "PrivateMean": "sudare.privacy.estimators",
     "PrivateRidge": "sudare.linear.estimators",
     "PrivateStandardScaler": "sudare.privacy.estimators",
+    "PrivateSynthesizer": "sudare.records.synthesize",
     "RecordPerturbation": "sudare.records.release",
 }
 

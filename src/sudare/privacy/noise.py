@@ -39,7 +39,14 @@ _MOST_BITS_FOR_FLOATS: Final = 128
 _FEWEST_STREAMED_WORDS: Final = 512
 
 
-class NoiseSource(Protocol):
+class WordSource(Protocol):
+    """Where fair bits come from."""
+
+    def words(self, count: int) -> Words:
+        """Independent words of 64 fair bits."""
+
+
+class NoiseSource(WordSource, Protocol):
     """Where noise comes from. `valid` says whether a guarantee may rest on it."""
 
     valid: ClassVar[bool]
@@ -55,9 +62,6 @@ class NoiseSource(Protocol):
 
     def integer_below(self, limit: int) -> int:
         """A uniform whole number from 0 to limit − 1."""
-
-    def words(self, count: int) -> Words:
-        """Independent words of 64 fair bits."""
 
 
 class SystemNoise:

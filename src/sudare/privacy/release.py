@@ -12,7 +12,7 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -85,6 +85,35 @@ def pass_through(
     return Passage(SystemNoise(), charged.guarantee, charged.receipt)
 
 
+def pass_again(account: Account, receipt: Receipt, guarantee: Guarantee) -> Passage:
+    """The noise of what was charged already: for a training in several steps that goes on after a restart."""
+    if not _is_charged(account.ledger, receipt, guarantee):
+        raise NotCharged("The ledger does not have the charge that this training was begun with.", "Begin a new one.")
+    return Passage(SystemNoise(), guarantee, receipt)
+
+
+def paid_passage(account: Account, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Passage | None:
+    """The passage that was paid for under this mark: how a run that was killed goes on without paying twice. None if there is none.
+
+    A mark is a purpose that no other fit has ever used. Whoever comes again must repeat its noise, not draw it anew: the
+    ledger enters one release for a charge, and no other one.
+    """
+    paid = cost.to(account.terms.neighbours, guarantee.neighbours).to_dict()
+    for entry in account.entries():
+        if entry.kind == "charge" and [entry.body[name] for name in ("what", "purpose", "cost")] == [what, mark, paid]:
+            receipt = Receipt(account.ledger.identity, entry.position, entry.hash, account.name)
+            return Passage(SystemNoise(), Guarantee.from_dict(entry.body["guarantee"]), receipt)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """A file that leaves with a release because it is more than a release holds. The release's parameters name its digest."""
+
+    suffix: str
+    pieces: Callable[[], Iterable[bytes]]
+
+
 @dataclass(frozen=True, eq=False)
 class Content:
     """What a learner would let out: public parameters, tensors, and the grid each tensor's numbers lie on.
@@ -95,6 +124,7 @@ class Content:
     parameters: Mapping[str, Any]
     tensors: Tensors
     grids: Mapping[str, float | None]
+    beside: Beside | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Content) and self.digest() == other.digest()
@@ -203,13 +233,18 @@ class Release:
                 "This release was loaded from a file.", "Pass the file itself on; its signature goes with it."
             )
         target = Path(path)
-        if os.path.lexists(target):
-            raise _exists(target)
+        beside = self.content.beside
+        for path_to_write in (target, *([] if beside is None else [target.with_suffix(beside.suffix)])):
+            if os.path.lexists(path_to_write):
+                raise _exists(path_to_write)
         file = written(self.manifest(), self.content.tensors, key)
         # What a reader would refuse must not leave, and must not be entered as having left.
         audited(parsed(file))
         self._ledger.enter_release(self.receipt, self.content.digest())
-        _write_new(target, file)
+        if beside is not None:
+            # First this: a release that names a file which is not there would help nobody.
+            write_new(target.with_suffix(beside.suffix), beside.pieces())
+        write_new(target, [file])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trusted: Iterable[Ed25519PublicKey]) -> Release:
@@ -379,13 +414,14 @@ def _exists(target: Path) -> ReleaseExists:
     return ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help)
 
 
-def _write_new(target: Path, file: bytes) -> None:
-    """The file under its final name, durable and complete, or not there at all."""
+def write_new(target: Path, pieces: Iterable[bytes]) -> None:
+    """A file of these pieces under its final name, durable and complete, or not there at all. Only for what is released."""
     try:
         handle, temporary = tempfile.mkstemp(dir=target.absolute().parent, prefix=".sudare-", suffix=".partial")
         try:
             with open(handle, "wb") as stream:
-                stream.write(file)
+                for piece in pieces:
+                    stream.write(piece)
                 stream.flush()
                 os.fsync(stream.fileno())
             # Unlike a renaming, a link never replaces a file that appeared meanwhile.

@@ -57,6 +57,8 @@ class Card:
     digest: str | None = None
     schema_digest: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    # Further rows: what has to be said of this release and not of most.
+    remarks: Sequence[tuple[str, str]] = ()
 
 
 def card_of(
@@ -91,7 +93,36 @@ def card_of(
         digest=digest,
         schema_digest=manifest["schema"],
         versions=manifest["versions"],
+        remarks=remarks_of(parameters),
     )
+
+
+def remarks_of(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a release's parameters oblige its card to say: inexact noise, and the promise to a parameter beside that to a record."""
+    remarks = []
+    if parameters.get("exact_noise") is False:
+        remarks.append(
+            (
+                "arithmetic",
+                "floating-point noise: drawn and added in 32-bit floats, so the guarantee is that of ideal arithmetic",
+            )
+        )
+    promised = parameters.get("parameter_epsilon")
+    if promised is not None:
+        remarks.append(
+            (
+                "beside it",
+                f"ε = {rounded_up(promised)} for one parameter of the model; for a record it is the guarantee above",
+            )
+        )
+    if parameters.get("vacuous"):
+        remarks.append(
+            (
+                "accepted",
+                "the guarantee to a record says next to nothing; its owner released it all the same",
+            )
+        )
+    return tuple(remarks)
 
 
 def sureness(epsilon: float) -> float:
@@ -138,6 +169,7 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
         ("towards", f"{card.towards}, whatever they know or compute"),
         ("exceptions", _exception_text(card)),
         ("not protected", _not_protected_text(card)),
+        *card.remarks,
         ("paid by", f"account '{card.account}', entry {card.entry} of ledger {card.ledger[:8]}…"),
         ("signature", _signature_text(card)),
     ]
