@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from sudare.privacy import Ledger
+from sudare.records import release as record_release
+from sudare.records import released
 from tests.cli.conftest import Sudare
 
 SCHEMA = """
@@ -187,7 +189,9 @@ def test_refusals_of_readers(town: Path, sudare: Sudare) -> None:
         ((*read, "--column", "age", "--plot", "age.gif"), 10, ".png or a .svg"),
         ((*read, "--column", "town", "--plot", "key.pem.svg", "--trusted", "other-public.pem"), 52, "not trusted"),
         ((*read, "--column", "town", "--method", "guess"), 10, "method must be one of"),
-        ((*read, "--column", "town", "--parquet", "people.parquet"), 10, "cannot be written"),
+        ((*read, "--parquet", "people.parquet"), 55, "exists already"),
+        (read, 10, "Which column is wanted was not said"),
+        ((*read, "--parquet", "new.parquet", "--plot", "new.png"), 10, "Which column is wanted was not said"),
         (("crosstab", "people.sudare", "age", "town", "--first-edges", "0,x"), 10, "numbers with commas"),
         (("crosstab", "people.sudare", "age", "town", "--first-edges", "9,0"), 10, "must rise"),
         (("crosstab", "people.sudare", "age", "town", "--second-edges", "0,9"), 10, "has no bins"),
@@ -207,3 +211,25 @@ def test_a_picture_is_never_written_over_another_file(town: Path, sudare: Sudare
     refused = sudare("reconstruct", "people.sudare", "--column", "town", "--plot", "there.png")
     assert refused.exit_code == 10
     assert (town / "there.png").read_bytes() == b"kept"
+
+
+def test_rows_beside_a_large_release(town: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are more than a release holds leave in a file beside it, which belongs to it and to no other."""
+    monkeypatch.setattr(released, "LARGEST_FILE_BYTES", released.LARGEST_HEADER_BYTES + 2**11)
+    monkeypatch.setattr(record_release, "HELD_BYTES", 0)
+    told = sudare(*BASE, "--epsilon", 9, *PAY)
+    assert told.exit_code == 0, told.stderr
+    assert "The rows are in people.rows.parquet, which belongs to it: pass on both." in told.stdout
+    assert sudare("inspect", "people.sudare").exit_code == 0
+    assert sudare("reconstruct", "people.sudare", "--column", "town").exit_code == 0
+    written = sudare("reconstruct", "people.sudare", "--parquet", "rows.parquet")
+    assert "perturbed rows to rows.parquet" in written.stdout
+    assert (town / "rows.parquet").read_bytes() == (town / "people.rows.parquet").read_bytes()
+    (town / "people.rows.parquet").unlink()
+    assert "cannot be read" in sudare("reconstruct", "people.sudare", "--column", "town").stderr
+    (town / "people.rows.parquet").write_bytes((town / "rows.parquet").read_bytes()[:-1])
+    assert "not the file of rows" in sudare("crosstab", "people.sudare", "age", "town").stderr
+    (town / "people.sudare").unlink()
+    refused = sudare(*BASE, "--epsilon", 9, *PAY)
+    assert refused.exit_code == 10
+    assert "Large tables leave their rows there" in refused.stderr

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 
@@ -15,9 +19,11 @@ from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import exact
 from sudare.privacy.container import written
 from sudare.records import RecordPerturbation
+from sudare.records.parquet import Frame
+from sudare.records.released import written_perturbations
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.fuzz.test_release_files import FORGERIES, Tally, damaged, mangle
-from tests.release_kit import KEY, TRUSTED, padded, plain_json, signed, taken_apart
+from tests.release_kit import KEY, TRUSTED, header_of, padded, plain_json, signed, taken_apart
 
 SCHEMA = Schema(
     {
@@ -79,6 +85,35 @@ def forged_perturbations(file: bytes, chance: random.Random) -> bytes:
     return signed(padded(plain_json(fields)), data)
 
 
+def place_of_a_value(parameters: dict[str, Any], chance: random.Random) -> int:
+    """Some byte of the Parquet file that is not of its frame."""
+    frame = Frame.of(written_perturbations(parameters), parameters["rows"])
+    place = chance.choice([place for places in frame.places.values() for place in places])
+    return chance.randrange(place.values, place.end)
+
+
+def forged_rows(file: bytes, chance: random.Random) -> bytes:
+    """Other rows, which the manifest names: bits, bytes and lengths of the Parquet file, or one of another number of rows."""
+    fields, data = taken_apart(file)
+    manifest = json.loads(fields["__metadata__"]["manifest"])
+    rows = bytearray(data)
+    kind = chance.randrange(5)
+    place = chance.choice((chance.randrange(len(rows)), place_of_a_value(manifest["parameters"], chance)))
+    if kind <= 1:
+        rows[place] ^= 1 << chance.randrange(8)
+    elif kind == 2:
+        rows[place] = chance.randrange(256)
+    elif kind == 3:
+        end = min(len(rows), place + chance.randrange(1, 9))
+        other = chance.randrange(len(rows) - (end - place) + 1)
+        rows[place:end] = rows[other : other + end - place]
+    else:
+        manifest["parameters"]["rows"] += chance.choice((-8, -1, 1, 8, 2**31))
+        rows = rows if chance.random() < 0.5 else rows[:place]
+    manifest["parameters"]["rows_digest"] = hashlib.sha256(rows).hexdigest()
+    return signed(padded(plain_json(header_of(manifest, {"rows": np.frombuffer(bytes(rows), np.uint8)}))), bytes(rows))
+
+
 def check_meaning(file: bytes, release: Release) -> None:
     """An accepted file is the one spelling of what it says, promises what its columns cost, and holds outputs that can be."""
     assert written(release.manifest(), release.content.tensors, KEY) == file
@@ -97,7 +132,9 @@ def check_meaning(file: bytes, release: Release) -> None:
         if hasattr(each, "output_bounds"):
             low, high = each.output_bounds
             assert low - 1e-6 <= outputs.min() <= outputs.max() <= high + 1e-6
-    assert table.arrow().num_rows == table.rows
+    # A Parquet reader that knows nothing of us sees the same rows.
+    assert pq.read_table(io.BytesIO(release.content.tensors["rows"].tobytes())).equals(table.arrow())
+    assert b"".join(table.parquet()) == release.content.tensors["rows"].tobytes()
     statement = model.statement()
     assert statement.local == release.guarantee
     assert (statement.k is None) == (not table.shuffled or table.rows <= most_rows)
@@ -106,7 +143,7 @@ def check_meaning(file: bytes, release: Release) -> None:
 def fuzz(count: int, seed: int, folder: Path) -> Tally:
     """Load so many mutated files, half damaged and half forged."""
     files, chance, tally = originals(folder), random.Random(seed), Tally()
-    forgeries = (*FORGERIES, forged_perturbations, forged_perturbations, forged_perturbations)
+    forgeries = (*FORGERIES, *[forged_perturbations] * 3, *[forged_rows] * 3)
     path = folder / "mutated.sudare"
     for number in range(count):
         original = chance.choice(files)

@@ -29,9 +29,11 @@ from sudare.records import (
     UnaryEncoding,
     categorical,
     epsilon_of_k,
+    laplace,
 )
 from sudare.records.categorical import chosen_of_each
 from sudare.records.draws import AliasTable, laplace_weights, largest_ratio, step_noise
+from sudare.records.loops import chosen_sets, chosen_small_sets, fair_place
 from sudare.records.shuffle import shuffled
 
 EPSILONS = (0.05, 0.65, 2.0, 5.2, 12.0)
@@ -299,6 +301,87 @@ def test_subset_sets_follow_the_law() -> None:
     seen = Counter(tuple(np.flatnonzero(row).tolist()) for row in drawn)
     expected = [60_000 * float(own / 4 if 2 in chosen else (1 - own) / 6) for chosen in sets]
     assert stats.chisquare([seen[chosen] for chosen in sets], expected).pvalue > 1e-9
+
+
+# Many rows at once, compiled: the same laws
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_compiled_laplace_outputs_are_those_of_the_table(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both sides of every threshold of the table, and for a million random words; inputs inside, outside and at the ends."""
+    perturbation = LaplacePerturbation((-3, 4), epsilon=epsilon)
+    table = perturbation.noise.table
+    capacity = 2 ** (64 - table.bits)
+    columns = np.arange(2**table.bits, dtype=np.uint64) << np.uint64(64 - table.bits)
+    inside = table.thresholds[table.thresholds < capacity]
+    own = columns[table.thresholds < capacity]
+    edges = np.concatenate(
+        (columns, columns + np.uint64(capacity - 1), own + inside, own + inside - (inside > 0).astype(np.uint64))
+    )
+    words = np.concatenate((edges, SystemNoise().words(2**17)))
+    values = np.resize(np.concatenate(([-3, 4, -9, 9, np.inf, -np.inf], np.linspace(-3, 4, 2_001))), len(words))
+    monkeypatch.setattr(laplace, "CHUNK_VALUES", len(words))
+    monkeypatch.setattr(laplace, "MANY_ROWS", 0)
+    compiled = perturbation.drawn(values, Given(words))  # type: ignore[arg-type]
+    plain = perturbation.packed(perturbation.draw(perturbation.codes(values), Given(words)))  # type: ignore[arg-type]
+    assert compiled.dtype == plain.dtype
+    assert np.array_equal(compiled, plain)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 42, 1_000, 4_096])
+def test_every_place_has_as_many_draws(count: int) -> None:
+    """All 2¹⁶ draws one after the other: each place is reached by ⌊2¹⁶/count⌋ of them, and the others are passed over."""
+    draws = np.arange(2**16, dtype=np.uint16)
+    seen: Counter[int] = Counter()
+    used = 0
+    while True:
+        place, used = fair_place(draws, used, count)
+        if place < 0:
+            break
+        seen[place] += 1
+    assert used == 2**16
+    assert seen == Counter(dict.fromkeys(range(count), 2**16 // count))
+
+
+@pytest.mark.parametrize("choose", [chosen_sets, chosen_small_sets])
+@pytest.mark.parametrize(("values", "size"), [(5, 2), (5, 4), (6, 3), (2, 1), (9, 1)])
+def test_all_compiled_choices_are_equally_likely(choose: Callable[..., int], values: int, size: int) -> None:
+    """Every combination of places once: all have as many draws, so counting them gives the law. For every own category, in and out."""
+    for own, inside in itertools.product(range(values), (True, False)):
+        wanted = size - inside
+        counts = range(values - wanted, values)
+        cases = list(itertools.product(*(range(count) for count in counts)))
+        # In the middle of a place's draws: none is unfair there.
+        draws = [(2 * place + 1) * 2**15 // count for case in cases for place, count in zip(case, counts, strict=True)]
+        sets = np.zeros((len(cases), (values + 7) // 8), np.uint8)
+        codes, own_in = np.full(len(cases), own), np.full(len(cases), inside)
+        assert choose(codes, own_in, size, values, np.array(draws, dtype=np.uint16), sets) == len(cases)
+        chosen = [tuple(np.flatnonzero(np.unpackbits(row, bitorder="little")).tolist()) for row in sets]
+        seen = Counter(chosen)
+        assert all(len(one) == size and (own in one) is inside and max(one) < values for one in seen)
+        assert len(seen) == math.comb(values - 1, wanted)
+        assert len(set(seen.values())) == 1
+
+
+@pytest.mark.parametrize("values", [5, 70])
+def test_compiled_sets_follow_the_law(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chi-square over the own category in or out and over the others, for a supply of draws that runs out again and again."""
+    monkeypatch.setattr(categorical, "_MANY_TICKS", 0)
+    monkeypatch.setattr(categorical, "_SPARE_WORDS", 1)
+    monkeypatch.setattr(categorical, "CHUNK_VALUES", 1_000)
+    perturbation = SubsetSelection(list(range(values)), epsilon=0.65)
+    drawn = perturbation.unpacked(perturbation.drawn(np.full(40_000, 2), SystemNoise()))
+    assert np.all(drawn.sum(axis=1) == perturbation.size)
+    own, other = perturbation.tick_probabilities
+    assert stats.binomtest(int(drawn[:, 2].sum()), 40_000, own).pvalue > 1e-9
+    others = np.delete(drawn.sum(axis=0), 2)
+    # Ticks of a row exclude each other a little, so this statistic is smaller than its law: the gate is on the safe side.
+    assert stats.chi2.sf(((others - 40_000 * other) ** 2 / (40_000 * other * (1 - other))).sum(), values - 1) > 1e-9
+    if values == 5:
+        seen = Counter(tuple(np.flatnonzero(row).tolist()) for row in drawn)
+        sets = list(itertools.combinations(range(5), 2))
+        expected = [40_000 * (own / 4 if 2 in chosen else (1 - own) / 6) for chosen in sets]
+        assert stats.chisquare([seen[chosen] for chosen in sets], expected).pvalue > 1e-9
 
 
 # What samples show, and the planted bugs

@@ -88,6 +88,7 @@ def test_persons_with_several_rows_need_less_epsilon() -> None:
         ({"epsilon": -1.0}, InvalidParameter, "must lie from"),
         ({"epsilon": math.nan}, InvalidParameter, "must lie from"),
         ({"epsilon": math.inf}, InvalidParameter, "must lie from"),
+        ({"epsilon": 10**5000}, InvalidParameter, "must lie from"),
         ({"epsilon": 17.0}, InvalidParameter, "must lie from"),
         ({"epsilon": "1"}, InvalidParameter, "must lie from"),
     ],

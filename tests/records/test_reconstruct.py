@@ -16,6 +16,7 @@ from sudare.records.reconstruct import (
     MixtureReconstruction,
     Reconstruction,
     SmoothReconstruction,
+    each_method,
     few_whole_numbers,
     whole_numbers,
 )
@@ -259,3 +260,13 @@ def test_constructors_only_store():
         copy = clone(model)
         assert copy.get_params(deep=False).keys() == model.get_params(deep=False).keys()
         assert repr(copy) == repr(model)
+
+
+def test_each_method_is_what_it_is_on_its_own():
+    perturbation = LaplacePerturbation((1, 16), epsilon=5.0)
+    y = perturbation.perturb(np.random.default_rng(0).choice([9.0, 10, 13], 500), random_state=0)
+    edges = np.arange(0.5, 17)
+    for method, found in each_method(perturbation, y).items():
+        alone = Reconstruction(perturbation, method).fit(y).distribution_
+        np.testing.assert_array_equal(found.histogram(edges), alone.histogram(edges))
+        assert found.method_weights == alone.method_weights

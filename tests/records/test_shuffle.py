@@ -17,6 +17,7 @@ from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.records import LaplacePerturbation, Statement, epsilon_of_k, shuffle
 from sudare.records.amplification import divergence, shuffled_delta, shuffled_epsilon
 from sudare.records.linking import central_epsilon
+from sudare.records.ordering import shuffle_buckets
 
 SMALLEST_P = 1e-9
 
@@ -84,7 +85,34 @@ def test_half_words_that_run_out_are_drawn_again() -> None:
 
     drawn = shuffle.shuffled_in_buckets(np.arange(100, dtype=np.uint8), Unfair(0))
     assert sorted(drawn.tolist()) == list(range(100))
-    assert Unfair.calls > 3
+    assert Unfair.calls > 2
+
+
+@pytest.mark.parametrize("rows", [3, 5, 7])
+def test_every_place_has_as_many_half_words(rows: int) -> None:
+    """Places begin where 2³²·place/rows is rounded up; the words there below 2³² mod rows are passed over, and all others not."""
+
+    def last_after(half: int) -> int | None:
+        drawn = np.arange(rows, dtype=np.uint8)
+        halves = np.array([half, *[3_000_000_000] * (rows - 2)], dtype=np.uint32)
+        return int(drawn[-1]) if shuffle_buckets(drawn, np.array([rows]), 0, halves) else None
+
+    unfair = 2**32 % rows
+    for place in range(rows):
+        first = -(-(2**32) * place // rows)
+        end = -(-(2**32) * (place + 1) // rows)
+        passed_over = [half for half in range(first, first + 4) if half * rows % 2**32 < unfair]
+        assert [last_after(half) for half in range(first, first + 4) if half not in passed_over] == [place] * (
+            4 - len(passed_over)
+        )
+        assert all(last_after(half) is None for half in passed_over)
+        assert last_after(end - 1) == place
+        # So all places have as many.
+        assert end - first - len(passed_over) == 2**32 // rows
+
+
+def test_buckets_are_a_power_of_two_that_a_byte_can_choose() -> None:
+    assert [shuffle.bucket_count(rows) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]
 
 
 # Amplification

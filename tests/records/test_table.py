@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -22,10 +23,14 @@ from sudare.errors import (
     InvalidParameter,
     MissingValue,
     NotCharged,
+    NotReleasable,
     PersonRowsExceeded,
     RelationMismatch,
+    ReleaseError,
+    ReleaseExists,
     ReleaseMalformed,
     SeededNoiseRefused,
+    SourceUnreadable,
     UnknownCategory,
     WrongType,
 )
@@ -42,11 +47,23 @@ from sudare.records import (
     SubsetSelection,
     UnaryEncoding,
     release,
+    released,
     source,
 )
+from sudare.records.parquet import Frame
 from sudare.records.plan import RecordNoise
 from sudare.schema import Category, Label, Number, Person, Schema
-from tests.release_kit import KEY, TRUSTED, manifest_of, with_manifest
+from tests.release_kit import (
+    KEY,
+    TRUSTED,
+    header_of,
+    manifest_of,
+    padded,
+    plain_json,
+    signed,
+    taken_apart,
+    with_manifest,
+)
 
 SCHEMA = Schema(
     {
@@ -360,7 +377,8 @@ def test_what_leaves_is_what_is_listed(account: Account, tmp_path: Path) -> None
     Release.of(model).save(tmp_path / "rows.sudare", KEY)
     manifest = manifest_of((tmp_path / "rows.sudare").read_bytes())
     assert sorted(manifest["parameters"]) == [
-        "columns", "delta", "epsilon", "neighbours", "person", "perturbations", "row_epsilon", "rows", "shuffled",
+        "columns", "delta", "epsilon", "neighbours", "person", "perturbations", "row_epsilon", "rows",
+        "rows_digest", "shuffled",
     ]  # fmt: skip
     age = manifest["parameters"]["perturbations"][0]
     assert sorted(age) == ["epsilon", "grid", "kind", "noise_scale"]
@@ -368,18 +386,32 @@ def test_what_leaves_is_what_is_listed(account: Account, tmp_path: Path) -> None
     assert "clipped" not in str(manifest)
 
 
-def test_a_table_too_large_for_a_release_is_refused_before_the_charge(
+def test_columns_too_many_for_a_manifest_are_refused_before_the_charge(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release, "LARGEST_FILE_BYTES", release.LARGEST_HEADER_BYTES + 2**10 + 400 * 8 - 1)
-    with pytest.raises(InvalidParameter, match="400 rows of these columns take"):
+    many = Schema({f"c{number}": Number(0, 1) for number in range(40)})
+    table = {name: [0.0] for name in many.columns}
+    monkeypatch.setattr(released, "LARGEST_HEADER_BYTES", 2**16 + 2**12)
+    with pytest.raises(InvalidParameter, match="too many to be written"):
+        RecordPerturbation(many, epsilon=1.0, account=account).fit(table)
+    assert account.spent().epsilon == 0
+    assert RecordPerturbation(many, epsilon=1.0).fit(table).n_rows_ == 1
+
+
+def test_pages_too_large_for_the_format_are_refused_before_the_charge(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(released, "LARGEST_PAGE_BYTES", 3_199)
+    with pytest.raises(InvalidParameter, match="400 rows of a column take 0 MiB"):
         RecordPerturbation(SCHEMA, epsilon=1.0, account=account).fit(people())
     assert account.spent().epsilon == 0
-    assert RecordPerturbation(SCHEMA, epsilon=1.0).fit(people()).n_rows_ == 400
-    monkeypatch.undo()
-    many = Schema({f"c{number}": Number(0, 1) for number in range(257)})
-    with pytest.raises(InvalidParameter, match="too many to be written"):
-        RecordPerturbation(many, epsilon=1.0, account=account).fit({name: [0.0] for name in many.columns})
+
+
+def test_columns_that_would_share_a_name_are_refused_before_the_charge(account: Account) -> None:
+    schema = Schema({"a": Category(tuple("xyz")), "a=x": Label((0, 1))})
+    model = RecordPerturbation(schema, epsilon=1.0, methods={"a": "unary"}, account=account)
+    with pytest.raises(InvalidParameter, match="would be called 'a=x'"):
+        model.fit({"a": ["x"], "a=x": [0]})
     assert account.spent().epsilon == 0
 
 
@@ -408,8 +440,11 @@ def changed(path: Path, change: Any) -> None:
         (lambda p: p["perturbations"][0].update(epsilon=0.2), "perturbations are not those"),
         (lambda p: p["perturbations"][1].update(own=1), "perturbations are not those"),
         (lambda p: p["perturbations"][2].update(extra=1), "perturbations are not those"),
-        (lambda p: p.update(rows=399), "numbers lie outside"),
-        (lambda p: p.update(rows=2**40), "numbers lie outside"),
+        (lambda p: p.update(rows=399), "not the Parquet file that its columns give"),
+        (lambda p: p.update(rows=2**40), "tensors are not those"),
+        (lambda p: p.update(rows_digest="0" * 64), "not those that its manifest names"),
+        (lambda p: p.update(rows_digest="0" * 63 + "A"), "parameters are not those"),
+        (lambda p: p.update(rows_digest=None), "parameters are not those"),
         (lambda p: p["columns"].pop(), "perturbations are not those"),
     ],
 )
@@ -421,19 +456,138 @@ def test_forged_manifests_are_refused(account: Account, tmp_path: Path, change: 
         Release.load(path, TRUSTED)
 
 
-def test_outputs_that_cannot_be_are_refused(account: Account, tmp_path: Path) -> None:
-    """A sex of 2, an age beyond the last possible output, a tick for a category that there is not."""
+def with_rows(file: bytes, rows: bytes) -> bytes:
+    """The release with other bytes as its rows, which its manifest names."""
+    manifest = manifest_of(file)
+    manifest["parameters"]["rows_digest"] = hashlib.sha256(rows).hexdigest()
+    return signed(padded(plain_json(header_of(manifest, {"rows": np.frombuffer(rows, np.uint8)}))), rows)
+
+
+def test_rows_that_cannot_be_are_refused(account: Account, tmp_path: Path) -> None:
+    """A sex of 2; ages off the grid, beyond the last possible one, infinite or missing; and any other byte that is not a value."""
     model = RecordPerturbation(SCHEMA, epsilon=1.0, account=account).fit(people())
     path = tmp_path / "rows.sudare"
     Release.of(model).save(path, KEY)
-    file = path.read_bytes()
-    age, sex, town = (400 * width for width in (2, 1, 4))
-    for place, byte in ((age, 2), (1, 255), (age + sex + 3, 128)):
-        data = bytearray(file[-(age + sex + town + 400) :])
-        data[place] |= byte
-        path.write_bytes(with_manifest(file, manifest_of(file), bytes(data)))
-        with pytest.raises(ReleaseMalformed, match="numbers lie outside"):
+    file, frame = path.read_bytes(), model.table_.frame
+    rows = taken_apart(file)[1]
+    assert with_rows(file, rows) == file
+    age, sex, town = (frame.places[name][0].values for name in ("age", "sex", "town"))
+    last = model.table_.perturbation("age").output_bounds[1]  # type: ignore[attr-defined]
+    own = float(np.frombuffer(rows, "<f8", 1, age)[0])
+    ages = [np.nextafter(own, np.inf), last + model.table_.perturbation("age").grid, np.inf, -np.inf, np.nan]  # type: ignore[attr-defined]
+    forged = [rows[:age] + np.float64(value).tobytes() + rows[age + 8 :] for value in ages]
+    forged.append(rows[:sex] + b"\2" + rows[sex + 1 :])
+    forged += [
+        rows[:place] + bytes([rows[place] ^ 1]) + rows[place + 1 :] for place in (0, age - 1, town - 1, len(rows) - 9)
+    ]
+    forged += [rows[:-1], rows + b"\0"]
+    for each in forged:
+        path.write_bytes(with_rows(file, each))
+        with pytest.raises(ReleaseMalformed, match="not the Parquet file that its columns give"):
             Release.load(path, TRUSTED)
+
+
+# Rows beside the release
+
+
+@pytest.fixture
+def small_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases that hold 4 KiB, and rows on disk from 1 KiB on."""
+    monkeypatch.setattr(released, "LARGEST_FILE_BYTES", released.LARGEST_HEADER_BYTES + 2**10 + 2**12)
+    monkeypatch.setattr(release, "HELD_BYTES", 2**10)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.usefixtures("small_release")
+def test_more_rows_than_a_release_holds_leave_beside_it(
+    account: Account, tmp_path: Path, streamed: bool, shuffle: bool
+) -> None:
+    people(1_001).to_parquet(tmp_path / "people.parquet")
+    model = RecordPerturbation(SCHEMA, epsilon=6.0, shuffle=shuffle, account=account)
+    model.fit(tmp_path / "people.parquet" if streamed else people(1_001))
+    Release.of(model).save(tmp_path / "p.sudare", KEY)
+    table = Release.load(tmp_path / "p.sudare", TRUSTED).model().table_
+    assert table.rows == 1_001
+    assert table.statement() == model.statement()
+    with pytest.raises(DataError, match="in a Parquet file beside it"):
+        table.column("age")
+    opened = table.opened(tmp_path / "p.rows.parquet")
+    assert opened.arrow().equals(model.table_.arrow())
+    assert pl.read_parquet(tmp_path / "p.rows.parquet")["age"].to_list() == opened.column("age").tolist()
+    assert (tmp_path / "p.sudare").stat().st_size < 8_192
+
+
+@pytest.mark.usefixtures("small_release")
+def test_other_rows_than_the_release_names_are_refused(account: Account, tmp_path: Path) -> None:
+    model = RecordPerturbation(SCHEMA, epsilon=6.0, account=account).fit(people(1_001))
+    Release.of(model).save(tmp_path / "p.sudare", KEY)
+    table = Release.load(tmp_path / "p.sudare", TRUSTED).model().table_
+    rows = (tmp_path / "p.rows.parquet").read_bytes()
+    for number, other in enumerate((rows[:-1], rows + b"\0", rows[:500] + bytes([rows[500] ^ 1]) + rows[501:])):
+        (tmp_path / f"{number}").write_bytes(other)
+        with pytest.raises(ReleaseMalformed, match="not the file of rows"):
+            table.opened(tmp_path / f"{number}")
+    (tmp_path / "empty").touch()
+    for name in ("empty", "nowhere"):
+        with pytest.raises(SourceUnreadable, match=name):
+            table.opened(tmp_path / name)
+
+
+@pytest.mark.usefixtures("small_release")
+def test_a_release_may_not_leave_out_rows_that_it_could_hold(account: Account, tmp_path: Path) -> None:
+    """And not bring rows that it cannot, so there is one form for one table."""
+    path = tmp_path / "p.sudare"
+    Release.of(RecordPerturbation(SCHEMA, epsilon=6.0, account=account).fit(people(1_001))).save(path, KEY)
+    changed(path, lambda parameters: parameters.update(rows=20))
+    with pytest.raises(ReleaseMalformed, match="tensors are not those"):
+        Release.load(path, TRUSTED)
+    changed(path, lambda parameters: parameters.update(rows=2**40))
+    with pytest.raises(ReleaseMalformed, match="more than a file of rows holds"):
+        Release.load(path, TRUSTED)
+
+
+@pytest.mark.usefixtures("small_release")
+def test_rows_beside_a_release_leave_after_they_are_entered(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before the ledger has them, not over another file, and whole or not at all."""
+    model = RecordPerturbation(SCHEMA, epsilon=6.0, account=account).fit(people(1_001))
+    leaving = Release.of(model)
+    (tmp_path / "p.rows.parquet").write_text("mine")
+    with pytest.raises(ReleaseExists, match=r"p\.rows\.parquet"):
+        leaving.save(tmp_path / "p.sudare", KEY)
+    assert not [entry for entry in account.entries() if entry.kind == "release"]
+    assert (tmp_path / "p.rows.parquet").read_text() == "mine"
+
+    model.table_.stored["sex"][0] ^= 1
+    with pytest.raises(NotCharged, match="changed after they were perturbed"):
+        leaving.save(tmp_path / "q.sudare", KEY)
+    model.table_.stored["sex"][0] ^= 1
+    assert not list(tmp_path.glob("q*")) + list(tmp_path.glob(".sudare*"))
+
+    def broken(self: Any, stored: Any) -> Any:
+        yield b"PAR1"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Frame, "chunks", broken)
+    with pytest.raises(ReleaseError, match="No space left"):
+        leaving.save(tmp_path / "q.sudare", KEY)
+    assert not list(tmp_path.glob("q*")) + list(tmp_path.glob(".sudare*"))
+
+
+def test_only_released_rows_are_written(account: Account, tmp_path: Path) -> None:
+    model = RecordPerturbation(SCHEMA, epsilon=4.0, account=account).fit(people())
+    with pytest.raises(NotReleasable, match="have not been released"):
+        model.table_.to_parquet(tmp_path / "rows.parquet")
+    assert not (tmp_path / "rows.parquet").exists()
+    Release.of(model).save(tmp_path / "p.sudare", KEY)
+    table = Release.load(tmp_path / "p.sudare", TRUSTED).model().table_
+    table.to_parquet(tmp_path / "rows.parquet")
+    assert pd.read_parquet(tmp_path / "rows.parquet").equals(model.table_.arrow().to_pandas())
+    assert (tmp_path / "rows.parquet").read_bytes() == taken_apart((tmp_path / "p.sudare").read_bytes())[1]
+    with pytest.raises(ReleaseExists, match="exists already"):
+        table.to_parquet(tmp_path / "rows.parquet")
 
 
 def test_columns_by_name() -> None:

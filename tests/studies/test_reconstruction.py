@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sudare.report.plots import rendered
 from sudare.studies import load_study
-from sudare.studies.reconstruction import bands_table, columns, figure2, floors
+from sudare.studies.reconstruction import bands_table, columns, figure2, floors, square_waves
 from sudare.studies.reconstruction.found import Found
 from sudare.studies.reconstruction.printed import (
     binned,
@@ -65,7 +66,7 @@ def test_what_was_asked_is_told_with_what_was_reached():
     for key in floors.TABLE_2_ASKED:
         for value in (97.0, 97.2):
             found.note((*key, "auto"), value)
-    table = floors.floors_table(found, Found(), [])
+    table = floors.floors_table(found, Found(), Found(), [], [])
     assert [row[3] for row in table.rows] == ["reached"] * 4
     assert {column.name for column in columns.COLUMNS} == {column for column, _ in floors.TABLE_2_ASKED}
     assert floors.line("x", 90.0, Estimate(89.0, 0.1, 10))[3] == "missed"
@@ -84,6 +85,7 @@ def test_figure_2_measures_every_method_at_every_width():
     found = Found()
     for repetition in range(2):
         figure2.note_size(found, 1000, repetition)
+        figure2.note_algorithm_1(found, 1000, repetition)
     for width in figure2.WIDTHS:
         table = figure2.accuracy_table(found, width, [1000])
         assert len(table.rows[0]) == len(table.columns)
@@ -146,7 +148,7 @@ def test_coverage_is_noted_where_a_band_is_drawn(census):
 
 
 def test_speed_is_told_with_memory():
-    table = figure2.speed_table(QUIET, 2, size=10_000)
+    table = figure2.speed_table(QUIET, size=10_000)
     assert [row[0] for row in table.rows] == ["auto", "mixture, 4 components", "smooth", "bayes"]
     assert all(row[1] > 0 and row[2] > 0 for row in table.rows)
 
@@ -160,3 +162,30 @@ def test_floors_of_figure_2():
         assert auto.value > found.at((size, 1.0, "technique")).value
         assert auto.value > max(found.at((size, 1.0, count)).value for count in figure2.PAPER_COMPONENTS)
         assert auto.value > figure2.FLOORS[size] - 2 * auto.standard_error
+
+
+def test_square_wave_and_laplace_are_compared_on_the_same_records(census):
+    trial = square_waves.trials()[0]
+    found = square_waves.measured(QUIET, 2, [trial], [1.0, 4.0])
+    table = square_waves.accuracy_table(found, [trial], [1.0, 4.0])
+    assert [row[:2] for row in table.rows] == [("Adult, age", 1.0), ("Adult, age", 4.0)]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert all(20 < cell.value < 100 for row in table.rows for cell in row[2:])
+    assert rendered([square_waves.panel(found, trial, [1.0, 4.0])], "svg").startswith(b"<?xml")
+
+
+def test_smoothing_keeps_the_mass_and_moves_it_to_neighbours():
+    np.testing.assert_allclose(square_waves.smoothed(np.array([0.0, 0, 1, 0, 0])), [0, 0.25, 0.5, 0.25, 0])
+    ends = square_waves.smoothed(np.array([1.0, 0, 0, 0]))
+    np.testing.assert_allclose(ends, np.array([2 / 3, 1 / 4, 0, 0]) / (2 / 3 + 1 / 4))
+    np.testing.assert_allclose(square_waves.smoothed(np.full(7, 1 / 7)), np.full(7, 1 / 7))
+
+
+def test_ems_finds_a_smooth_density():
+    wave = square_waves.SquareWave((0, 10), epsilon=4.0)
+    x = np.clip(np.random.default_rng(0).normal(5, 1.5, 20_000), 0, 10)
+    cells, shares = square_waves.smoothed_expectation_maximisation(wave, wave.perturb(x, random_state=0))
+    edges = np.arange(0.0, 11)
+    found = square_waves.histogram_of(cells, shares, edges)
+    assert found.sum() == pytest.approx(1)
+    assert l1_accuracy(found, np.histogram(x, edges)[0] / len(x)) > 96

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.studies.reconstruction import multivariate
+from sudare.studies.reconstruction import floors, multivariate
 from sudare.studies.reconstruction.several_columns import gathered, paper_mixture
 from sudare.studies.results import Estimate
 
@@ -15,7 +15,7 @@ TWO = multivariate.MIXTURES[0]
 
 
 def test_settings_are_proper_mixtures():
-    assert len({(one.columns, one.name, one.split) for one in multivariate.MIXTURES}) == 8
+    assert len({(one.columns, one.name, one.split) for one in multivariate.MIXTURES}) == 6
     for one in multivariate.MIXTURES:
         assert one.weights.sum() == pytest.approx(1)
         assert np.linalg.eigvalsh(one.covariances).min() > 0
@@ -34,6 +34,11 @@ def test_a_small_run_fills_both_tables():
         assert len(table.rows[0]) == len(table.columns)
         assert all(isinstance(cell, Estimate) for cell in table.rows[0][3:])
     assert found.at((TWO, "accuracy", "auto")).value > 60
+    against_technique, covariance = floors.mixture_rows(found, TWO)
+    assert against_technique[2].value == pytest.approx(
+        found.at((TWO, "accuracy", "auto")).value - found.at((TWO, "accuracy", "bayes")).value
+    )
+    assert covariance[2].value == pytest.approx(13 - found.at((TWO, "components", "mixture")).value)
 
 
 def test_cross_tables_of_a_made_up_census(monkeypatch):

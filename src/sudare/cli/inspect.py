@@ -33,7 +33,7 @@ def inspect(
     release, signature = read_release(file, trusted)
     sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
     if release.learner == "RecordPerturbation":
-        # Tensors are columns as bytes; what leaves is a perturbed value a row of each.
+        # The tensor is a Parquet file; what leaves is a perturbed value a row of each column.
         sizes = {name: release.content.parameters["rows"] for name, _ in release.content.parameters["columns"]}
     card = card_of(release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest)
     strength = card_strength(card)

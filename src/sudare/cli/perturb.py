@@ -82,6 +82,8 @@ def perturb(
     }  # fmt: skip
     # All that can go wrong after the charge is looked at before it.
     signing = None if dry_run else ready_to_sign(output, key)
+    if signing is not None:
+        _check_rows_file(rows_file(signing[0]))
     name = table.stem if account is None else account
     with progress(as_json) as tell:
         tell("looking through the table")
@@ -97,6 +99,21 @@ def perturb(
             tell("charging, then perturbing")
             model.fit(table)
     _save(model, signing, as_json)
+
+
+def rows_file(release: Path) -> Path:
+    """Where the rows of a release are that are more than it holds: beside it."""
+    from sudare.records.table import ROWS_SUFFIX
+
+    return release.with_suffix(ROWS_SUFFIX)
+
+
+def _check_rows_file(file: Path) -> None:
+    if file.exists():
+        raise InvalidParameter(
+            f"'{file.name}' exists already.",
+            "Large tables leave their rows there: move it, or choose another --output.",
+        )
 
 
 def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
@@ -167,10 +184,13 @@ def _save(model: RecordPerturbation, signing: tuple[Path, Any], as_json: bool) -
     from sudare.report.numbers import rounded_down
 
     output, key = signing
-    Release.of(model).save(output, key=key)
+    release = Release.of(model)
+    release.save(output, key=key)
+    beside = None if release.content.beside is None else rows_file(output)
     statement, left = model.statement(), model.account.remaining() if model.account else None
     values = {
         "output": str(output),
+        "rows_file": None if beside is None else str(beside),
         "rows": model.n_rows_,
         "statement": statement.to_dict(),
         "split": dict(model.split_),
@@ -182,6 +202,7 @@ def _save(model: RecordPerturbation, signing: tuple[Path, Any], as_json: bool) -
         values,
         as_json,
         f"Wrote {output}: {model.n_rows_:,} perturbed rows in a random order.",
+        *([] if beside is None else [f"The rows are in {beside}, which belongs to it: pass on both."]),
         *statement.lines,
         f"Account '{model.account.name if model.account else ''}' has ε = {rounded_down(left.epsilon if left else 0.0)} left.",
         f"{sum(model.clipped_.values()):,} values lay outside the bounds and were clipped; only you see this.",

@@ -30,7 +30,12 @@ ReleaseFile = Annotated[
 @reported
 def reconstruct(
     file: ReleaseFile,
-    column: Annotated[str, typer.Option("--column", metavar="NAME", help="The column whose distribution is wanted.")],
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--column", metavar="NAME", help="The column whose distribution is wanted; not needed for --parquet."
+        ),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option("--method", help="How to reconstruct; without it, what the kind of column is best served by."),
@@ -43,22 +48,30 @@ def reconstruct(
     ] = None,
     parquet: Annotated[
         Path | None,
-        typer.Option("--parquet", metavar="FILE", help="Also write all perturbed rows to a new Parquet file."),
+        typer.Option("--parquet", metavar="FILE", help="Write all perturbed rows to a new Parquet file."),
     ] = None,
     trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reconstruct the distribution of one column. It is computed from the release alone, so it costs nothing."""
+    """Reconstruct the distribution of one column, or write all perturbed rows as Parquet. The release alone is used, so it costs nothing."""
     if plot is not None and plot.suffix not in (".png", ".svg"):
         raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
+    if column is None and (parquet is None or plot is not None):
+        raise InvalidParameter(
+            "Which column is wanted was not said.", "Give --column NAME, or --parquet FILE for all rows."
+        )
     table, signature = perturbed_table(file, trusted)
-    with progress(as_json) as tell:
-        tell(f"reconstructing {column}")
-        values, lines, panel = _distribution(table, column, method, bins)
-    if plot is not None:
-        _draw(panel, plot)
+    values: dict[str, Any] = {}
+    lines: list[str] = []
+    if column is not None:
+        with progress(as_json) as tell:
+            tell(f"reconstructing {column}")
+            values, lines, panel = _distribution(table, column, method, bins)
+        if plot is not None:
+            _draw(panel, plot)
     if parquet is not None:
-        _write_rows(table, parquet)
+        table.to_parquet(parquet)
+        lines.append(f"Wrote {table.rows:,} perturbed rows to {parquet}.")
     statement = table.statement()
     answer(
         {"file": str(file), "signature": signature, "column": column, **values, "statement": statement.to_dict()},
@@ -77,6 +90,10 @@ def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTa
             f"'{file.name}' holds a {release.learner}, not perturbed records.", "Look at it with `sudare inspect`."
         )
     table: PerturbedTable = release.model().table_
+    if not release.content.tensors:
+        from sudare.cli.perturb import rows_file
+
+        table = table.opened(rows_file(file))
     return table, signature
 
 
@@ -192,14 +209,3 @@ def _draw(panel: Any, file: Path) -> None:
             image.write(rendered([panel], "png" if file.suffix == ".png" else "svg"))
     except OSError as error:
         raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None
-
-
-def _write_rows(table: PerturbedTable, file: Path) -> None:
-    """Rows that were released already: whoever has the release may write them down in another form."""
-    import pyarrow.parquet
-
-    try:
-        with file.open("xb") as rows:
-            pyarrow.parquet.write_table(table.arrow(), rows)
-    except OSError as error:
-        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --parquet.") from None

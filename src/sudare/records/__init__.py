@@ -15,6 +15,7 @@ from sudare.records.reconstruct import (
 from sudare.records.release import RecordPerturbation
 from sudare.records.result import Distribution
 from sudare.records.square_wave import SquareWave
+from sudare.records.synthesize import PrivateSynthesizer
 from sudare.records.table import PerturbedTable
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LaplacePerturbation",
     "MixtureReconstruction",
     "PerturbedTable",
+    "PrivateSynthesizer",
     "Reconstruction",
     "RecordPerturbation",
     "RetainReplace",

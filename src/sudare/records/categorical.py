@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError, SchemaError, UnknownCategory
 from sudare.privacy.noise import NoiseSource
-from sudare.records.draws import WORD_BITS, ratio_within
+from sudare.records.draws import CHUNK_VALUES, WORD_BITS, ratio_within
 from sudare.records.perturb import Perturbation, unsigned_type
 from sudare.schema import Category, Label, Level
 from sudare.schema.table import as_column
@@ -31,6 +31,10 @@ MOST_VALUES: Final = 4096
 # Half a word is enough where no outcome has fewer than this many of the 2³² half words.
 _FEWEST_HALF_WORDS: Final = 2**16
 _TICKS_AT_ONCE: Final = 2**18
+# Fewer ticks than this are not worth compiling a loop for.
+_MANY_TICKS: Final = 2**20
+# A quarter word is unfair once in 32 times at 4,096 categories, and far more seldom with fewer.
+_SPARE_WORDS: Final = 2**10
 # Quarter words are unfair too often where there are more items than this to choose from.
 _FEW_ITEMS: Final = 128
 
@@ -302,6 +306,27 @@ class SubsetSelection(SetPerturbation):
         """P(S | value in S)/P(S | value not in S): own/(1 − own)·(V − ω)/ω."""
         own, size, count = self.own_weight, self.size, len(self.values)
         return Fraction(own * (count - size), (2**WORD_BITS - own) * size)
+
+    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+        """One set for each entry, packed; of many ticks by a compiled loop."""
+        if len(column) * len(self.values) < _MANY_TICKS:
+            return super().drawn(column, source)
+        sets = np.zeros((len(column), (len(self.values) + 7) // 8), dtype=np.uint8)
+        for start in range(0, len(column), CHUNK_VALUES):
+            self._fill(column[start : start + CHUNK_VALUES], sets[start : start + CHUNK_VALUES], source)
+        return sets
+
+    def _fill(self, codes: Integers, sets: NDArray[np.uint8], source: NoiseSource) -> None:
+        """Sets for some rows. A row for which draws ran out begins anew: how many were unfair says nothing about the others."""
+        from sudare.records.loops import chosen_sets, chosen_small_sets
+
+        choose = chosen_small_sets if len(self.values) <= WORD_BITS else chosen_sets
+        own_in = source.words(len(codes)) < np.uint64(self.own_weight)
+        done = 0
+        while done < len(codes):
+            sets[done] = 0
+            draws = source.words((len(codes) - done) * self.size // 4 + _SPARE_WORDS).view(np.uint16)
+            done += choose(codes[done:], own_in[done:], self.size, len(self.values), draws, sets[done:])
 
     def draw(self, codes: Integers, source: NoiseSource) -> Ticks:
         """Whether the own category is in the set; then as many others as are wanted, all choices of them equally likely."""

@@ -29,6 +29,8 @@ Words = NDArray[np.uint64]
 WORD_BITS: Final = 64
 # Values treated at once: their words, indices and outputs stay in the processor's cache.
 CHUNK_VALUES: Final = 2**15
+# Fewer rows than this are not worth compiling a loop for.
+MANY_ROWS: Final = 2**16
 
 _BALL_BITS: Final = 192
 
@@ -106,6 +108,11 @@ class AliasTable:
                 if left[rich] < capacity:
                     small.append(rich)
         return cls(bits, np.array(left, dtype=np.uint64), np.array(aliases, dtype=np.int64))
+
+    @functools.cached_property
+    def pairs(self) -> Words:
+        """Threshold and alias of each column beside each other, so that one look at memory finds both."""
+        return np.column_stack((self.thresholds, self.aliases.astype(np.uint64)))
 
     def weights(self, outcomes: int) -> list[int]:
         """How many words lead to each outcome: the law itself, read back from the table."""

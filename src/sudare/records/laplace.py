@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.privacy.noise import NoiseSource
-from sudare.records.draws import StepNoise, step_noise
+from sudare.records.draws import CHUNK_VALUES, MANY_ROWS, StepNoise, step_noise
 from sudare.records.numbers import Bounds, NumberPerturbation, grid_of
+from sudare.records.perturb import unsigned_type
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -71,6 +72,21 @@ class LaplacePerturbation(NumberPerturbation):
     def draw(self, codes: Integers, source: NoiseSource) -> Integers:
         """Codes with discrete Laplace noise."""
         return self.noise.drawn(codes, source)
+
+    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+        """One output for each number, packed; of many numbers by a compiled loop."""
+        if len(column) < MANY_ROWS:
+            return super().drawn(column, source)
+        from sudare.records.loops import laplace_outputs, steps_of
+
+        noise, table = self.noise, self.noise.table
+        outputs = np.empty(len(column), dtype=unsigned_type(self.output_count))
+        for start in range(0, len(column), CHUNK_VALUES):
+            part = np.ascontiguousarray(column[start : start + CHUNK_VALUES], dtype=np.float64)
+            steps, words = steps_of(part, *self.bounds, self.grid), source.words(len(part))
+            shift, last = noise.reach - noise.overshoot, self.output_count - 1
+            laplace_outputs(steps, words, table.bits, table.pairs, shift, last, outputs[start : start + CHUNK_VALUES])
+        return outputs
 
     def steps_cdf(self, outputs: Integers, codes: Integers) -> Floats:
         """The distribution function of the discrete Laplace law: q^{−n}/(1 + q) below zero, 1 − q^{n+1}/(1 + q) from zero on."""

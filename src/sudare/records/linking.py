@@ -83,7 +83,10 @@ def resolved_epsilon(epsilon: float | None, k: int | None, n_records: int | None
 
 def checked_local_epsilon(epsilon: object) -> float:
     """`epsilon` if a perturbation can be made for it."""
-    number = float(epsilon) if isinstance(epsilon, int | float) and not isinstance(epsilon, bool) else math.nan
+    try:
+        number = float(epsilon) if isinstance(epsilon, int | float) and not isinstance(epsilon, bool) else math.nan
+    except OverflowError:
+        epsilon = number = math.inf
     if not SMALLEST_EPSILON <= number <= LARGEST_EPSILON:
         raise InvalidParameter(
             f"The ε of one perturbed value must lie from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}, got {epsilon!r}.",

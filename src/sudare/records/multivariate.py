@@ -178,6 +178,7 @@ class JointReconstruction(BaseEstimator):
     Attributes
     ----------
     distribution_ : a `JointDistribution`.
+    technique_ : what the Iterative Bayesian Technique gives alone, if it took part; else None.
     """
 
     def __init__(
@@ -216,8 +217,14 @@ class JointReconstruction(BaseEstimator):
         by_name = {candidate.name: 0.0 for candidate in candidates}
         for candidate, weight in zip(candidates, weights, strict=True):
             by_name[candidate.name] += float(weight)
+        records = len(values[0])
         self.distribution_ = JointDistribution(
-            layouts, probabilities, len(values[0]), by_name, described(fits, self.perturbations, len(values[0]))
+            layouts, probabilities, records, by_name, described(fits, self.perturbations, records)
+        )
+        self.technique_ = (
+            None
+            if self.method == "mixture"
+            else JointDistribution(layouts, candidates[0].probabilities, records, {"bayes": 1.0}, None)
         )
         return self
 

@@ -13,7 +13,7 @@ Integers = NDArray[np.int64]
 
 
 @compiled()
-def thrown(rows: NDArray[Any], draws: NDArray[np.uint16], buckets: int) -> tuple[NDArray[Any], Integers]:
+def thrown(rows: NDArray[Any], draws: NDArray[np.uint8], buckets: int) -> tuple[NDArray[Any], Integers]:
     """The rows grouped by bucket (the draw modulo a power of two), and where each bucket ends."""
     ends = np.zeros(buckets, dtype=np.int64)
     for draw in draws:
@@ -34,10 +34,9 @@ def thrown(rows: NDArray[Any], draws: NDArray[np.uint16], buckets: int) -> tuple
 
 
 @compiled()
-def shuffle_buckets(rows: NDArray[Any], ends: Integers, halves: NDArray[np.uint32]) -> bool:
-    """Fisher–Yates inside each bucket; False if the half words ran out, of which few are unfair (Lemire 2019)."""
+def shuffle_buckets(rows: NDArray[Any], ends: Integers, start: int, halves: NDArray[np.uint32]) -> bool:
+    """Fisher–Yates inside each bucket from row `start` on; False if the half words ran out, of which few are unfair (Lemire 2019)."""
     used = 0
-    start = 0
     for end in ends:
         for last in range(end - 1, start, -1):
             count = np.uint64(last - start + 1)

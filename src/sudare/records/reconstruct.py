@@ -205,6 +205,16 @@ _METHODS: Final[dict[str, Any]] = {
 }
 
 
+def each_method(perturbation: NumberPerturbation, y: ArrayLike) -> dict[str, Distribution]:
+    """What `Reconstruction` gives with each of its methods; what they have in common is computed once."""
+    model = Reconstruction(perturbation)
+    counts, states = model._prepared(y)
+    families = model._families(states, counts)
+    single = {name: [family for family in families if family.name == name] for name in ("smooth", "mixture")}
+    found = {name: combined(own, counts, perturbation) for name, own in {"auto": families, **single}.items()}
+    return {**found, "bayes": BayesReconstruction(perturbation).fit(y).distribution_}
+
+
 def whole_numbers(perturbation: NumberPerturbation) -> int:
     """How many whole numbers lie between the bounds."""
     low, high = perturbation.bounds

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SudareError
+from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import exact
 from sudare.privacy.base import Bounds, PrivateEstimator, TensorRule, checked_matrix, natural_bounds
-from sudare.privacy.chain import canonical_json
-from sudare.privacy.container import LARGEST_FILE_BYTES, LARGEST_HEADER_BYTES, LARGEST_TENSOR_COUNT
 from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
-from sudare.privacy.release import Content
+from sudare.privacy.release import Beside, Content
 from sudare.records.linking import Statement, checked_count
+from sudare.records.parquet import Columns, Frame
 from sudare.records.perturb import Perturbation
-from sudare.records.plan import RecordPlan, perturbation_of, planned_records
-from sudare.records.shuffle import shuffled_together
-from sudare.records.source import Columns, RecordSource, Seen, perturbed
-from sudare.records.table import (
-    PerturbedTable,
-    as_tensor,
-    can_be,
-    described,
-    from_tensor,
-    has_size,
-    stored_bytes_per_row,
+from sudare.records.plan import RecordPlan, planned_records
+from sudare.records.released import (
+    ROWS_TENSOR,
+    check_manifest,
+    check_rows,
+    check_size,
+    fits_inside,
+    named_pieces,
+    unfit,
+    written_columns,
+    written_perturbations,
 )
+from sudare.records.shuffle import shuffled_together
+from sudare.records.source import RecordSource, Seen, perturbed, perturbed_parts
+from sudare.records.spool import HELD_BYTES, check_room, shuffled_on_disk
+from sudare.records.table import ROWS_SUFFIX, PerturbedTable, RowsElsewhere, described
 from sudare.report.numbers import whole
 from sudare.schema import Number, Schema
 
-_EXTRA_PARAMETERS: Final = ("perturbations", "row_epsilon", "shuffled")
-# Machines may differ in the last digits of a noise scale.
-_SAME: Final = 1e-6
+__all__ = ["RecordPerturbation", "unfit", "written_columns"]
+
+_EXTRA_PARAMETERS: Final = ("perturbations", "row_epsilon", "rows_digest", "shuffled")
 
 
 class RecordPerturbation(PrivateEstimator):
@@ -101,10 +104,19 @@ class RecordPerturbation(PrivateEstimator):
         source = self._opened(X)
         seen = source.looked_through()
         plan = self.plan(seen.rows, self.declared_)
-        passage = self._enter(plan)
-        stored = perturbed(source, plan, seen.rows, passage.noise)
-        if self.shuffle:
-            stored = dict(zip(stored, shuffled_together(list(stored.values()), passage.noise), strict=True))
+        frame = Frame.of(plan.perturbations, seen.rows)
+        on_disk = self.shuffle and source.is_streamed and frame.size > HELD_BYTES
+        if on_disk:
+            check_room(frame)
+        noise = self._enter(plan).noise
+        stored: Columns
+        if on_disk:
+            parts = perturbed_parts(source, plan, seen.rows, noise)
+            stored = shuffled_on_disk(plan.perturbations, seen.rows, parts, noise)
+        else:
+            stored = perturbed(source, plan, seen.rows, noise)
+            if self.shuffle:
+                stored = dict(zip(stored, shuffled_together(list(stored.values()), noise), strict=True))
         self.n_rows_, self.clipped_ = seen.rows, seen.clipped
         self._keep_table(plan.perturbations, plan.row_epsilon, stored)
         self._seal()
@@ -116,7 +128,7 @@ class RecordPerturbation(PrivateEstimator):
 
     def statement(self) -> Statement:
         """Linking, local and central promise of the perturbed table."""
-        return self.table_.statement()
+        return replace(self.table_, guarantee=self.guarantee_).statement()
 
     def plan(self, rows: int, declared: Schema) -> RecordPlan:
         """Perturbations and price for so many rows of these columns; no data."""
@@ -133,8 +145,9 @@ class RecordPerturbation(PrivateEstimator):
             split=self.split,
             methods=self.methods,
         )
+        check_size(Frame.of(plan.perturbations, rows))
         if self.account is not None:
-            check_size(plan, rows, declared)
+            check_manifest(plan, declared)
         return plan
 
     def price(self, X: object) -> Quote:
@@ -202,19 +215,32 @@ class RecordPerturbation(PrivateEstimator):
         }
         return Schema(columns, schema.person)
 
-    def _keep_table(self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns) -> None:
-        person = self.declared_.person
+    def _keep_table(
+        self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns, digest: str | None = None
+    ) -> None:
+        person, rows = self.declared_.person, self.n_rows_
+        if rows is None:
+            raise ValueError("a perturbed table has a number of rows")
         self.split_ = {name: each.epsilon for name, each in perturbations.items()}
         self.table_ = PerturbedTable(
-            perturbations, stored, self.guarantee_, row_epsilon, 1 if person is None else person.most_rows, self.shuffle
+            perturbations,
+            stored,
+            self.guarantee_,
+            row_epsilon,
+            rows_per_person=1 if person is None else person.most_rows,
+            shuffled=self.shuffle,
+            rows=rows,
+            expected_digest=digest,
         )
 
     # What leaves
 
     def release_content(self) -> Content:
-        """Every column as bytes: whole numbers on the public grid, positions, or packed ticks."""
+        """What is promised, and the rows as a Parquet file; of more rows than a release holds only the file's digest."""
         table = self.table_
         document = self.declared_.to_dict()
+        file = b"".join(table.parquet()) if fits_inside(table.frame) else None
+        digest = table.digest() if file is None else hashlib.sha256(file).hexdigest()
         parameters = {
             "epsilon": self.guarantee_.epsilon,
             "delta": 0.0,
@@ -224,10 +250,12 @@ class RecordPerturbation(PrivateEstimator):
             "person": document.get("person"),
             "perturbations": [described(each) for each in table.perturbations.values()],
             "row_epsilon": table.row_epsilon,
+            "rows_digest": digest,
             "shuffled": table.shuffled,
         }
-        tensors = {tensor_name(index): as_tensor(stored) for index, stored in enumerate(table.stored.values())}
-        return Content(parameters, tensors, dict.fromkeys(tensors))
+        if file is None:
+            return Content(parameters, {}, {}, Beside(ROWS_SUFFIX, lambda: named_pieces(table, digest)))
+        return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
 
     @classmethod
     def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
@@ -255,14 +283,7 @@ class RecordPerturbation(PrivateEstimator):
             guarantee.epsilon
         ):
             raise unfit("its columns cost more than it promises")
-        if list(content.tensors) != sorted(map(tensor_name, range(len(perturbations)))):
-            raise unfit("its tensors are not those of its columns")
-        for index, each in enumerate(perturbations.values()):
-            tensor = content.tensors[tensor_name(index)]
-            if not has_size(tensor, each, parameters["rows"]) or not can_be(
-                from_tensor(tensor, each, parameters["rows"]), each
-            ):
-                raise unfit("its numbers lie outside of what was declared")
+        check_rows(content, perturbations)
         return replace(guarantee, notion="local")
 
     @classmethod
@@ -284,70 +305,10 @@ class RecordPerturbation(PrivateEstimator):
     def _take(self, content: Content) -> None:
         parameters = content.parameters
         perturbations = written_perturbations(parameters)
-        stored = {
-            name: from_tensor(content.tensors[tensor_name(index)], each, parameters["rows"])
-            for index, (name, each) in enumerate(perturbations.items())
-        }
+        frame = Frame.of(perturbations, parameters["rows"])
+        stored: Columns = RowsElsewhere(tuple(perturbations))
+        if ROWS_TENSOR in content.tensors:
+            stored = {name: frame.column(content.tensors[ROWS_TENSOR], name) for name in perturbations}
         unit: Unit = "record" if self.declared_.person is None else "person"
         self.guarantee_ = Guarantee(parameters["epsilon"], unit=unit, notion="local")
-        self._keep_table(perturbations, parameters["row_epsilon"], stored)
-
-
-def tensor_name(index: int) -> str:
-    """The name under which a column is released; three digits, so that they are in order."""
-    return f"column_{index:03d}"
-
-
-def unfit(reason: str) -> ReleaseMalformed:
-    """What is said of content that no perturbation could have made."""
-    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
-
-
-def written_columns(parameters: Mapping[str, Any]) -> Schema:
-    """The declared columns of a release whose shared parameters were checked."""
-    person = {"person": parameters["person"]} if parameters["person"] else {}
-    return Schema.from_dict({"columns": dict(parameters["columns"]), **person})
-
-
-def written_perturbations(parameters: Mapping[str, Any]) -> dict[str, Perturbation]:
-    """The perturbations that a release names, if they are just what its columns, kinds and ε give."""
-    written, columns = parameters.get("perturbations"), written_columns(parameters).columns
-    if not isinstance(written, list) or len(written) != len(columns):
-        raise unfit("its perturbations are not those of its columns")
-    made: dict[str, Perturbation] = {}
-    for (name, column), facts in zip(columns.items(), written, strict=True):
-        try:
-            made[name] = perturbation_of(column, facts["kind"], facts["epsilon"])
-            same = is_same(described(made[name]), facts)
-        except (SudareError, TypeError, KeyError, AttributeError):
-            same = False
-        if not same:
-            raise unfit("its perturbations are not those of its columns")
-    return made
-
-
-def is_same(facts: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
-    """Whether a written description is that of a perturbation, up to last digits that machines may compute differently."""
-    return set(facts) == set(written) and all(
-        math.isclose(fact, written[name], rel_tol=_SAME)
-        if type(fact) is float and type(written[name]) is float and name != "epsilon"
-        else type(fact) is type(written[name]) and fact == written[name]
-        for name, fact in facts.items()
-    )
-
-
-def check_size(plan: RecordPlan, rows: int, declared: Schema) -> None:
-    """Nothing, if the perturbed table fits into one release; looked at before anything is charged."""
-    size = rows * sum(stored_bytes_per_row(each) for each in plan.perturbations.values())
-    if size > LARGEST_FILE_BYTES - LARGEST_HEADER_BYTES - 2**10:
-        raise InvalidParameter(
-            f"{whole(rows)} rows of these columns take {size >> 20} MiB, and a release holds {LARGEST_FILE_BYTES >> 20}.",
-            "Release fewer rows or columns, or Laplace columns in coarser units. Nothing was charged.",
-        )
-    facts = [described(each) for each in plan.perturbations.values()]
-    text = canonical_json(canonical_json([declared.to_dict(), facts]))
-    if len(facts) > LARGEST_TENSOR_COUNT or len(text) > LARGEST_HEADER_BYTES - 2**16:
-        raise InvalidParameter(
-            "The declared columns are too many to be written into a release.",
-            "Declare fewer columns or categories, or perturb in parts. Nothing was charged.",
-        )
+        self._keep_table(perturbations, parameters["row_epsilon"], stored, parameters["rows_digest"])

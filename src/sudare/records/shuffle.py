@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.privacy.noise import NoiseSource
-from sudare.records.draws import many_words
+from sudare.records.draws import MANY_ROWS, many_words
 
 Integers = NDArray[np.int64]
 
-# Fewer rows than this are not worth compiling a loop for.
-_FEW_ROWS: Final = 2**17
-_BYTES_IN_BUCKET: Final = 2**16
-_MOST_BUCKETS: Final = 2**10
+_ROWS_IN_BUCKET: Final = 2**12
+_MOST_BUCKETS: Final = 2**8
+# Words are drawn for a part of the buckets at a time, so that they stay in the processor's cache.
+_ROWS_AT_ONCE: Final = 2**16
 # Less than one half word in ten thousand is unfair; with so many to spare a second attempt is hardly ever seen.
-_SPARE_WORDS: Final = 2**12
+_SPARE_WORDS: Final = 2**8
 _ROW_BYTES: Final = (1, 2, 4, 8)
 
 
@@ -35,7 +35,7 @@ def shuffled(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
 def shuffled_together(columns: Sequence[NDArray[Any]], source: NoiseSource) -> list[NDArray[Any]]:
     """Columns (or blocks of them) of equal length in one uniformly random order of their rows."""
     rows = len(columns[0])
-    if rows <= _FEW_ROWS:
+    if rows <= MANY_ROWS:
         order = order_by_keys(rows, source)
         return [column[order] for column in columns]
     if len(columns) == 1 and columns[0].ndim == 1 and columns[0].itemsize in _ROW_BYTES:
@@ -59,16 +59,20 @@ def shuffled_in_buckets(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]
     """Rows (unsigned whole numbers) thrown into random buckets, and a Fisher–Yates shuffle inside each."""
     from sudare.records.ordering import shuffle_buckets, thrown
 
-    count = len(rows)
-    buckets = bucket_count(rows.nbytes)
-    while True:
-        quarter_words = many_words(source, (count + 3) // 4).view(np.uint16)[:count]
-        grouped, ends = thrown(rows, quarter_words, buckets)
-        halves = many_words(source, (count + 1) // 2 + _SPARE_WORDS).view(np.uint32)
-        if shuffle_buckets(grouped, ends, halves):
-            return grouped
+    buckets = bucket_count(len(rows))
+    draws = many_words(source, (len(rows) + 7) // 8).view(np.uint8)[: len(rows)]
+    grouped, ends = thrown(rows, draws, buckets)
+    at_once = max(1, _ROWS_AT_ONCE * buckets // len(rows))
+    start = 0
+    for first in range(0, buckets, at_once):
+        some = ends[first : first + at_once]
+        count = (int(some[-1]) - start + 1) // 2 + _SPARE_WORDS
+        while not shuffle_buckets(grouped, some, start, source.words(count).view(np.uint32)):
+            pass
+        start = int(some[-1])
+    return grouped
 
 
-def bucket_count(total_bytes: int) -> int:
-    """A power of two, so that a quarter of a word chooses a bucket without a remainder."""
-    return int(min(_MOST_BUCKETS, 2 ** max(1, (total_bytes // _BYTES_IN_BUCKET).bit_length())))
+def bucket_count(rows: int) -> int:
+    """A power of two, so that a byte chooses a bucket without a remainder."""
+    return int(min(_MOST_BUCKETS, 2 ** max(1, (rows // _ROWS_IN_BUCKET).bit_length())))

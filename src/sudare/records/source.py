@@ -107,21 +107,28 @@ def encoded(table: Table, declared: Schema) -> tuple[Columns, dict[str, int]]:
     return columns, outside
 
 
+def perturbed_parts(source: RecordSource, plan: RecordPlan, rows: int, noise: NoiseSource) -> Iterator[Columns]:
+    """The rows perturbed, part by part and in their order, in the few bytes in which they are kept."""
+    seen = 0
+    for columns in source.parts():
+        seen += len(next(iter(columns.values())))
+        if seen > rows:
+            break
+        yield {name: each.drawn(columns[name], noise) for name, each in plan.perturbations.items()}
+    if seen != rows:
+        raise DataError(
+            "The source had another number of rows when it was read again.",
+            "Perturb a copy that nobody changes meanwhile. What was charged stays charged.",
+        )
+
+
 def perturbed(source: RecordSource, plan: RecordPlan, rows: int, noise: NoiseSource) -> Columns:
-    """All rows perturbed, in their order, in the few bytes in which they are kept: this is all that grows with the rows."""
+    """All rows perturbed, in their order: this is all that grows with the rows."""
     stored = {name: np.empty(*stored_shape(each, rows)) for name, each in plan.perturbations.items()}
     start = 0
-    for columns in source.parts():
-        end = start + len(next(iter(columns.values())))
-        if end > rows:
-            break
-        for name, each in plan.perturbations.items():
-            stored[name][start:end] = each.drawn(columns[name], noise)
+    for part in perturbed_parts(source, plan, rows, noise):
+        end = start + len(next(iter(part.values())))
+        for name, column in part.items():
+            stored[name][start:end] = column
         start = end
-    else:
-        if start == rows:
-            return stored
-    raise DataError(
-        "The source had another number of rows when it was read again.",
-        "Perturb a copy that nobody changes meanwhile. What was charged stays charged.",
-    )
+    return stored

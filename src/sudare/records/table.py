@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import ColumnMissing
+from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalformed, SourceUnreadable
 from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.release import write_new
 from sudare.records.categorical import CategoryPerturbation, SetPerturbation
 from sudare.records.linking import Statement
 from sudare.records.numbers import NumberPerturbation
+from sudare.records.parquet import Frame
 from sudare.records.perturb import Perturbation, unsigned_type
 from sudare.schema.columns import level_text
+
+_CHUNK_BYTES: Final = 2**22
+
+
+class FileColumns(Mapping[str, NDArray[Any]]):
+    """Stored columns in a Parquet file of ours, read when they are asked for."""
+
+    def __init__(self, frame: Frame, file: NDArray[np.uint8]) -> None:
+        self._frame, self.file = frame, file
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._frame.column(self.file, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frame.codes)
+
+    def __len__(self) -> int:
+        return len(self._frame.codes)
+
+
+# What is added to the name of a release whose rows are in a file beside it.
+ROWS_SUFFIX: Final = ".rows.parquet"
+
+
+class RowsElsewhere(Mapping[str, NDArray[Any]]):
+    """Columns whose rows did not come with their release."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        raise DataError(
+            "The rows are not in the release but in a Parquet file beside it: they are more than a release holds.",
+            "Open it with table.opened('NAME.rows.parquet').",
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,16 +79,18 @@ class PerturbedTable:
     row_epsilon: float
     rows_per_person: int
     shuffled: bool
+    rows: int
+    expected_digest: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns."""
         return tuple(self.perturbations)
 
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return len(next(iter(self.stored.values())))
+    @cached_property
+    def frame(self) -> Frame:
+        """The Parquet file of the rows, without its values."""
+        return Frame.of(self.perturbations, self.rows)
 
     def perturbation(self, name: str) -> Perturbation:
         """The perturbation of a column."""
@@ -75,7 +124,47 @@ class PerturbedTable:
                 columns[name] = pa.array([level_text(level) for level in values])
             else:
                 columns[name] = pa.array(values)
-        return pa.table(columns)
+        fields = [pa.field(name, values.type, nullable=False) for name, values in columns.items()]
+        return pa.table(columns, schema=pa.schema(fields))
+
+    def parquet(self) -> Iterator[bytes]:
+        """The one Parquet file of these rows, in pieces: what a release holds, or names by its digest."""
+        if not isinstance(self.stored, FileColumns):
+            return self.frame.chunks(self.stored)
+        file = self.stored.file
+        return (file[start : start + _CHUNK_BYTES].tobytes() for start in range(0, len(file), _CHUNK_BYTES))
+
+    def digest(self) -> str:
+        """SHA-256 of that file."""
+        hashed = hashlib.sha256()
+        for piece in self.parquet():
+            hashed.update(piece)
+        return hashed.hexdigest()
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write that file, never over another. Columns are those of `arrow`; any Parquet reader opens it.
+
+        Only rows that came out of a release are written: an owner's leave by `Release.of(model).save(…)`.
+        """
+        if self.expected_digest is None:
+            raise NotReleasable(
+                "These rows have not been released.", "Save them with Release.of(model).save(…), and load the release."
+            )
+        write_new(Path(path), self.parquet())
+
+    def opened(self, path: str | os.PathLike[str]) -> PerturbedTable:
+        """The table with its rows, where they are in a file beside the release; it is looked through, and read when needed."""
+        try:
+            file = np.memmap(path, dtype=np.uint8, mode="r")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is empty"
+            raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({reason}).", "Check the path.") from None
+        found = replace(self, stored=FileColumns(self.frame, file))
+        if found.digest() != self.expected_digest or not self.frame.holds(file):
+            raise ReleaseMalformed(
+                "This is not the file of rows that the release names.", "Ask its sender for the file again."
+            )
+        return found
 
     def _check_name(self, name: str) -> None:
         if name not in self.perturbations:
@@ -90,36 +179,6 @@ def stored_shape(perturbation: Perturbation, rows: int) -> tuple[tuple[int, ...]
     if isinstance(perturbation, SetPerturbation):
         return (rows, (perturbation.output_count + 7) // 8), np.dtype(np.uint8)
     return (rows,), unsigned_type(perturbation.output_count)
-
-
-def stored_bytes_per_row(perturbation: Perturbation) -> int:
-    """How many bytes a row of a stored column takes."""
-    shape, kind = stored_shape(perturbation, 1)
-    return int(np.prod(shape)) * kind.itemsize
-
-
-def as_tensor(stored: NDArray[Any]) -> NDArray[np.uint8]:
-    """A stored column as plain bytes, as a release holds it."""
-    return np.ascontiguousarray(stored).view(np.uint8).ravel()
-
-
-def has_size(tensor: NDArray[Any], perturbation: Perturbation, rows: int) -> bool:
-    """Whether a tensor has the type and the length of a column of so many rows."""
-    return tensor.dtype == np.uint8 and tensor.shape == (rows * stored_bytes_per_row(perturbation),)
-
-
-def from_tensor(tensor: NDArray[np.uint8], perturbation: Perturbation, rows: int) -> NDArray[Any]:
-    """The stored column in a tensor of the right size."""
-    shape, kind = stored_shape(perturbation, rows)
-    return np.ascontiguousarray(tensor).view(kind).reshape(shape)
-
-
-def can_be(stored: NDArray[Any], perturbation: Perturbation) -> bool:
-    """Whether all stored outputs are possible: below their number, or without a tick where no category is."""
-    if isinstance(perturbation, SetPerturbation):
-        spare = 8 * stored.shape[1] - perturbation.output_count
-        return not np.any(stored[:, -1] >> (8 - spare)) if spare else True
-    return bool(stored.max() < perturbation.output_count)
 
 
 def described(perturbation: Perturbation) -> dict[str, Any]:

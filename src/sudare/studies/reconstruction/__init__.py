@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sudare.studies.reconstruction import bands_table, columns, figure2, floors, multivariate
+from sudare.studies.reconstruction import bands_table, columns, figure2, floors, multivariate, square_waves
 from sudare.studies.results import Study, StudyResult, Tell
 
 
@@ -13,25 +13,31 @@ def run(tell: Tell, repeats: int) -> StudyResult:
     table_2 = columns.measured(tell, repeats)
     simulated = figure2.measured(tell, repeats)
     bands = bands_table.measured(tell, repeats)
+    waves = square_waves.measured(tell, repeats)
+    joint = multivariate.measured(tell, repeats)
     return StudyResult(
         [
             columns.table_2(table_2),
             *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
-            floors.floors_table(table_2, simulated),
+            floors.floors_table(table_2, simulated, joint),
             bands_table.coverage_table(bands),
-            figure2.speed_table(tell, repeats),
-            *multivariate.tables(tell, repeats),
+            square_waves.accuracy_table(waves),
+            figure2.speed_table(tell),
+            multivariate.accuracy_table(joint),
+            multivariate.covariance_table(joint),
+            multivariate.census_table(tell, repeats),
         ],
         [
             figure2.figure_2_panel(simulated),
             figure2.picture(),
             *(columns.picture(column) for column in columns.COLUMNS[:2]),
+            *(square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]),
         ],
     )
 
 
 STUDY: Final = Study(
-    title="Perturb and reconstruct: table 2 and figures 1 and 2, bands, and speed",
+    title="Perturb and reconstruct: table 2 and figures 1 and 2, bands, Square Wave beside Laplace, and speed",
     paper="004: Hasegawa, Kikuchi, Igarashi, Hamada, Senda, A new reconstruction method with finite mixture models",
     repeats=10,
     run=run,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sudare.records.laplace import LaplacePerturbation
 from sudare.records.pictures import histogram_panel
-from sudare.records.reconstruct import Reconstruction
+from sudare.records.reconstruct import Reconstruction, each_method
 from sudare.report.plots import Panel
 from sudare.studies.data import data
 from sudare.studies.reconstruction.found import Found
@@ -84,8 +84,7 @@ def note_column(
     """One repetition: our methods, the technique compared with, and the paper's own."""
     y = perturbation.perturb(original, random_state=SEED + repetition)
     truth = {name: np.histogram(original, edges)[0] / len(original) for name, edges in column.bins.items()}
-    for method in METHODS:
-        distribution = Reconstruction(perturbation, method).fit(y).distribution_
+    for method, distribution in each_method(perturbation, y).items():
         for name, edges in column.bins.items():
             found.note((column.name, name, method), l1_accuracy(distribution.histogram(edges), truth[name]))
     generator = np.random.default_rng((SEED, repetition))

@@ -83,7 +83,8 @@ MIXTURES: Final = tuple(
     Mixture(f"{number} components", weights, means[:, :columns], covariances[:, :columns, :columns], split)
     for columns in (2, 3)
     for number, (weights, means, covariances) in (("two", _TWO), ("three", _THREE))
-    for split in (False, True)
+    # Three columns take twelve seconds a repetition, so they have one setting.
+    for split in ((False, True) if columns == 2 else (False,))
 )
 
 
@@ -105,18 +106,24 @@ def note_mixture(found: Found, mixture: Mixture, rows: Floats, seed: int) -> Non
         perturbation.perturb(column, shuffle=False, random_state=seed + number) for number, column in enumerate(rows.T)
     ]
     truth = np.histogramdd(rows, mixture.edges)[0] / len(rows)
-    for method in METHODS:
-        known = len(mixture.weights) if method == "mixture" else None
-        model = JointReconstruction([perturbation] * mixture.columns, method, components=known)
-        result = model.fit(columns).distribution_
-        found.note((mixture, "accuracy", method), l1_accuracy(result.histogram(mixture.edges), truth))
-        found.note((mixture, "covariance", method), relative_error(result.covariance(), np.cov(rows.T)))
-        if result.components is not None and method == "mixture":
-            components = result.components
-            error = component_error(mixture, components.means, components.covariances)
-            found.note((mixture, "components", method), error)
+    channels = [perturbation] * mixture.columns
+    known = JointReconstruction(channels, "mixture", components=len(mixture.weights)).fit(columns).distribution_
+    model = JointReconstruction(channels).fit(columns)
+    for method, result in (("bayes", model.technique_), ("mixture", known), ("auto", model.distribution_)):
+        if result is not None:
+            found.note((mixture, "accuracy", method), l1_accuracy(result.histogram(mixture.edges), truth))
+            found.note((mixture, "covariance", method), relative_error(result.covariance(), np.cov(rows.T)))
+    if known.components is not None:
+        error = component_error(mixture, known.components.means, known.components.covariances)
+        found.note((mixture, "components", "mixture"), error)
+    if mixture.columns == 2:
+        note_paper(found, mixture, rows, np.column_stack(columns), perturbation.noise_scale)
+
+
+def note_paper(found: Found, mixture: Mixture, rows: Floats, perturbed: Floats, noise_scale: float) -> None:
+    """The paper's two ways; in two dimensions, where they show what they can."""
     for name, rotate in (("diagonal", False), ("rotated", True)):
-        fit = paper_mixture(np.column_stack(columns), perturbation.noise_scale, mixture.means, rotate=rotate)
+        fit = paper_mixture(perturbed, noise_scale, mixture.means, rotate=rotate)
         found.note((mixture, "components", name), component_error(mixture, fit.means, fit.covariances))
         found.note(
             (mixture, "covariance", name),
@@ -163,9 +170,9 @@ def covariance_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> Re
     """Errors of covariances, the paper's ways beside ours."""
     rows: list[Sequence[Cell]] = []
     for one in mixtures:
-        cells = [found.at((one, "components", name)) for name in ("diagonal", "rotated", "mixture")]
-        total = [found.at((one, "covariance", name)) for name in ("rotated", "bayes", "auto")]
-        rows.append((*_settings(one), *cells, *total))
+        keys = [(one, "components", name) for name in ("diagonal", "rotated", "mixture")]
+        keys += [(one, "covariance", name) for name in ("rotated", "bayes", "auto")]
+        rows.append((*_settings(one), *(found.at(key) if found.has(key) else None for key in keys)))
     return ResultTable(
         "Several columns: error of covariances in percent",
         (
@@ -181,7 +188,7 @@ def covariance_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> Re
         ),
         rows,
         "Relative Frobenius error, of each component's covariance (mean over components) and of all records'. Algorithm 2 rotates data into "
-        "principal axes and goes on as if the noise there were Laplace of the same scale: it is not. Both of the paper's ways start at the true means.",
+        "principal axes and goes on as if the noise there were Laplace of the same scale: it is not. Both of the paper's ways start at the true means; they were run in two dimensions.",
     )
 
 
@@ -240,9 +247,3 @@ def census_table(
         f"k = 2 for both columns together: local ε = {epsilon:.2f} each; ± one standard error over {repeats} draws of the noise. The last column "
         "is what one would have who knew both margins exactly and nothing of how they go together.",
     )
-
-
-def tables(tell: Tell, repeats: int) -> list[ResultTable]:
-    """All three."""
-    found = measured(tell, repeats)
-    return [accuracy_table(found), covariance_table(found), census_table(tell, repeats)]

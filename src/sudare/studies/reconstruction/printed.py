@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Final
 
@@ -70,13 +69,10 @@ def iterative_technique(perturbation: LaplacePerturbation, y: Floats, edges: Flo
 
 
 def _spread_channel(perturbation: LaplacePerturbation, bins: Floats, edges: Floats) -> Floats:
-    """Transition probabilities of bins that are not empty; empty ones are given the whole range, and are not used."""
-    low, high = perturbation.bounds
-    columns = [
-        perturbation.transition(bins, np.array([start, end] if end > start else [low, high]))
-        for start, end in itertools.pairwise(edges)
-    ]
-    return np.hstack(columns)
+    """Transition probabilities of bins of x; those of an empty bin, of which there are some outside of the bounds, are not used."""
+    distinct = np.unique(edges)
+    place = np.minimum(np.searchsorted(distinct, edges[:-1]), len(distinct) - 2)
+    return perturbation.transition(bins, distinct)[:, place]
 
 
 def algorithm_1(

@@ -1,0 +1,179 @@
+"""Synthetic tables under audit: released counts, drawn again and again for two tables that differ in one row.
+
+Their law is noise on known vectors in stages, each of which depends on the noisy results of those before. With these
+given, the privacy loss of a stage is at most the distance of its two vectors in units of the noise: `Replay` reads both off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+import pandas as pd
+
+from sudare.audit.evidence import Floats
+from sudare.privacy.guarantee import Neighbours
+from sudare.privacy.noise import Integers, NoiseSource, SystemNoise, Words
+from sudare.records.coding import CodedRows, Layout, coded_rows, opened_tables
+from sudare.records.marginals import STAGES as MARGINAL_STAGES
+from sudare.records.marginals import MarginalEngine
+from sudare.records.microaggregation import STAGES as MICROAGGREGATION_STAGES
+from sudare.records.microaggregation import MicroaggregationEngine
+from sudare.records.stages import StagedNoise
+from sudare.schema import Category, Label, Number, Schema
+
+Engine = MarginalEngine | MicroaggregationEngine
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one stage asked of the noise: whole numbers, the scale, and the answer it was given."""
+
+    law: Literal["laplace", "gaussian"]
+    values: Integers
+    scale: float
+    answer: Integers
+
+
+@dataclass
+class Replay:
+    """Noise that writes down what it is asked; with the answers of another table it gives those again."""
+
+    source: NoiseSource
+    answers: list[Integers] | None = None
+    asked: list[Question] = field(default_factory=list)
+
+    valid: ClassVar[bool] = False
+
+    def laplace(self, values: Integers, scale: float) -> Integers:
+        """Noted, and answered."""
+        return self._answer("laplace", values, scale)
+
+    def gaussian(self, values: Integers, scale: float) -> Integers:
+        """Noted, and answered."""
+        return self._answer("gaussian", values, scale)
+
+    def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
+        """Not used by synthetic tables."""
+        raise NotImplementedError
+
+    def integer_below(self, limit: int) -> int:
+        """Not used by synthetic tables."""
+        raise NotImplementedError
+
+    def words(self, count: int) -> Words:
+        """Not used by synthetic tables."""
+        raise NotImplementedError
+
+    def _answer(self, law: Literal["laplace", "gaussian"], values: Integers, scale: float) -> Integers:
+        if self.answers is None:
+            answer = self.source.laplace(values, scale) if law == "laplace" else self.source.gaussian(values, scale)
+        else:
+            answer = self.answers[len(self.asked)]
+        self.asked.append(Question(law, values.copy(), scale, answer.copy()))
+        return answer
+
+
+def pure_loss(first: list[Question], second: list[Question]) -> Fraction | float:
+    """The largest privacy loss of Laplace stages with the same answers, exactly; infinite where the questions differ in kind."""
+    if not are_comparable(first, second):
+        return math.inf
+    return sum((_l1(a, b) / Fraction(a.scale) for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+def squared_mu(first: list[Question], second: list[Question]) -> Fraction | float:
+    """Σ (distance/σ)² of Gaussian stages with the same answers, exactly; infinite where the questions differ in kind."""
+    if not are_comparable(first, second):
+        return math.inf
+    return sum((_l2_squared(a, b) / Fraction(a.scale) ** 2 for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+def are_comparable(first: list[Question], second: list[Question]) -> bool:
+    """Whether two tables were asked about as many numbers, with the same noise: nothing but the numbers may differ."""
+    return len(first) == len(second) and all(
+        (a.law, a.scale, a.values.shape) == (b.law, b.scale, b.values.shape) for a, b in zip(first, second, strict=True)
+    )
+
+
+def _l1(first: Question, second: Question) -> Fraction:
+    return Fraction(int(np.abs(first.values - second.values).sum()))
+
+
+def _l2_squared(first: Question, second: Question) -> Fraction:
+    return Fraction(sum(int(step) ** 2 for step in first.values - second.values))
+
+
+@dataclass(frozen=True)
+class SynthesisCase:
+    """An engine for a given ε (pure, replace-one), and two tables of which one row differs in everything."""
+
+    subject: str
+    made: Callable[[float], Engine]
+    schema: Schema
+    pair: tuple[pd.DataFrame, pd.DataFrame]
+
+    def rows(self, table: pd.DataFrame) -> CodedRows:
+        """A table as the engines take it."""
+        numbers = [name for name, column in self.schema.columns.items() if isinstance(column, Number)]
+        return coded_rows(opened_tables(table, None, self.schema, self.schema.target), self.schema, numbers)
+
+    def draws(self, epsilon: float) -> Callable[[pd.DataFrame, int], Floats]:
+        """Independent releases of one table, a row each."""
+        engine, source = self.made(epsilon), SystemNoise()
+
+        def drawn(table: pd.DataFrame, count: int) -> Floats:
+            rows = self.rows(table)
+            return np.array([_flat(engine, rows, source) for _ in range(count)])
+
+        return drawn
+
+    def computed(self, epsilon: float) -> float:
+        """The largest privacy loss on this pair, given one answer of every stage."""
+        engine, first = self.made(epsilon), Replay(SystemNoise())
+        engine.measured(self.rows(self.pair[0]), first)
+        second = Replay(first.source, [question.answer for question in first.asked])
+        engine.measured(self.rows(self.pair[1]), second)
+        return float(pure_loss(first.asked, second.asked))
+
+
+def _flat(engine: Engine, rows: CodedRows, source: NoiseSource) -> Floats:
+    tensors = engine.measured(rows, source)
+    return np.concatenate([tensors[name].astype(np.float64) for name in sorted(tensors)])
+
+
+def _noise(epsilon: float, stages: int, neighbours: Neighbours = "replace-one") -> StagedNoise:
+    return StagedNoise(epsilon, 0.0, neighbours, 1, stages)
+
+
+_CELLS: Final = Schema({"a": Category((0, 1)), "b": Category((0, 1)), "ill": Label((0, 1))})
+_NUMBERS: Final = Schema({"a": Number(0, 1), "b": Number(0, 1), "ill": Label((0, 1))})
+
+
+def _tables(before: tuple[float, float, int], after: tuple[float, float, int]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Eight rows, of which the last is replaced."""
+    kept = [(1, 1, 1)] * 7
+    first, second = (pd.DataFrame([*kept, row], columns=["a", "b", "ill"]) for row in (before, after))
+    return first, second
+
+
+CASES: Final[dict[str, SynthesisCase]] = {
+    "PrivateSynthesizer-marginals": SynthesisCase(
+        "two columns with a label, counted alone and as a declared pair",
+        lambda epsilon: MarginalEngine(Layout.of(_CELLS, "ill"), _noise(epsilon, MARGINAL_STAGES), ((0, 1),)),
+        _CELLS,
+        _tables((1, 1, 1), (0, 0, 0)),
+    ),
+    "PrivateSynthesizer-microaggregation": SynthesisCase(
+        "two columns of numbers with a label, in groups of neighbouring values",
+        lambda epsilon: MicroaggregationEngine(
+            Layout.of(_NUMBERS, "ill"), _noise(epsilon, MICROAGGREGATION_STAGES), frozenset({"a", "b"}), 2
+        ),
+        _NUMBERS,
+        # The lowest value changes its class: all groups of both classes move.
+        _tables((0, 0, 1), (0, 0, 0)),
+    ),
+}

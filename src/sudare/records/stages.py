@@ -1,0 +1,83 @@
+"""One budget spent in stages, each of which may look at the noisy results of those before. Proof: proofs/synthesis.md."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_cost, gaussian_mu_within, pure_cost
+from sudare.privacy.guarantee import Neighbours
+from sudare.privacy.mechanisms import Gaussian, Laplace
+from sudare.privacy.noise import Floats, NoiseSource
+from sudare.schema.layout import square_root_rounded_up
+
+_GRID_BITS: Final = 30
+
+
+@dataclass(frozen=True)
+class StagedNoise:
+    """(ε, δ)-DP in stages: with δ = 0 Laplace noise and shares of ε, else Gaussian noise and shares of μ².
+
+    Proof: proofs/synthesis.md. `unit_rows` is how many rows one protected unit has at most, `stages` how many stages there
+    are at most; their shares add up to one or less.
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    unit_rows: int
+    stages: int
+
+    @property
+    def row_moves(self) -> int:
+        """How many cells of one table change when a row does: a replaced row leaves one and enters another."""
+        return 2 if self.neighbours == "replace-one" else 1
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε; or the largest μ that (ε, δ) allows, with the distances of all stages to ideal noise."""
+        if self.delta == 0:
+            return pure_cost(self.epsilon)
+        # However many cells a stage has, its discrete noise is within μ²/(24·4³⁰) of ideal noise (proofs/synthesis.md).
+        mu = Fraction(gaussian_mu_within(self.epsilon, self.delta))
+        return gaussian_cost(self.epsilon, self.delta, self.stages * mu**2 / (24 * 4**_GRID_BITS))
+
+    def for_counts(self, share: Fraction, tables: int, cells: int, grid: float = 1.0) -> Laplace | Gaussian:
+        """Noise for tables in which every row is in one cell each; `cells` are those of all tables together."""
+        l1 = Fraction(tables * self.row_moves * self.unit_rows)
+        return self._part(share, l1, Fraction(tables * self.row_moves * self.unit_rows**2), cells, grid)
+
+    def for_scores(self, share: Fraction, scores: int) -> Laplace | Gaussian:
+        """Noise for whole-numbered scores that a row moves by no more than the cells it moves."""
+        of_one = self.row_moves * self.unit_rows
+        return self._part(share, Fraction(scores * of_one), Fraction(scores * of_one**2), scores, 1.0)
+
+    def _part(
+        self, share: Fraction, l1: Fraction, l2_squared: Fraction, dimension: int, grid: float
+    ) -> Laplace | Gaussian:
+        if self.delta == 0:
+            return Laplace(float(l1), decimal_down(exact(self.epsilon) * share), dimension, integer_grid=grid)
+        # Noise for a longer distance: what really moves is then √share of what (ε, δ) allows.
+        longer = square_root_rounded_up(l2_squared / share)
+        return Gaussian(longer, self.epsilon, self.delta, dimension, integer_grid=grid)
+
+    @property
+    def noise_scale(self) -> float:
+        """Of one table that gets the whole budget."""
+        return self.for_counts(Fraction(1), 1, 1).noise_scale
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """One table of whole counts with noise, from the whole budget."""
+        return self.for_counts(Fraction(1), 1, len(values)).apply(values, source)
+
+
+def standard_deviation(noise: Laplace | Gaussian) -> float:
+    """The standard deviation of the noise on one value."""
+    return noise.noise_scale * (math.sqrt(2) if isinstance(noise, Laplace) else 1.0)
+
+
+def mean_size(noise: Laplace | Gaussian) -> float:
+    """The mean absolute noise on one value."""
+    return noise.noise_scale * (1.0 if isinstance(noise, Laplace) else math.sqrt(2 / math.pi))

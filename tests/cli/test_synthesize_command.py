@@ -1,0 +1,123 @@
+"""A hospital hands on rows of nobody: synthesize, inspect and sample from the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.errors import SudareError
+from sudare.privacy import Ledger
+from tests.cli.conftest import FIT_MEAN, Sudare
+
+SCHEMA = """
+[columns.age]
+kind = "number"
+low = 0
+high = 110
+
+[columns.smoker]
+kind = "category"
+values = ["no", "yes"]
+
+[columns.ill]
+kind = "label"
+classes = [0, 1]
+"""
+BASE = ("synthesize", "visits.parquet", "--schema", "visits.toml", "--epsilon", 2)
+PAY = ("--budget", 5, "--budget-delta", 1e-5, "--key", "key.pem", "-o", "visits.sudare")
+
+
+@pytest.fixture
+def hospital(house: Path) -> Path:
+    """The house with a table of 3,000 patients, of whom smokers are ill; one is older than anybody."""
+    random = np.random.default_rng(1)
+    smoker = random.random(3_000) < 0.4
+    ill = random.random(3_000) < np.where(smoker, 0.8, 0.1)
+    age = random.normal(50, 15, 3_000)
+    age[0] = 200.0
+    pd.DataFrame({"age": age, "smoker": np.where(smoker, "yes", "no"), "ill": ill.astype(int)}).to_parquet(
+        house / "visits.parquet"
+    )
+    (house / "visits.toml").write_text(SCHEMA)
+    return house
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--delta", 1e-6), ("--pair", "age=smoker"), ("--engine", "microaggregation", "--groups", 5)],
+    ids=str,
+)
+def test_rows_of_nobody(hospital: Path, sudare: Sudare, options: tuple[object, ...]) -> None:
+    made = sudare(*BASE, *options, *PAY)
+    assert made.exit_code == 0, made.stderr
+    assert "Wrote visits.sudare: ε = 2" in made.stdout
+    assert "Account 'visits' has ε = " in made.stdout
+    values_outside = "values lay outside the bounds and were clipped; only you see this."
+    assert values_outside in made.stdout
+    account = Ledger("ledger.db", create=False).account("visits")
+    assert account.spent().epsilon == 2
+    shown = sudare("inspect", "visits.sudare", "--trusted", "key-public.pem")
+    assert shown.exit_code == 0, shown.stderr
+    assert "PrivateSynthesizer" in shown.stdout
+    drawn = sudare("sample", "visits.sudare", "--rows", 2000, "--seed", 1, "-o", "rows.parquet")
+    assert drawn.exit_code == 0, drawn.stderr
+    assert "Wrote rows.parquet: 2,000 synthetic rows; ε = 2" in drawn.stdout
+    assert "NOT CHECKED" in drawn.stdout
+    rows = pd.read_parquet("rows.parquet")
+    assert list(rows) == ["age", "smoker", "ill"]
+    ill = rows.groupby("smoker")["ill"].mean()
+    assert ill["yes"] > 0.6
+    assert ill["no"] < 0.3
+
+
+def test_answers_in_json(hospital: Path, sudare: Sudare) -> None:
+    made = sudare(*BASE, "--pair", "age=smoker", *PAY, "--json").values
+    assert made["pairs"] == [["age", "smoker"]]
+    assert made["guarantee"]["epsilon"] == 2
+    assert made["remaining"]["epsilon"] == 3
+    assert made["clipped"]["age"] >= 1
+    drawn = sudare("sample", "visits.sudare", "-o", "rows.parquet", "--trusted", "key-public.pem", "--json").values
+    assert drawn["columns"] == ["age", "smoker", "ill"]
+    assert drawn["signature"] == "trusted"
+    assert drawn["rows"] == len(pd.read_parquet("rows.parquet"))
+    assert drawn["guarantee"]["neighbours"] == "replace-one"
+
+
+def test_dry_runs_spend_nothing(hospital: Path, sudare: Sudare) -> None:
+    told = sudare(*BASE, "--dry-run")
+    assert told.exit_code == 0, told.stderr
+    assert "This would cost ε = 2" in told.stdout
+    assert "nothing was counted, charged or written" in told.stdout
+    quoted = sudare(*BASE, "--dry-run", "--budget", 5, "--json").values
+    assert quoted["admitted"]
+    assert quoted["left_after"]["epsilon"] == 3
+    small = sudare(*BASE, "--dry-run", "--budget", 1)
+    assert "it would be refused" in small.stdout
+    with pytest.raises(SudareError):
+        Ledger("ledger.db", create=False).account("visits")
+    assert not (hospital / "visits.sudare").exists()
+
+
+def test_what_is_wrong(hospital: Path, sudare: Sudare) -> None:
+    for words in (
+        (*BASE, *PAY, "--pair", "age"),
+        (*BASE, *PAY, "--pair", "age=name"),
+        (*BASE, *PAY, "--label", "name"),
+        (*BASE, *PAY, "--groups", 1),
+        (*BASE, "--budget", 5),
+    ):
+        told = sudare(*words)
+        assert told.exit_code != 0
+        assert "InvalidParameter" in told.stderr
+    assert not (hospital / "visits.sudare").exists()
+    assert sudare(*FIT_MEAN, "-o", "other.sudare", "--key", "key.pem").exit_code == 0
+    wrong = sudare("sample", "other.sudare", "-o", "rows.parquet")
+    assert "NotReleasable: 'other.sudare' holds a PrivateMean, not a synthetic table." in wrong.stderr
+    assert sudare(*BASE, *PAY).exit_code == 0
+    (hospital / "rows.parquet").write_text("kept")
+    assert "InvalidParameter" in sudare("sample", "visits.sudare", "-o", "rows.parquet").stderr
+    assert (hospital / "rows.parquet").read_text() == "kept"
+    assert "InvalidParameter" in sudare("sample", "visits.sudare", "-o", "new.parquet", "--rows", 0).stderr
