@@ -51,6 +51,8 @@ def test_the_names() -> None:
         "RetainReplace",
         "UnaryEncoding",
         "SubsetSelection",
+        "PrivateSynthesizer-marginals",
+        "PrivateSynthesizer-microaggregation",
         "GibbsLogisticRegression",
         "GibbsRidge",
         "GibbsMean",
@@ -65,6 +67,15 @@ def test_perturbations_of_one_value_hold_and_are_tight_by_the_law(name: str) -> 
     assert report.holds
     for comparison in report.comparisons:
         assert comparison.claimed.notion == "local"
+        assert comparison.computed is not None
+        assert 0.999 * comparison.claimed.epsilon <= comparison.computed <= comparison.claimed.epsilon
+
+
+@pytest.mark.parametrize("name", ["PrivateSynthesizer-marginals", "PrivateSynthesizer-microaggregation"])
+def test_synthetic_tables_hold_and_are_tight_by_the_law(name: str) -> None:
+    report = run_audit(name, samples=200, epsilons=[1.0])
+    assert report.holds, json.dumps(report.to_dict())
+    for comparison in report.comparisons:
         assert comparison.computed is not None
         assert 0.999 * comparison.claimed.epsilon <= comparison.computed <= comparison.claimed.epsilon
 

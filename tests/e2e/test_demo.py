@@ -60,13 +60,14 @@ def test_what_the_terminal_shows(played: Played) -> None:
     lines = played.stdout.splitlines()
     assert lines[-1].startswith("Open demo/report.html   (")
     assert lines[-1].endswith("; nothing left this machine)")
-    assert [line[:2] for line in lines[:-1]] == ["✓ "] * 6
+    assert [line[:2] for line in lines[:-1]] == ["✓ "] * 7
     assert "ε = 1.5 of 3.0 spent" in lines[0]
     assert "2 of 2" in lines[1]
     assert "5 of 5" in lines[2]
-    assert "each published a private model (ε = 2.0 of 3.0 spent); combined accuracy 0.9" in lines[3]
-    assert "found 3 ways of running from sums alone" in lines[4]
-    assert "households' answers perturbed before they left (k = 2)" in lines[5]
+    assert "learned from 6,000 people (ε = 1.0 of 3.0 spent) is right for" in lines[3]
+    assert "each published a private model (ε = 2.0 of 3.0 spent); combined accuracy 0.9" in lines[4]
+    assert "found 3 ways of running from sums alone" in lines[5]
+    assert "households' answers perturbed before they left (k = 2)" in lines[6]
 
 
 def test_the_report_is_one_small_file(played: Played) -> None:
@@ -84,18 +85,21 @@ def test_the_report_tells_the_whole_story(played: Played) -> None:
     for text in (
         "The guarantee: ", "strong", "ε 1.5 of 3.0", "BudgetExceeded", "Nothing was computed or spent", "NotCharged",
         "LedgerCorrupt", "LedgerRolledBack", "ReleaseMalformed", "ReleaseUntrusted", "NotReleasable", "ε 2.0 of 3.0",
-            "exact sums of a dictionary training", "Linking: nobody can link",
+            "exact sums of a dictionary training", "Linking: nobody can link", "PrivateMLPClassifier", "floating-point noise",
     ):  # fmt: skip
         assert text in played.report
     assert "50 % of what may ever be told" in played.report
-    assert played.report.count("How to read this") == played.report.count("<section>") == 12
+    assert played.report.count("How to read this") == played.report.count("<section>") == 13
 
 
 def test_the_ledger_of_the_demo_is_real(played: Played) -> None:
     clinic = played.folder / "demo" / "run-1" / "clinic"
     ledger = Ledger(clinic / "ledger.db", create=False)
     ledger.verify()
-    assert [entry.kind for entry in ledger.entries()] == ["ledger", "open", "charge", "release", "charge", "release"]
+    assert [entry.kind for entry in ledger.entries()] == [
+        "ledger", "open", "charge", "release", "charge", "release", "open", "charge", "release",
+    ]  # fmt: skip
+    assert ledger.account("screening-2026").spent().epsilon == 1.0
     assert ledger.account("patients-2026").remaining().epsilon == 1.5
     assert (clinic / "key.pem").stat().st_mode & 0o077 == 0
 

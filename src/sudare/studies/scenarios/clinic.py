@@ -22,6 +22,7 @@ from sudare.report.budget import ENTRY_HEADINGS, entry_cells
 from sudare.report.card import SCALE_TEXT, Card, card_of, how_to_read_epsilon
 from sudare.report.numbers import nearest, percent_up, rounded_up, whole
 from sudare.schema import Schema
+from sudare.studies.scenarios.clinic_network import play_network
 from sudare.studies.scenarios.scene import Line, Scene, Tell
 
 PATIENTS: Final = 4_000
@@ -95,6 +96,8 @@ def play(folder: Path, tell: Tell) -> Scene:
     means = _released(house, mean, "means.sudare")
     tell("somebody tries what must not work")
     refused, noticed = _refused(house), _noticed(house, counts, means)
+    tell("it trains a network")
+    network = play_network(folder, house.ledger, house.key)
     tell("drawing")
     off = int(np.abs(counts.model().counts_["age"] - _exact_age_counts(house)).max())
     spent = house.account.spent().epsilon
@@ -112,6 +115,7 @@ def play(folder: Path, tell: Tell) -> Scene:
             "noticed",
             f"{len(noticed)} of {len(noticed)}: an edited ledger, an older one put back, a changed file, a foreign signature",
         ),
+        network.line,
     ]
     parts = [
         _ages_part(house, counts, off),
@@ -119,6 +123,7 @@ def play(folder: Path, tell: Tell) -> Scene:
         _cost_part(house),
         _refused_part(refused),
         _noticed_part(noticed),
+        network.part,
     ]
     notes = [
         "The table is made up (always the same one); the noise is drawn anew from the operating system each time.",

@@ -1,0 +1,152 @@
+"""What a run keeps while it goes on, so that a killed one can be resumed: a private file, never a release.
+
+The file holds the run's seed: whoever has it can subtract the noise. It is readable by its owner only, and is replaced whole or not at
+all. It is written before the charge (with a mark that the charge then carries in the ledger), after it (with receipt and seed, before any
+noise is drawn), and every few steps. So wherever a run is killed, the next one finds in the file, or by the mark in the ledger, that it has
+paid, and repeats the same samples and the same noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sudare.consensus.sharing.streams import SEED_BYTES, fresh_seed
+from sudare.errors import DataError
+from sudare.neural.routes import Singles
+from sudare.neural.sampling import Standing
+from sudare.privacy.chain import canonical_json
+
+_FORMAT: Final = "sudare checkpoint 1"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a checkpoint holds.
+
+    `mark` is what the run's charge is found by; `digest` tells whether data and parameters are those of the run, and is
+    keyed by `key`, so that the file alone confirms no guess about the data; `seed` is None until the charge is entered.
+    """
+
+    mark: str
+    key: bytes
+    digest: str
+    seed: bytes | None = None
+    standing: Standing | None = None
+
+
+def begun(rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> Kept:
+    """A new run on these data with these declarations."""
+    key = fresh_seed()
+    return Kept(f"run {uuid.uuid4().hex}", key, fingerprint(key, rows, targets, declared))
+
+
+def fingerprint(key: bytes, rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> str:
+    """HMAC-SHA256 that changes when a row, a target or a declared number does."""
+    hashed = hmac.new(key, canonical_json(dict(declared)).encode(), hashlib.sha256)
+    for part in (rows, targets):
+        hashed.update(f"\0{part.shape}\0".encode() + np.ascontiguousarray(part).tobytes())
+    return hashed.hexdigest()
+
+
+def of_this_run(kept: Kept, rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> Kept:
+    """What was kept, if it belongs to these data and declarations."""
+    if not hmac.compare_digest(kept.digest, fingerprint(kept.key, rows, targets, declared)):
+        raise DataError(
+            "The checkpoint belongs to a run with other data or other parameters; nothing was charged.",
+            "Give back what that run had, or another checkpoint to begin (and pay for) a new run.",
+        )
+    return kept
+
+
+def with_seed(kept: Kept, seed: bytes) -> Kept:
+    """After the charge."""
+    return replace(kept, seed=seed)
+
+
+def with_standing(kept: Kept, standing: Standing) -> Kept:
+    """After some steps."""
+    return replace(kept, standing=standing)
+
+
+def load(path: str | os.PathLike[str]) -> Kept | None:
+    """What a checkpoint holds, or None where there is no file."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"The checkpoint cannot be read ({error.strerror}).", "Check the path.") from None
+    try:
+        return _parsed(content)
+    except (ValueError, KeyError, TypeError):
+        raise DataError(
+            "The checkpoint is damaged or was not written by sudare.", "Give another path to begin a new run."
+        ) from None
+
+
+def save(path: str | os.PathLike[str], kept: Kept) -> None:
+    """The file, replaced whole and durably; only its owner can read it."""
+    target = Path(path).absolute()
+    try:
+        # A file made so is readable by its owner only from the beginning.
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".sudare-", suffix=".partial")
+        try:
+            with open(handle, "wb") as stream:
+                stream.write(_written(kept))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise DataError(
+            f"The checkpoint cannot be written ({error.strerror}).", "Check folder, rights and space."
+        ) from None
+
+
+def _written(kept: Kept) -> bytes:
+    """A line of JSON, then the state's numbers."""
+    standing = kept.standing
+    values = b"" if standing is None else np.ascontiguousarray(standing.values, dtype="<f4").tobytes()
+    head = {
+        "format": _FORMAT,
+        "mark": kept.mark,
+        "key": kept.key.hex(),
+        "digest": kept.digest,
+        "seed": None if kept.seed is None else kept.seed.hex(),
+        "step": None if standing is None else standing.step,
+        "values": hashlib.sha256(values).hexdigest(),
+    }
+    return canonical_json(head).encode() + b"\n" + values
+
+
+def _parsed(content: bytes) -> Kept:
+    line, _, values = content.partition(b"\n")
+    head = json.loads(line)
+    if head["format"] != _FORMAT or head["values"] != hashlib.sha256(values).hexdigest():
+        raise ValueError("not a checkpoint, or damaged")
+    key, seed, step = bytes.fromhex(head["key"]), head["seed"], head["step"]
+    seed = None if seed is None else bytes.fromhex(seed)
+    if len(key) != SEED_BYTES or (seed is not None and len(seed) != SEED_BYTES) or not isinstance(head["mark"], str):
+        raise ValueError("a field of the wrong length")
+    standing = None if step is None else Standing(int(step), np.frombuffer(values, dtype="<f4").astype(np.float32))
+    return Kept(head["mark"], key, str(head["digest"]), seed, standing)

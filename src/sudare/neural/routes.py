@@ -1,0 +1,130 @@
+"""What every way to a private network has in common: public facts in, a price before any row is seen, layers out."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ExtraMissing
+from sudare.privacy.accounting import Cost
+from sudare.privacy.guarantee import Guarantee, Neighbours
+from sudare.privacy.noise import NoiseSource
+from sudare.schema import Encoding, Schema
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Layers = tuple[tuple[Floats, Floats], ...]
+LossName = Literal["cross_entropy", "squared"]
+
+# Above this ε a guarantee to a record says next to nothing: a reader who was undecided can be sure to nine digits.
+VACUOUS_EPSILON: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What everybody may know of a fit.
+
+    `rows` is the number of rows where it is public, else the number that was declared. `sizes` are the widths of the layers,
+    inputs first. `declared` has the feature columns; `target` the classes, or the bounds of a number.
+    """
+
+    rows: int
+    sizes: tuple[int, ...]
+    loss: LossName
+    neighbours: Neighbours
+    declared: Schema
+    encoding: Encoding
+    target: tuple[Any, ...]
+
+
+class Route(Protocol):
+    """One way to a private network. ε and δ are those of a record, in the relation of the facts."""
+
+    @property
+    def epsilon(self) -> float:
+        """ε of a record."""
+
+    @property
+    def delta(self) -> float:
+        """δ of a record."""
+
+    @property
+    def cost(self) -> Cost:
+        """What using it costs: these ε and δ, or more that is known."""
+
+    @property
+    def noise_scale(self) -> float:
+        """How much noise a parameter gets, roughly; public."""
+
+    @property
+    def grid(self) -> float:
+        """The power of two of which released parameters are multiples."""
+
+    @property
+    def exact_noise(self) -> bool:
+        """Whether the noise is exact; if not, the card says "floating-point noise"."""
+
+    @property
+    def parameter_guarantee(self) -> Guarantee | None:
+        """What the paper promises: to one parameter. None where there is nothing beside the promise to records."""
+
+    def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
+        """Layers of weights [inputs, outputs] and biases, from encoded rows and targets (one-hot, or scaled to [−1, 1])."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A route in the form in which plans and audits take mechanisms."""
+
+    route: Route
+    outputs: int
+
+    @property
+    def cost(self) -> Cost:
+        """The route's."""
+        return self.route.cost
+
+    @property
+    def noise_scale(self) -> float:
+        """The route's."""
+        return self.route.noise_scale
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """All parameters as one vector, from a matrix of encoded rows with the targets as last columns."""
+        singles = np.asarray(values, dtype=np.float32)
+        return flattened(self.route.fitted(singles[:, : -self.outputs], singles[:, -self.outputs :], source))
+
+
+def flattened(layers: Layers) -> Floats:
+    """All parameters in one vector: each layer's weights, row by row, and then its biases."""
+    return np.concatenate([np.ravel(part).astype(np.float64) for layer in layers for part in layer])
+
+
+def layered(flat: Floats, sizes: Sequence[int]) -> Layers:
+    """The layers that `flattened` made into one vector."""
+    layers, start = [], 0
+    for inputs, width in itertools.pairwise(sizes):
+        middle, end = start + inputs * width, start + (inputs + 1) * width
+        layers.append((flat[start:middle].reshape(inputs, width), flat[middle:end]))
+        start = end
+    return tuple(layers)
+
+
+def layer_outputs(layers: Layers, rows: Floats) -> Floats:
+    """The last layer's values: a release is used with numpy alone."""
+    for weights, bias in layers[:-1]:
+        rows = np.maximum(rows @ weights + bias, 0.0)
+    weights, bias = layers[-1]
+    return np.asarray(rows @ weights + bias)
+
+
+def require_jax() -> None:
+    """Nothing, if networks can be trained here."""
+    if importlib.util.find_spec("jax") is None:
+        raise ExtraMissing("Training a network needs the package jax.", "Install it: pip install 'sudare[neural]'")

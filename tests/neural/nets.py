@@ -1,0 +1,74 @@
+"""What the tests of networks share: random networks with rows and targets, and small tables."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import strategies as st
+
+from sudare.neural import network
+
+LOSSES = ("cross_entropy", "squared")
+
+# Inputs, hidden widths, outputs. A few shapes only: each is compiled anew, and weights and rows make the difference.
+SHAPES = ((1, (), 1), (3, (1,), 2), (5, (7,), 3), (12, (9, 4), 2), (8, (6, 5, 3), 4))
+ROWS = 8
+
+shapes = st.sampled_from(SHAPES)
+losses = st.sampled_from(LOSSES)
+
+
+def random_network(seed, shape, loss, size=1.0, rows=ROWS):
+    """Parameters, rows and targets: weights of the size that training starts from, times `size`."""
+    inputs, hidden, outputs = shape
+    generator = np.random.default_rng(seed)
+    sizes = (inputs, *hidden, max(outputs, 2) if loss == "cross_entropy" else outputs)
+    parameters = tuple(
+        (
+            jnp.asarray(size * generator.normal(size=(a, b)) * np.sqrt(2 / a), jnp.float32),
+            jnp.asarray(size * generator.normal(size=b), jnp.float32),
+        )
+        for a, b in itertools.pairwise(sizes)
+    )
+    x = jnp.asarray(generator.uniform(-1, 1, size=(rows, inputs)), jnp.float32)
+    if loss == "cross_entropy":
+        targets = jnp.asarray(np.eye(sizes[-1])[generator.integers(0, sizes[-1], rows)], jnp.float32)
+    else:
+        targets = jnp.asarray(generator.uniform(-1, 1, size=(rows, sizes[-1])), jnp.float32)
+    return parameters, x, targets
+
+
+@functools.partial(jax.jit, static_argnames="loss")
+def _formed(parameters, x, targets, loss):
+    def single(place, row, target):
+        return network.losses(place, row[None], target[None], loss)[0]
+
+    return jax.vmap(jax.grad(single), (None, 0, 0))(parameters, x, targets)
+
+
+squared_norms = jax.jit(network.squared_norms, static_argnames="loss")
+clipped_gradient_sum = jax.jit(network.clipped_gradient_sum, static_argnames="loss")
+gradient_sum = jax.jit(network.gradient_sum, static_argnames="loss")
+
+
+def row_gradients(parameters, x, targets, loss):
+    """Each row's gradient, formed by JAX: [rows, parameters]."""
+    formed = _formed(parameters, x, targets, loss)
+    return np.concatenate(
+        [np.asarray(leaf, dtype=np.float64).reshape(len(x), -1) for leaf in jax.tree.leaves(formed)], axis=1
+    )
+
+
+def flat(parameters):
+    return np.concatenate([np.asarray(leaf, dtype=np.float64).ravel() for leaf in jax.tree.leaves(parameters)])
+
+
+def moons(rows=600, seed=0):
+    """Two columns in [−1, 1], and a class that no line separates."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, size=(rows, 2))
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
