@@ -29,15 +29,21 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 
 ALL = list(commands(typer.main.get_command(app), ("sudare",)))
 # Groups that only hold commands; `budget` alone shows.
-BARE_GROUPS = {("sudare",), ("sudare", "schema")}
+BARE_GROUPS = {("sudare",), ("sudare", "schema"), ("sudare", "key"), ("sudare", "consortium")}
+
+# These run until they are stopped, and have no answer.
+SERVICES = {("sudare", "node"), ("sudare", "relay")}
 
 
 def test_the_commands_there_are() -> None:
     found = {" ".join(path[1:]) for path, _ in ALL}
-    budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head")}
+    budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head", "restore")}
+    key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
+    consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check"))}
     assert found == {
         "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "study", *budget,
-        "perturb", "reconstruct", "crosstab",
+        "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",
+        "node", "run", "relay", "relay kits",
     }  # fmt: skip
 
 
@@ -65,13 +71,17 @@ def test_help_is_shown(path: tuple[str, ...], command: Any, sudare: Sudare) -> N
     ("path", "command"), ALL, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
 def test_every_command_can_answer_in_json(path: tuple[str, ...], command: Any) -> None:
-    if path not in BARE_GROUPS:
+    if path not in BARE_GROUPS | SERVICES:
         assert "--json" in {written for parameter in command.params for written in parameter.opts}
 
 
 def test_what_spends_or_changes_can_be_rehearsed() -> None:
     rehearsed = {path[1:] for path, command in ALL if "--dry-run" in {o for p in command.params for o in p.opts}}
-    assert rehearsed == {("fit",), ("perturb",), ("budget", "raise")}
+    consortium = {("consortium", name) for name in ("new", "join", "sign", "check")}
+    assert rehearsed == {
+        ("fit",), ("perturb",), ("synthesize",), ("budget", "raise"), ("budget", "restore"), ("key", "rotate"), ("key", "revoke"),
+        *consortium, ("approve",), ("deny",),
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")

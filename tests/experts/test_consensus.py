@@ -150,3 +150,16 @@ def test_regression_and_bad_experts():
         OwnPlusConsensus([RegressionLine([1.0, 2.0, 3.0])]).fit(X, y)
     with pytest.raises(DataError, match="not finite"):
         OwnPlusConsensus([RegressionLine([1.0, np.nan])]).fit(X, y)
+
+
+def test_a_known_doubt_is_used_instead_of_the_experts_agreement(task):
+    designs, targets = task
+    message = np.array([0.6, 0.8, 0.0])
+    for doubt in (1e-3, 50.0):
+        model = OwnPlusConsensus([Line(message)], doubt=doubt, fit_intercept=False).fit(designs[0], targets[0] > 0)
+        known = Consensus(message[np.newaxis], np.array([doubt]))
+        theta, _ = own_plus_consensus(designs[:1], targets[:1], known)
+        np.testing.assert_allclose(model.coef_, theta[0], atol=1e-10)
+    for bad in (0.0, -1.0, float("nan")):
+        with pytest.raises(InvalidParameter, match="doubt"):
+            OwnPlusConsensus([Line(message)], doubt=bad).fit(designs[0], targets[0] > 0)

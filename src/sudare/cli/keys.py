@@ -1,14 +1,37 @@
-"""Ed25519 keys from PEM files, as openssl makes them."""
+"""Ed25519 keys from PEM files, as `sudare key` and openssl make them, and the passphrases that open them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from sudare.errors import InvalidParameter
+
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        help="A file with the key's passphrase. Without it: SUDARE_PASSPHRASE_FILE, SUDARE_PASSPHRASE, or you are asked.",
+    ),
+]
+MemberFile = Annotated[
+    Path, typer.Option("--member", envvar="SUDARE_MEMBER", metavar="FILE", help="This member's own file (TOML).")
+]
+
+
+def passphrase(file: Path | None, question: str, *, new: bool = False) -> bytes:
+    """The passphrase of a key: from a file, from the environment, or asked for (twice, if it is a new one)."""
+    from sudare.consortium.identity import passphrase_from
+
+    def ask() -> str:
+        return str(typer.prompt(question, hide_input=True, confirmation_prompt=new, err=True))
+
+    return passphrase_from(file, ask=ask)
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
@@ -18,9 +41,9 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(content, password=None)
     except TypeError:
-        passphrase = typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True)
+        phrase = passphrase(None, f"Passphrase of {path.name}")
         try:
-            key = load_pem_private_key(content, password=passphrase.encode())
+            key = load_pem_private_key(content, password=phrase)
         except ValueError:
             raise InvalidParameter(f"The passphrase does not open '{path.name}'.", "Try again.") from None
     except ValueError:
@@ -28,7 +51,7 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidParameter(
             f"'{path.name}' is not an Ed25519 private key in PEM form.",
-            "Make one with: openssl genpkey -algorithm ed25519 -aes256 -out key.pem",
+            "Make one with: sudare key new key.pem, or: openssl genpkey -algorithm ed25519 -aes256 -out key.pem",
         )
     return key
 

@@ -8,7 +8,25 @@ from typing import Annotated
 
 import typer
 
-from sudare.cli import audit, budget, crosstab, demo, fit, inspect, perturb, reconstruct, risk, schema, study
+from sudare.cli import (
+    audit,
+    budget,
+    consortium,
+    crosstab,
+    demo,
+    fit,
+    inspect,
+    key,
+    node,
+    perturb,
+    reconstruct,
+    relay,
+    risk,
+    schema,
+    steward,
+    study,
+    synthesize,
+)
 
 app = typer.Typer(
     name="sudare",
@@ -45,8 +63,20 @@ app.command("fit", short_help="From a table to a signed release, charged to an a
 app.command("perturb", short_help="Every record randomised before it leaves, as a signed release.")(perturb.perturb)
 app.command("reconstruct", short_help="The distribution of a column from perturbed records.")(reconstruct.reconstruct)
 app.command("crosstab", short_help="Two columns against each other, from perturbed records.")(crosstab.crosstab)
+app.command("synthesize", short_help="A private synthetic table, as a signed release.")(synthesize.synthesize)
+app.command("sample", short_help="Rows of nobody, drawn from a released synthetic table.")(synthesize.sample)
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
 app.add_typer(budget.app, name="budget")
+app.add_typer(key.app, name="key")
+app.add_typer(consortium.app, name="consortium")
+app.add_typer(relay.app, name="relay")
+app.command("node", short_help="Run this member: connect outwards, wait for tasks, take part.")(node.node)
+app.command("run", short_help="Run a task of the agreement with the other members.")(node.run)
+app.command("status", short_help="Agreement, tasks that wait for the steward, and budget of this member.")(
+    steward.status
+)
+app.command("approve", short_help="Let a task of the agreement run at this member.")(steward.approve)
+app.command("deny", short_help="Keep a task of the agreement from running at this member.")(steward.deny)
 app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)
 app.command("risk", short_help="Sums without a server: rounds, breaches, and what masks give instead.")(risk.risk)
 app.command("study", short_help="Our numbers beside the papers'.")(study.study)

@@ -161,6 +161,19 @@ class PatternDictionary(BaseEstimator):
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return private, passage.noise
 
+    def training(self, source: object, members: int) -> tuple[Terms, Held]:
+        """What one real member of a consortium trains by: the terms that all share, and its own records.
+
+        Bounds come from the schema or are given: nobody sees everybody's records.
+        """
+        self._check_parameters()
+        if self.schema is None and self.bounds is None:
+            raise InvalidParameter("A consortium's training needs public bounds, got none.", "Give a schema or bounds.")
+        layout, (records,) = opened_members([source], self.schema, self.bounds, FAMILIES[self.family], self.cluster)
+        family = self._family(layout)
+        check_family(family, [records])
+        return self._terms(layout, family, members), records
+
     def member(self, position: int) -> MemberModel:
         """The model of one member: shared patterns, own weights."""
         check_is_fitted(self)

@@ -12,7 +12,7 @@ from sudare.dictionary.families import Floats
 from sudare.errors import InvalidParameter, MembersMissing
 
 # Addends lie within ±1. Floats of that size have no finer bits worth keeping, and a thousand members still fit into 64.
-_ADDENDS: Final = FixedPoint(-1.0, 1.0, 2.0**-52)
+ADDENDS: Final = FixedPoint(-1.0, 1.0, 2.0**-52)
 
 
 def adder(members: int, hide: Hide) -> Callable[[Sequence[Floats]], list[Floats]]:
@@ -30,7 +30,7 @@ def adder(members: int, hide: Hide) -> Callable[[Sequence[Floats]], list[Floats]
     def add_up(addends: Sequence[Floats]) -> list[Floats]:
         if members == 1:
             return [addends[0]]
-        found = secure_sum(addends, hide, fixed_point=_ADDENDS, keys=keys)
+        found = secure_sum(addends, hide, fixed_point=ADDENDS, keys=keys)
         totals = [total for total in found.totals if total is not None]
         if len(totals) < members:
             raise MembersMissing("A member left a sum.", "Begin the training again.")

@@ -89,6 +89,7 @@ class OwnPlusConsensus(CombinedExperts):
     ----------
     experts : fitted linear models or releases of such: binary classifiers, or regressors.
     penalty : τ, or "cross-validation" to choose it on own data. With fewer than ten rows the largest is taken.
+    doubt : κ where it is known, as for one model whose noise is public; None computes it from how well the experts agree.
     fit_intercept : whether θ has an intercept, which own data and messages set like any other coefficient. Without it the
         features must be centred by public facts, and the messages' intercepts are not used.
 
@@ -106,10 +107,12 @@ class OwnPlusConsensus(CombinedExperts):
         experts: Sequence[Any] = (),
         *,
         penalty: float | Literal["cross-validation"] = "cross-validation",
+        doubt: float | None = None,
         fit_intercept: bool = True,
     ) -> None:
         self.experts = experts
         self.penalty = penalty
+        self.doubt = doubt
         self.fit_intercept = fit_intercept
 
     def _learn(self, rows: Any, targets: Floats) -> None:
@@ -123,8 +126,12 @@ class OwnPlusConsensus(CombinedExperts):
         messages = np.column_stack([coefficients, intercepts]) if self.fit_intercept else coefficients
         design = np.column_stack([matrix, np.ones(len(matrix))]) if self.fit_intercept else matrix
         penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
+        consensus = consensus_of(messages)
+        if self.doubt is not None:
+            known = min(max(positive("doubt", self.doubt), LEAST_DOUBT), MOST_DOUBT)
+            consensus = Consensus(consensus.directions, np.array([known]))
         theta, chosen = own_plus_consensus(
-            design[np.newaxis], targets[np.newaxis], consensus_of(messages), penalties, self.panel_.task
+            design[np.newaxis], targets[np.newaxis], consensus, penalties, self.panel_.task
         )
         self.coef_ = theta[0, : matrix.shape[1]]
         self.intercept_ = float(theta[0, -1]) if self.fit_intercept else 0.0

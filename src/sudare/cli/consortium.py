@@ -1,0 +1,250 @@
+"""`sudare consortium`: from a first agreement to one that all have signed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+
+if TYPE_CHECKING:
+    from sudare.consortium import Agreement, Standing
+    from sudare.consortium.joining import Joining
+
+app = typer.Typer(help="Agree with other members on what to do together, and sign it.", no_args_is_help=True)
+
+AgreementFile = Annotated[Path, typer.Argument(metavar="AGREEMENT", help="The agreement (TOML).")]
+StatementFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--add", metavar="FILE", help="A file of statements that another member sent; may be repeated."),
+]
+NOTHING_CHANGED = "Dry run: nothing was changed."
+
+
+@app.callback()
+def consortium() -> None:
+    """Agree with other members on what to do together, and sign it."""
+
+
+@app.command("new")
+@reported
+def new(
+    agreement: Annotated[Path, typer.Argument(metavar="AGREEMENT", help="The file to write (TOML).")],
+    name: Annotated[
+        str, typer.Option("--name", help="What the consortium is called: small letters, figures, hyphens.")
+    ],
+    schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema of everybody's records (TOML).")],
+    tasks: Annotated[
+        list[str],
+        typer.Option(
+            "--task",
+            metavar="TEXT",
+            help='What to do, as "NAME KIND field=value …", for example "risk learning method=one-sum epsilon=0.5"; may be repeated.',
+        ),
+    ],
+    threshold: Annotated[
+        int | None, typer.Option("--threshold", min=1, help="How many members must stay in a sum. Default: all.")
+    ] = None,
+    round_seconds: Annotated[float, typer.Option("--round-seconds", help="How long to wait in one round.")] = 60.0,
+    task_seconds: Annotated[float, typer.Option("--task-seconds", help="How long a task may take.")] = 86_400.0,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a first agreement; members join it next."""
+    from sudare.consortium import Agreement, Deadlines, Sums
+    from sudare.consortium.joining import task_from_words
+    from sudare.errors import AgreementError
+    from sudare.schema import Schema
+
+    made = Agreement(
+        name,
+        Schema.load(schema),
+        tasks=tuple(map(task_from_words, tasks)),
+        sums=Sums(threshold=threshold),
+        deadlines=Deadlines(round_seconds, task_seconds),
+    )
+    made = Agreement.from_dict(made.to_dict())
+    if agreement.exists():
+        raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
+    if not dry_run:
+        made.save(agreement)
+    values = {"agreement": str(agreement), "digest": made.digest, "tasks": [each.name for each in made.tasks]}
+    lines = [f"Wrote {agreement}. Members join with: sudare consortium join {agreement} --name …"]
+    answer({**values, "dry_run": dry_run}, as_json, *([NOTHING_CHANGED] if dry_run else lines))
+
+
+@app.command("join")
+@reported
+def join(
+    agreement: AgreementFile,
+    name: Annotated[str, typer.Option("--name", help="This member: small letters, figures, hyphens.")],
+    data: Annotated[
+        str,
+        typer.Option("--data", metavar="SOURCE", help="The records: a Parquet or CSV file, or a database's address."),
+    ],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The most ε that the agreement's tasks may cost in all.")],
+    delta: Annotated[float, typer.Option("--delta", help="The most δ that they may cost in all.")] = 0.0,
+    query: Annotated[
+        str | None, typer.Option("--query", help="The table, view or query, where the records are in a database.")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="FOLDER", help="Where this member's own files are made.")
+    ] = Path(),
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger", metavar="FILE", help="The ledger: a file, or the address of a database. Default: in the folder."
+        ),
+    ] = None,
+    passphrase_file: PassphraseFile = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
+    from sudare.consortium import Agreement
+    from sudare.consortium.joining import joined
+    from sudare.privacy.container import fingerprint
+
+    joining = _joining(name, folder, data, query, epsilon, delta, ledger)
+    is_new = not joining.key_path.exists()
+    if dry_run:
+        found = Agreement.load(agreement)
+        values = {"agreement": str(agreement), "member": name, "new_key": is_new, "members": list(found.member_names)}
+        answer({**values, "dry_run": True}, as_json, NOTHING_CHANGED)
+        return
+    phrase = passphrase(passphrase_file, f"Passphrase of {joining.key_path.name}", new=is_new)
+    extended, identity = joined(agreement, joining, phrase)
+    values = {
+        "agreement": str(agreement),
+        "digest": extended.digest,
+        "member": name,
+        "member_file": str(joining.member_path),
+        "public_key": identity.public_key.hex(),
+        "fingerprint": fingerprint(identity.public_key),
+        "members": list(extended.member_names),
+        "dry_run": False,
+    }
+    lines = [
+        f"{name} joined {extended.name}, which now has {len(extended.members)} members: {', '.join(extended.member_names)}.",
+        f"Key {identity.fingerprint}: tell it the others by telephone.",
+        "When all have joined, each signs: sudare consortium sign",
+    ]
+    answer(values, as_json, *lines)
+
+
+@app.command("sign")
+@reported
+def sign(
+    member: MemberFile = Path("member.toml"),
+    add: StatementFiles = None,
+    passphrase_file: PassphraseFile = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
+    from sudare.consortium import Member, standing
+    from sudare.consortium.joining import signed, with_statements_of
+
+    own = Member.load(member)
+    agreement = own.agreement()
+    agreement.check_complete()
+    if dry_run:
+        statements = with_statements_of(agreement, own.statements(), add or [])
+    else:
+        identity = own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
+        statements = signed(own, identity, add or [])
+    found = standing(agreement, statements)
+    lacking = sorted((*found.missing, *found.invalid))
+    lines = [
+        NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
+        f"Not signed yet by: {', '.join(lacking)}." if lacking else "All have signed.",
+    ]
+    answer({**_values(agreement, found), "dry_run": dry_run}, as_json, *lines)
+
+
+@app.command("check")
+@reported
+def check(
+    agreement: AgreementFile,
+    add: StatementFiles = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--with", metavar="FILE", help="Another copy: says which fields differ (exit code 92)."),
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
+    from sudare.consortium import Agreement, Statements, differences, standing
+    from sudare.consortium.agreement import mismatch
+    from sudare.consortium.joining import added, with_statements_of
+    from sudare.errors import AgreementMismatch, KeyRevoked
+
+    found = Agreement.load(agreement)
+    if against is not None:
+        fields = differences(found, Agreement.load(against))
+        if fields:
+            raise mismatch(fields)
+    found.check_complete()
+    if add and not dry_run:
+        statements = added(found, agreement, add)
+    else:
+        statements = with_statements_of(found, Statements.load(agreement), add or [])
+    stands = standing(found, statements)
+    lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
+    answer({**_values(found, stands), "dry_run": dry_run}, as_json, _table(found, stands), *lines)
+    if not stands.is_in_force:
+        raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
+
+
+def _joining(
+    name: str, folder: Path, data: str, query: str | None, epsilon: float, delta: float, ledger: str | None
+) -> Joining:
+    """What the options say, with paths as the member's own file holds them: relative to its folder."""
+    from sudare.consortium import Budget
+    from sudare.consortium.joining import LEDGER_FILE, Joining
+
+    source = {"url": data, "query": query or ""} if _is_address(data) else {"source": os.path.relpath(data, folder)}
+    if ledger is None:
+        ledger = LEDGER_FILE
+    elif not _is_address(ledger):
+        ledger = os.path.relpath(ledger, folder)
+    return Joining(name, folder, source, Budget(epsilon, delta), ledger)
+
+
+def _is_address(text: str) -> bool:
+    return "://" in text or text.startswith("env:")
+
+
+def _values(agreement: Agreement, found: Standing) -> dict[str, Any]:
+    from sudare.privacy.container import fingerprint
+
+    return {
+        "name": agreement.name,
+        "digest": agreement.digest,
+        "in_force": found.is_in_force,
+        "signed": list(found.signed),
+        "missing": list(found.missing),
+        "invalid": list(found.invalid),
+        "revoked": list(found.revoked),
+        "keys": {name: fingerprint(key) for name, key in found.keys.items()},
+    }
+
+
+def _table(agreement: Agreement, found: Standing) -> Table:
+    from sudare.privacy.container import fingerprint
+
+    words = dict.fromkeys(found.signed, "signed")
+    words |= dict.fromkeys(found.missing, "not signed") | dict.fromkeys(found.invalid, "signed something else")
+    words |= dict.fromkeys(found.revoked, "key revoked")
+    table = Table("member", "key in use", f"agreement {agreement.digest[:12]}", box=None, pad_edge=False)
+    for name in agreement.member_names:
+        key = found.keys.get(name)
+        table.add_row(Text(name), Text(fingerprint(key) if key else "none"), Text(words[name]))
+    return table

@@ -1,0 +1,177 @@
+"""`sudare node` and `sudare run`: a member's process among the others."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+
+if TYPE_CHECKING:
+    from sudare.consortium.member import Member
+    from sudare.consortium.node import Node
+
+Kit = Annotated[
+    Path | None,
+    typer.Option("--kit", metavar="FOLDER", help="Certificates for the relay. Default: from the member file."),
+]
+Relay = Annotated[
+    str | None, typer.Option("--relay", metavar="HOST:PORT", help="The relay. Default: from the member file.")
+]
+LogFile = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Append structured logs (JSON lines, no data) to this file."),
+]
+HealthPort = Annotated[
+    int | None, typer.Option("--health-port", min=1, max=65_535, help="Answer GET /health on 127.0.0.1 at this port.")
+]
+
+
+@reported
+def node(
+    member: MemberFile = Path("member.toml"),
+    kit: Kit = None,
+    relay: Relay = None,
+    log: LogFile = None,
+    health_port: HealthPort = None,
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Run this member: connect outwards, wait for tasks, take part. Ends with Ctrl-C; started again, it goes on."""
+    from sudare.errors import ConsortiumError
+
+    own = _member(member, kit, relay, health_port)
+    with _started(own, passphrase_file, log) as running:
+        if running is None:
+            raise ConsortiumError("A node of this member is already running.", "Stop it first, or let it work.")
+        try:
+            running.run(stay=True)
+        except KeyboardInterrupt:
+            _say("stopped; what was begun goes on when the node is started again")
+
+
+@reported
+def run(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")],
+    member: MemberFile = Path("member.toml"),
+    kit: Kit = None,
+    relay: Relay = None,
+    log: LogFile = None,
+    wait_seconds: Annotated[
+        float | None, typer.Option("--wait-seconds", help="How long to wait for the end. Default: as agreed.")
+    ] = None,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Take this member's release back. What it cost stays spent.")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a task of the agreement with the other members and wait for its end. A node that is running here does the work."""
+    own = _member(member, kit, relay, None)
+    agreement = own.agreement()
+    agreement.task(task)
+    seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
+    with _started(own, passphrase_file, log) as running:
+        if running is None:
+            found = _asked(own, task, seconds, withdraw)
+        else:
+            running.ask(task, withdraw=withdraw)
+            running.run(most_seconds=seconds)
+            found = _values(running, task)
+    _tell_outcome(task, found, as_json)
+
+
+def _tell_outcome(task: str, found: dict[str, Any], as_json: bool) -> None:
+    from sudare.errors import NotConnected, SudareError
+
+    error = found.get("raised")
+    if isinstance(error, SudareError):
+        raise error
+    if found["state"] != "finished":
+        raise NotConnected(f"Task '{task}' has not ended ({found['state']}).", "Run it again: it goes on where it was.")
+    answer({"task": task, **found}, as_json, f"{task}: finished. In results: {', '.join(found['files'])}.")
+
+
+def _values(running: Node, task: str) -> dict[str, Any]:
+    from sudare.consortium.node import states_of
+
+    return {
+        **states_of(running.member).get(task, {"state": "unknown", "files": []}),
+        "raised": running.undertakings[task].error,
+    }
+
+
+def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
+    """Let the node that runs in this folder do it, and wait."""
+    from sudare.consortium.node import ask_running_node, states_of
+
+    ask_running_node(own, task, withdraw=withdraw)
+    time.sleep(1.0)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found: dict[str, Any] = states_of(own).get(task, {"state": "asked for"})
+        if found["state"] in ("finished", "failed", "denied"):
+            break
+        time.sleep(0.5)
+    return found
+
+
+def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | None) -> Member:
+    """The member, with what the options say in the place of its file."""
+    from sudare.consortium.member import Member
+
+    own = Member.load(path)
+    settings = own.transport
+    settings = replace(
+        settings,
+        kit=settings.kit if kit is None else kit,
+        relay=settings.relay if relay is None else relay,
+        health_port=settings.health_port if health_port is None else health_port,
+    )
+    return replace(own, transport=settings)
+
+
+@contextmanager
+def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Iterator[Node | None]:
+    """The node, connected; None if another process of this member is running."""
+    from sudare.consortium.files import held_alone, make_private_folder
+    from sudare.consortium.health import HealthEndpoint
+    from sudare.consortium.logs import EventLog
+    from sudare.consortium.node import Node, transport_of
+
+    make_private_folder(own.state_folder)
+    with held_alone(own.state_folder / "node.lock") as alone:
+        if not alone:
+            yield None
+            return
+        phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
+        identity = own.identity(phrase)
+        transport = transport_of(own.name, own.transport)
+        health = None
+        stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
+        try:
+            started = Node(own, identity, transport, EventLog(stream, own.name), _say)
+            port = own.transport.health_port
+            health = None if port is None else HealthEndpoint(port, started.health)
+            _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")
+            yield started
+        finally:
+            if health is not None:
+                health.close()
+            transport.close()
+            stream.close()
+
+
+def _say(text: str) -> None:
+    """A line for people, with the time before it."""
+    clock = datetime.datetime.now().astimezone().strftime("%H:%M:%S")
+    sys.stderr.write(f"{clock} {text}\n")
+    sys.stderr.flush()

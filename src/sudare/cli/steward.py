@@ -1,0 +1,139 @@
+"""`sudare approve`, `sudare deny` and `sudare status`: the steward's say about the tasks of an agreement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.keys import MemberFile
+
+if TYPE_CHECKING:
+    from sudare.consortium import Agreement, Member
+
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
+
+
+@reported
+def approve(
+    task: TaskName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")] = "",
+    member: MemberFile = Path("member.toml"),
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a task of the agreement run at this member: once, as it stands in the agreement now."""
+    _decide(task, "approved", reason, member, dry_run, as_json)
+
+
+@reported
+def deny(
+    task: TaskName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")],
+    member: MemberFile = Path("member.toml"),
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a task of the agreement from running at this member. What it has charged stays charged."""
+    _decide(task, "denied", reason, member, dry_run, as_json)
+
+
+@reported
+def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
+    """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
+    from sudare.consortium import Member, standing
+    from sudare.consortium.node import states_of
+
+    own = Member.load(member)
+    agreement = own.agreement()
+    found = standing(agreement, own.statements())
+    at_node = {name: str(each["state"]) for name, each in states_of(own).items()}
+    tasks = [
+        {**_task_values(own, agreement, each.name), "node": at_node.get(each.name, "")} for each in agreement.tasks
+    ]
+    left = _budget_left(own)
+    values = {
+        "member": own.name,
+        "agreement": agreement.name,
+        "digest": agreement.digest,
+        "in_force": found.is_in_force,
+        "unsigned": sorted((*found.missing, *found.invalid)),
+        "revoked": list(found.revoked),
+        "tasks": tasks,
+        "budget": left,
+    }
+    table = Table("task", "kind", "ε", "δ", "node", "steward", "by", "reason", box=None, pad_edge=False)
+    for each in tasks:
+        costs = _number(each["epsilon"]), _number(each["delta"])
+        cells = (each["task"], each["kind"], *costs, each["node"], each["state"], each["who"], each["reason"])
+        table.add_row(*map(Text, cells))
+    force = "in force" if found.is_in_force else "not in force"
+    budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
+    answer(values, as_json, f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}.", table, budget)
+
+
+def _decide(
+    name: str, verdict: Literal["approved", "denied"], reason: str, file: Path, dry_run: bool, as_json: bool
+) -> None:
+    from sudare.consortium import Approvals, Member
+
+    own = Member.load(file)
+    agreement = own.agreement()
+    task = agreement.task(name)
+    approvals = Approvals(own.state_folder)
+    before = approvals.state(agreement, task).state
+    if not dry_run:
+        approvals.decide(agreement, task, verdict, reason)
+    epsilon, delta = task.cost
+    values = {
+        "task": name,
+        "before": before,
+        "after": before if dry_run else verdict,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    cost = (
+        f"It costs at most ε {_number(epsilon)}, δ {_number(delta)}."
+        if epsilon
+        else "Its sums are exact: they are entered as disclosures."
+    )
+    text = f"{name}: {before} → {verdict}. {cost}"
+    answer({**values, "dry_run": dry_run}, as_json, text, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
+    from sudare.consortium import Approvals, required
+
+    task = agreement.task(name)
+    decision = Approvals(own.state_folder).state(agreement, task)
+    needed = required(own, task)
+    return {
+        "task": name,
+        "kind": task.kind,
+        "epsilon": task.cost[0],
+        "delta": task.cost[1],
+        "approval_required": needed,
+        "state": decision.state if needed else "not needed",
+        "who": decision.who,
+        "when": decision.when,
+        "reason": decision.reason,
+    }
+
+
+def _budget_left(own: Member) -> dict[str, float] | None:
+    from sudare.errors import LedgerMissing, UnknownAccount
+
+    try:
+        return dict(own.ledger(create=False).account(own.account_name).remaining()._asdict())
+    except (LedgerMissing, UnknownAccount):
+        return None
+
+
+def _number(value: float) -> str:
+    from sudare.report.numbers import rounded_up
+
+    return rounded_up(value) if value else "0"

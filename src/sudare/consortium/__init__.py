@@ -1,0 +1,44 @@
+"""Members on their own machines: what they agreed on, who they are, and what their stewards allow.
+
+Import what runs over the network from its own module: it needs the extra `consortium`.
+"""
+
+from sudare.consortium.agreement import Agreement, Budget, Deadlines, MemberEntry, Sums, differences
+from sudare.consortium.approvals import Approvals, Decision, permit, required
+from sudare.consortium.identity import Identity, passphrase_from, verifies
+from sudare.consortium.logs import EventLog
+from sudare.consortium.member import Member, Policy, TransportSettings
+from sudare.consortium.statements import Revocation, Rotation, Standing, Statements, in_force, standing
+from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
+
+__all__ = [
+    "Agreement",
+    "Approvals",
+    "Budget",
+    "CensusTask",
+    "Deadlines",
+    "Decision",
+    "DictionaryTask",
+    "EventLog",
+    "Identity",
+    "LearningTask",
+    "Member",
+    "MemberEntry",
+    "ModelsTask",
+    "Policy",
+    "Revocation",
+    "Rotation",
+    "ScalerTask",
+    "Standing",
+    "Statements",
+    "Sums",
+    "Task",
+    "TransportSettings",
+    "differences",
+    "in_force",
+    "passphrase_from",
+    "permit",
+    "required",
+    "standing",
+    "verifies",
+]

@@ -1,0 +1,178 @@
+"""One member's walk through a training: what it heard in, its next addend out. What it was charged for is charged once.
+
+The script is deterministic, so the totals heard so far lead to the same next request after a restart. Noise is drawn in the step
+that makes an addend; whoever runs the walk keeps the addend, and never asks again for one that may have left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sudare.consensus.wire import packed, unpacked
+from sudare.consortium.learning.descent import learned
+from sudare.consortium.learning.noise_shares import Words
+from sudare.consortium.learning.one_sum import Learned
+from sudare.consortium.learning.reading import MemberTable
+from sudare.consortium.learning.requests import Request, RowCount, answered
+from sudare.consortium.learning.scaler import CommonScales, ScalerTerms, Script, scaled
+from sudare.consortium.learning.terms import LearningTerms
+from sudare.consortium.sums import Finished
+from sudare.errors import MembersMissing, NotCharged, NotSolved
+from sudare.privacy.chain import Receipt, canonical_json
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger import Account
+from sudare.privacy.release import Passage, pass_again, pass_through
+
+Terms = LearningTerms | ScalerTerms
+Outcome = Learned | CommonScales
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedTogether:
+    """What a member has in the end: the common outcome, and what it was promised and charged for it."""
+
+    terms: Terms
+    outcome: Outcome
+    guarantee: Guarantee
+    receipt: Receipt | None
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """Totals heard, and the charge as text once it was entered."""
+
+    heard: tuple[Words, ...]
+    charge: str | None
+
+
+def script_of(terms: Terms) -> Script[Any]:
+    """The script that all members follow."""
+    return learned(terms) if isinstance(terms, LearningTerms) else scaled(terms)
+
+
+class Conversation:
+    """A script with a memory: the request that follows the totals heard so far, or what the script ends with."""
+
+    def __init__(self, script: Callable[[], Script[Any]]) -> None:
+        self._script = script
+        self._heard: list[bytes] | None = None
+        self._answer: Request | Outcome | None = None
+
+    def after(self, heard: tuple[Words, ...]) -> Request | Outcome:
+        """Goes on from where it was if these totals go on from there; otherwise replays."""
+        texts = [total.tobytes() for total in heard]
+        known = self._heard
+        if known is None or texts[: len(known)] != known:
+            self._running = self._script()
+            self._answer, known = next(self._running), []
+        self._heard = None
+        for total in heard[len(known) :]:
+            self._answer = self._sent(total)
+        self._heard = texts
+        if self._answer is None:
+            raise NotSolved("The script gave nothing.", "Begin a new training.")
+        return self._answer
+
+    def _sent(self, total: Words) -> Request | Outcome:
+        if not isinstance(self._answer, Request):
+            raise NotSolved("A total arrived after the training had ended.", "Begin a new training.")
+        steps = total.view(np.int64)
+        self._answer.check_total(steps)
+        try:
+            return self._running.send(steps)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+class LearningWalk:
+    """A member's part of a consortium-wide training, as `sudare.consortium.sums` walks it.
+
+    With an account the whole training is charged in it immediately before the first noise is drawn. A `random_state` is for
+    simulation and voids the guarantee.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        table: MemberTable,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        purpose: str = "",
+    ) -> None:
+        self._terms, self._table, self._account = terms, table, account
+        self._random_state, self._purpose = random_state, purpose
+        self._conversation = Conversation(lambda: script_of(terms))
+        self._passage: Passage | None = None
+
+    def begun(self) -> tuple[bytes, Words]:
+        """The first addend: how many rows there are."""
+        return self._following(_Saved((), None), self._conversation.after(()))
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        """The next addend after a total, or the model. A total of too few members is not used."""
+        saved = unpacked(state, _Saved)
+        check_present(self._terms, included)
+        heard = _Saved((*saved.heard, np.array(total, dtype=np.uint64)), saved.charge)
+        following = self._conversation.after(heard.heard)
+        if isinstance(following, Request):
+            return self._following(heard, following)
+        passage = self._entered(heard)
+        return packed(heard), Finished(LearnedTogether(self._terms, following, passage.guarantee, passage.receipt))
+
+    def _following(self, saved: _Saved, request: Request | Outcome) -> tuple[bytes, Words]:
+        if not isinstance(request, Request):
+            raise NotSolved("The training ended without a request.", "Begin a new training.")
+        if isinstance(request, RowCount):
+            return packed(saved), answered(self._table, request, None)
+        passage = self._entered(saved)
+        paid = saved if passage.receipt is None else replace(saved, charge=_charge_text(passage))
+        return packed(paid), answered(self._table, request, passage.noise)
+
+    def _entered(self, saved: _Saved) -> Passage:
+        """Through the door, once: by a charge, or by the receipt of the charge that was entered before a restart."""
+        if self._passage is None:
+            if saved.charge is None:
+                rows = int(saved.heard[0][0])
+                self._passage = pass_through(
+                    self._account,
+                    self._random_state,
+                    self._terms.guarantee,
+                    self._terms.plan(rows).cost,
+                    what=_what(self._terms),
+                    purpose=self._purpose,
+                )
+            else:
+                self._passage = _passed_again(self._account, saved.charge)
+        return self._passage
+
+
+def check_present(terms: Terms, included: tuple[int, ...]) -> None:
+    """Nothing, if so few are missing that with whoever looks at most t shares are known or missing."""
+    missing = terms.members - len(set(included))
+    if missing >= terms.known_shares:
+        raise MembersMissing(
+            f"{missing} of {terms.members} members are missing from a sum, and its noise allows for {terms.known_shares - 1}.",
+            "Nothing of this total was used. Begin again with all, or agree on more missing members.",
+        )
+
+
+def _what(terms: Terms) -> str:
+    return f"consortium-wide {'model' if isinstance(terms, LearningTerms) else 'scaler'} of {terms.members} members"
+
+
+def _charge_text(passage: Passage) -> str:
+    receipt = None if passage.receipt is None else passage.receipt.to_dict()
+    return canonical_json({"guarantee": passage.guarantee.to_dict(), "receipt": receipt})
+
+
+def _passed_again(account: Account | None, text: str) -> Passage:
+    if account is None:
+        raise NotCharged("This training was charged to an account that is not here.", "Give the account it began with.")
+    charge = json.loads(text)
+    return pass_again(account, Receipt(**charge["receipt"]), Guarantee.from_dict(charge["guarantee"]))

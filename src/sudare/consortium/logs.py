@@ -1,0 +1,127 @@
+"""Structured logs without data: one JSON object a line, made of listed events and listed fields of listed kinds only.
+
+A field takes a name, a word, a whole number, seconds or a digest. There is no field for free text, no number with a
+fraction but seconds, and no way to hand in an object: what is not on the lists is refused where it is written.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+import threading
+from collections.abc import Callable
+from typing import Final, TextIO
+
+from sudare.consortium.documents import NAME
+from sudare.errors import InvalidParameter, every_error
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
+_VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,31}")
+_LARGEST_WHOLE: Final = 2**53
+
+EVENTS: Final[frozenset[str]] = frozenset(
+    {
+        "started",
+        "stopped",
+        "connected",
+        "disconnected",
+        "refused",
+        "agreement-differs",
+        "task-requested",
+        "task-approved",
+        "task-denied",
+        "task-started",
+        "round-finished",
+        "checkpoint-written",
+        "task-resumed",
+        "task-finished",
+        "task-failed",
+        "message-resent",
+        "message-dropped",
+        "ledger-charged",
+        "release-published",
+        "release-fetched",
+        "release-withdrawn",
+        "health",
+    }
+)
+
+
+def _is_name(value: object) -> bool:
+    return type(value) is str and NAME.fullmatch(value) is not None
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and 0 <= value < _LARGEST_WHOLE
+
+
+def _is_seconds(value: object) -> bool:
+    return type(value) is float and math.isfinite(value) and value >= 0
+
+
+def _is_digest(value: object) -> bool:
+    return type(value) is str and _DIGEST.fullmatch(value) is not None
+
+
+def _is_error(value: object) -> bool:
+    return type(value) is str and value in {error.__name__ for error in every_error()}
+
+
+def _is_version(value: object) -> bool:
+    return type(value) is str and _VERSION.fullmatch(value) is not None
+
+
+FIELDS: Final[dict[str, Callable[[object], bool]]] = {
+    "agreement": _is_digest,
+    "attempt": _is_whole,
+    "bytes": _is_whole,
+    "digest": _is_digest,
+    "error": _is_error,
+    "iteration": _is_whole,
+    "kind": _is_name,
+    "members": _is_whole,
+    "peer": _is_name,
+    "port": _is_whole,
+    "position": _is_whole,
+    "process": _is_whole,
+    "round": _is_whole,
+    "seconds": _is_seconds,
+    "state": _is_name,
+    "task": _is_name,
+    "version": _is_version,
+}
+
+
+class EventLog:
+    """Writes events of one member to a stream, one line each, and nothing but what the lists allow."""
+
+    def __init__(self, stream: TextIO, member: str) -> None:
+        if not _is_name(member):
+            raise InvalidParameter("A log belongs to a member.", "Give the member's name.")
+        self._stream = stream
+        self._member = member
+        self._lock = threading.Lock()
+
+    def write(self, event: str, **fields: str | int | float) -> None:
+        """One line. The text of an error is never logged, only the name of its class."""
+        line = line_of(self._member, event, fields, datetime.datetime.now(datetime.UTC))
+        with self._lock:
+            self._stream.write(line)
+            self._stream.flush()
+
+
+def line_of(member: str, event: str, fields: dict[str, str | int | float], time: datetime.datetime) -> str:
+    """The line for an event, if event and fields are listed and every value is of its field's kind."""
+    if event not in EVENTS:
+        raise InvalidParameter("No event of that name is logged.", f"Use one of {', '.join(sorted(EVENTS))}.")
+    for name, value in fields.items():
+        # The value itself is not shown: keeping it out is what this is for.
+        if name not in FIELDS or not FIELDS[name](value):
+            raise InvalidParameter(
+                f"A log has no field `{name if name in FIELDS else '…'}` with such a value.",
+                f"Log only: {', '.join(FIELDS)}.",
+            )
+    record = {"time": time.isoformat(timespec="milliseconds"), "member": member, "event": event, **fields}
+    return json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n"

@@ -1,0 +1,348 @@
+"""A member's process: connects outwards, waits for tasks, asks the steward, takes part, and writes what came of it.
+
+A node that was killed is started again and goes on: everything it promised the others is in its state folder. Others learn
+that this member stopped a task, never why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from sudare.consortium.agreement import Agreement
+from sudare.consortium.approvals import permit, required
+from sudare.consortium.desk import Activity, Desk, unexpected
+from sudare.consortium.driving import drive, settle
+from sudare.consortium.exchange import ReleaseExchange
+from sudare.consortium.files import make_private_folder, write_atomically
+from sudare.consortium.heads import checked_ledger, remember_head
+from sudare.consortium.identity import Identity
+from sudare.consortium.logs import EventLog
+from sudare.consortium.member import Member, TransportSettings
+from sudare.consortium.protocols import Workplace, activity_of, write_results
+from sudare.consortium.session import Pins, Session
+from sudare.consortium.statements import check_is_key_of, in_force
+from sudare.consortium.sums import SumRunner
+from sudare.consortium.tasks import Task
+from sudare.consortium.transport.base import Transport
+from sudare.errors import InvalidParameter, NotApproved, NotConnected, SudareError
+
+_LOOK_SECONDS: Final = 0.5
+_SETTLE_SECONDS: Final = 30.0
+_PRESENT_SECONDS: Final = 10.0
+REQUESTS: Final = "requests"
+RUN, WITHDRAW = "run", "withdraw"
+STATES: Final = "node.json"
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Undertaking:
+    """One task at this node, from the first word of it to its end."""
+
+    task: Task
+    state: str = "asked for"
+    prepared: Future[Activity] | None = None
+    activity: Activity | None = None
+    error: SudareError | None = None
+    written: Future[list[Path]] | None = None
+    files: tuple[Path, ...] = ()
+    began_at: float = 0.0
+    withdrawing: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will come of it any more, or everything has."""
+        return self.state in ("finished", "failed", "denied") and not self.withdrawing
+
+
+@dataclass
+class Node:
+    """One member among the others, for one life of its process."""
+
+    member: Member
+    identity: Identity
+    transport: Transport
+    log: EventLog
+    tell: Tell = lambda text: None
+    clock: Callable[[], float] = time.monotonic
+    undertakings: dict[str, Undertaking] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.agreement = self.member.agreement()
+        self.agreement.check_complete()
+        keys = in_force(self.agreement, self.member.statements())
+        identity = self.identity
+        check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
+        make_private_folder(self.member.state_folder)
+        # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
+        checked_ledger(self.member)
+        sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
+        session = Session(self.member.name, identity, sum_keys.public, pins_of(self.agreement, keys))
+        self.desk = Desk(session)
+        self._place = Workplace(self.member, self.agreement, identity, sum_keys, keys, session)
+        self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._looked_at, self._started_at = float("-inf"), self.clock()
+        self._present: frozenset[str] = frozenset()
+        self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
+
+    def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
+        """Take part. Without `stay`, until these tasks are over here and the others have heard everything; False if time ran out."""
+        for name in tasks:
+            self.ask(name)
+        try:
+            in_time = drive(self.desk, self.transport, lambda: self._look(stay), most_seconds, self.clock)
+            settle(self.desk, self.transport, _SETTLE_SECONDS)
+        finally:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+            self.log.write("stopped")
+        return in_time
+
+    def ask(self, name: str, *, withdraw: bool = False) -> None:
+        """Take up a task, anew if it failed before; and take this member's release back once it is known to all."""
+        known = self.undertakings.get(name)
+        if known is not None and known.state in ("failed", "denied"):
+            del self.undertakings[name]
+        self._undertake(name)
+        self.undertakings[name].withdrawing |= withdraw
+
+    def health(self) -> dict[str, Any]:
+        """Names, counts and states; no data."""
+        return {
+            "member": self.member.name,
+            "agreement": self.agreement.digest[:12],
+            "version": version("sudare"),
+            "up_seconds": round(self.clock() - self._started_at, 1),
+            "members": len(self.agreement.members),
+            "present": len(self._present),
+            "tasks": {name: each.state for name, each in list(self.undertakings.items())},
+        }
+
+    # Looking after the tasks, a few times a second
+
+    def _look(self, stay: bool) -> bool:
+        now = self.clock()
+        if now - self._looked_at < _LOOK_SECONDS and not any(_has_ended(each) for each in self.undertakings.values()):
+            return False
+        self._looked_at = now
+        self._notice_members(now)
+        for name in self.desk.wanted() & {task.name for task in self.agreement.tasks}:
+            self._undertake(name)
+        self._take_requests()
+        before = {name: each.state for name, each in self.undertakings.items()}
+        for undertaking in self.undertakings.values():
+            self._further(undertaking, now)
+        after = {name: each.state for name, each in self.undertakings.items()}
+        if after != before or not (self.member.state_folder / STATES).exists():
+            self._write_states()
+        return not stay and bool(after) and all(each.is_over for each in self.undertakings.values())
+
+    def _undertake(self, name: str) -> None:
+        if name not in self.undertakings and name in {task.name for task in self.agreement.tasks}:
+            self.undertakings[name] = Undertaking(self.agreement.task(name), began_at=self.clock())
+            self.log.write("task-requested", task=name)
+        elif name not in self.undertakings:
+            raise InvalidParameter(
+                f"The agreement has no task '{name}'.",
+                f"There are: {', '.join(task.name for task in self.agreement.tasks)}.",
+            )
+
+    def _further(self, undertaking: Undertaking, now: float) -> None:
+        """One step: ask the steward, prepare, start, and see whether it has ended."""
+        try:
+            if undertaking.state in ("asked for", "waits for the steward"):
+                self._ask_steward(undertaking)
+            elif undertaking.state == "preparing" and undertaking.prepared is not None and undertaking.prepared.done():
+                self._start(undertaking, undertaking.prepared.result(), now)
+            elif undertaking.state == "running":
+                self._see_end(undertaking, now)
+            elif (
+                undertaking.state == "writing results"
+                and undertaking.written is not None
+                and undertaking.written.done()
+            ):
+                self._finish(undertaking, undertaking.written.result(), now)
+            elif undertaking.state == "finished":
+                self._see_withdrawals(undertaking)
+        except SudareError as error:
+            self._fail(undertaking, error)
+        except Exception as error:  # noqa: BLE001 - a foreign error ends the task, not the node; its text may hold data
+            self._fail(undertaking, unexpected(error))
+
+    def _ask_steward(self, undertaking: Undertaking) -> None:
+        task = undertaking.task
+        try:
+            permit(self.member, self.agreement, task)
+        except NotApproved as error:
+            self._hear_no(undertaking, error)
+            return
+        if required(self.member, task):
+            self.log.write("task-approved", task=task.name)
+        undertaking.state = "preparing"
+        undertaking.prepared = self._workers.submit(activity_of, task, self._place)
+
+    def _hear_no(self, undertaking: Undertaking, error: NotApproved) -> None:
+        from sudare.consortium.approvals import Approvals
+
+        state = Approvals(self.member.state_folder).state(self.agreement, undertaking.task).state
+        if state == "pending":
+            if undertaking.state != "waits for the steward":
+                name = undertaking.task.name
+                self.tell(f"task '{name}' needs the steward's approval: sudare approve {name}")
+            undertaking.state = "waits for the steward"
+            return
+        undertaking.state, undertaking.error = "denied", error
+        self.log.write("task-denied", task=undertaking.task.name)
+        self._tell_others_stopped(undertaking)
+
+    def _start(self, undertaking: Undertaking, activity: Activity, now: float) -> None:
+        undertaking.activity, undertaking.state, undertaking.began_at = activity, "running", now
+        self.desk.start(activity, now)
+        remember_head(self.member, self.member.ledger())
+        self.log.write("task-started", task=undertaking.task.name, kind=undertaking.task.kind)
+        self.tell(f"task '{undertaking.task.name}' has begun")
+
+    def _see_end(self, undertaking: Undertaking, now: float) -> None:
+        activity = undertaking.activity
+        if activity is None:
+            return
+        if activity.failure is not None:
+            self._fail(undertaking, activity.failure)
+        elif activity.finished:
+            undertaking.state = "writing results"
+            # Beside the loop, so that the others go on hearing of this member.
+            undertaking.written = self._workers.submit(write_results, undertaking.task, activity, self._place)
+        elif now - undertaking.began_at > self.agreement.deadlines.task_seconds:
+            activity.stop(NotConnected("The task was not finished in the agreed time.", NotConnected.help))
+
+    def _finish(self, undertaking: Undertaking, files: list[Path], now: float) -> None:
+        activity, name = undertaking.activity, undertaking.task.name
+        undertaking.files, undertaking.state = tuple(files), "finished"
+        remember_head(self.member, self.member.ledger())
+        rounds = activity.iteration + 1 if isinstance(activity, SumRunner) else 1
+        self.log.write("task-finished", task=name, round=rounds, seconds=now - undertaking.began_at)
+        places = ", ".join(os.path.relpath(path, self.member.folder) for path in files)
+        self.tell(f"task '{name}' is done: {places}")
+
+    def _see_withdrawals(self, undertaking: Undertaking) -> None:
+        """This member's release is taken back where that was asked for; what others took back is forgotten here too."""
+        activity = undertaking.activity
+        if not isinstance(activity, ReleaseExchange):
+            return
+        if undertaking.withdrawing:
+            undertaking.withdrawing = False
+            activity.withdraw()
+        gone = [path for path in undertaking.files if path.suffix == ".sudare" and path.stem not in activity.files()]
+        if gone:
+            for path in gone:
+                path.unlink(missing_ok=True)
+                self.log.write("release-withdrawn", task=undertaking.task.name, peer=path.stem)
+                self.tell(f"task '{undertaking.task.name}': the release of '{path.stem}' was withdrawn")
+            undertaking.files = tuple(write_results(undertaking.task, activity, self._place))
+            self._write_states()
+
+    def _fail(self, undertaking: Undertaking, error: SudareError) -> None:
+        undertaking.state, undertaking.error = "failed", error
+        remember_head(self.member, self.member.ledger())
+        self.log.write("task-failed", task=undertaking.task.name, error=type(error).__name__)
+        self.tell(f"task '{undertaking.task.name}' stopped: {type(error).__name__}: {error}")
+        for name in sorted(self.desk.session.mistrusted()):
+            self.tell(f"in the name of '{name}' somebody spoke with another key than the agreement's")
+        for name in sorted(self.desk.session.refused_by()):
+            self.tell(f"'{name}' does not take this member's key for the one in its agreement")
+        if undertaking.activity is None:
+            self._tell_others_stopped(undertaking)
+
+    def _tell_others_stopped(self, undertaking: Undertaking) -> None:
+        others = [name for name in self.agreement.member_names if name != self.member.name]
+        self.desk.refuse(undertaking.task.name, others, self.clock())
+
+    def _notice_members(self, now: float) -> None:
+        present, count = self.desk.session.present(now, _PRESENT_SECONDS), len(self.agreement.members)
+        for name in sorted(present - self._present - {self.member.name}):
+            self.log.write("connected", peer=name)
+        for name in sorted(self._present - present):
+            self.log.write("disconnected", peer=name)
+        if present != self._present:
+            absent = [name for name in self.agreement.member_names if name not in present]
+            waiting = f", waiting for {', '.join(absent)}" if absent else ""
+            self.tell(f"{len(present)} of {count} members present{waiting}")
+        self._present = present
+
+    # What is kept in the state folder
+
+    def _take_requests(self) -> None:
+        """What was asked for beside this process. A task that failed is begun again; one that is done is not."""
+        folder = self.member.state_folder / REQUESTS
+        for task in self.agreement.tasks:
+            for wish in (RUN, WITHDRAW):
+                path = folder / f"{task.name}.{wish}"
+                if path.exists():
+                    path.unlink(missing_ok=True)
+                    self.ask(task.name, withdraw=wish == WITHDRAW)
+
+    def _write_states(self) -> None:
+        states = {
+            name: {
+                "state": each.state,
+                "error": None if each.error is None else f"{type(each.error).__name__}: {each.error}",
+                "files": [os.path.relpath(path, self.member.folder) for path in each.files],
+            }
+            for name, each in self.undertakings.items()
+        }
+        document = {"agreement": self.agreement.digest, "process": os.getpid(), "tasks": states}
+        write_atomically(self.member.state_folder / STATES, json.dumps(document, indent=1).encode())
+
+
+def _has_ended(undertaking: Undertaking) -> bool:
+    """Whether something is to be done about it at once."""
+    if undertaking.state == "writing results":
+        return undertaking.written is not None and undertaking.written.done()
+    activity = undertaking.activity
+    return undertaking.state == "running" and activity is not None and (activity.finished or bool(activity.failure))
+
+
+def pins_of(agreement: Agreement, keys: Mapping[str, bytes]) -> Pins:
+    """What a session takes from the agreement."""
+    return Pins(bytes.fromhex(agreement.digest), dict(keys), agreement.field_digests)
+
+
+def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> None:
+    """Leave a request for the node that is running in the same folder."""
+    member.agreement().task(task)
+    folder = member.state_folder / REQUESTS
+    make_private_folder(folder)
+    write_atomically(folder / f"{task}.{WITHDRAW if withdraw else RUN}", b"")
+
+
+def states_of(member: Member) -> dict[str, Any]:
+    """What the member's node last wrote about its tasks, by name."""
+    try:
+        found = json.loads((member.state_folder / STATES).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    tasks = found.get("tasks", {}) if found.get("agreement") == member.agreement().digest else {}
+    return dict(tasks)
+
+
+def transport_of(name: str, settings: TransportSettings) -> Transport:
+    """The way to the others that a member file describes."""
+    from sudare.consortium.transport.flare import FlareTransport
+
+    if settings.kind != "flare" or settings.kit is None or settings.relay is None:
+        raise InvalidParameter(
+            "The member file does not say how to reach the others.",
+            'Give --kit and --relay, or write them under [transport]: kind = "flare", kit = "…", relay = "host:port".',
+        )
+    if settings.proxy is not None:
+        # gRPC reads an HTTP proxy, which must let CONNECT through, from this variable in small letters.
+        os.environ["grpc_proxy"] = settings.proxy  # noqa: SIM112
+    return FlareTransport(name, settings.kit, settings.relay)

@@ -1,0 +1,285 @@
+"""What each kind of task is, as an activity, and what it leaves in the member's folder.
+
+Everything that leaves has its line in the ledger first: a private learner charges when it is fitted, a consortium-wide model before its
+first share of noise, and a dictionary's exact sums are entered as a disclosure before the first of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sudare.consensus.sharing.keys import MemberKeys
+from sudare.consortium.agreement import Agreement
+from sudare.consortium.checkpoints import FolderStore, Store
+from sudare.consortium.desk import Activity
+from sudare.consortium.exchange import Parties, ReleaseExchange
+from sudare.consortium.files import make_private_folder, write_atomically
+from sudare.consortium.identity import Identity
+from sudare.consortium.learning import (
+    LearnedTogether,
+    LearningTerms,
+    LearningWalk,
+    MemberTable,
+    ModelReading,
+    ScalerTerms,
+    model_of,
+    scaler_of,
+)
+from sudare.consortium.member import Member
+from sudare.consortium.session import Session
+from sudare.consortium.sums import Circle, Patience, SumRunner, Walk
+from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
+from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
+from sudare.dictionary import PatternDictionary
+from sudare.dictionary.training import limited, trained
+from sudare.errors import InvalidParameter, ReleaseUntrusted
+from sudare.frames import read
+from sudare.privacy import Account
+from sudare.privacy.learners import learner_class
+from sudare.privacy.release import Release
+from sudare.schema import Schema
+
+_MOST_NUMBERS: Final = 1_000_000
+_BINS: Final = 20
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """All that a task needs at one member."""
+
+    member: Member
+    agreement: Agreement
+    identity: Identity
+    keys: MemberKeys
+    signing_keys: Mapping[str, bytes]
+    session: Session
+
+    def store(self, task: Task) -> FolderStore:
+        """Where the checkpoints of a task are."""
+        return FolderStore(self.member.state_folder / "tasks" / self.agreement.digest[:16] / task.name)
+
+    def results(self, task: Task) -> Path:
+        """Where what came of a task is put."""
+        folder = self.member.folder / "results" / task.name
+        make_private_folder(folder)
+        return folder
+
+    @property
+    def account(self) -> Account:
+        """Who pays."""
+        return self.member.account(self.agreement)
+
+    def mark(self, task: Task) -> str:
+        """What the ledger's entries for a task say they are for."""
+        return f"task '{task.name}' of agreement {self.agreement.digest[:16]}"
+
+
+def activity_of(task: Task, place: Workplace) -> Activity:
+    """The task, ready to be started at a desk. What it has to charge or disclose at once is entered here."""
+    store = place.store(task)
+    if isinstance(task, DictionaryTask):
+        return _sums(task, place, store, _dictionary_walk(task, place))
+    if isinstance(task, LearningTask | ScalerTask):
+        table = MemberTable(place.member.source())
+        walk = LearningWalk(learning_terms(task, place.agreement), table, place.account, purpose=place.mark(task))
+        return _sums(task, place, store, walk)
+    if isinstance(task, ModelsTask | CensusTask):
+        own = _own_release(task, place, store)
+        deadlines = place.agreement.deadlines
+        parties = Parties(place.member.name, dict(place.signing_keys))
+        return ReleaseExchange(
+            task.name, parties, own, store, _check_of(task, place), deadlines.round_seconds, deadlines.task_seconds
+        )
+    raise InvalidParameter(f"Tasks of kind '{task.kind}' cannot be run yet.", "Upgrade sudare.")
+
+
+def write_results(task: Task, activity: Activity, place: Workplace) -> list[Path]:
+    """What came of a finished task, as files in the member's folder. Nothing of it leaves by itself."""
+    folder = place.results(task)
+    if isinstance(activity, ReleaseExchange):
+        written = [_write(folder / f"{name}.sudare", content) for name, content in activity.files().items()]
+        releases = activity.releases()
+        if isinstance(task, CensusTask):
+            return [*written, *_write_census(folder, releases)]
+        return [*written, *_write_combination(folder, releases, place)]
+    result = activity.result.result if isinstance(activity, SumRunner) and activity.result is not None else None
+    if isinstance(result, TrainedDictionary):
+        return [_write(folder / "dictionary.json", _json(_dictionary_values(result)))]
+    if isinstance(result, LearnedTogether):
+        learner = (
+            model_of(result, place.account) if isinstance(task, LearningTask) else scaler_of(result, place.account)
+        )
+        path = folder / f"{'model' if isinstance(task, LearningTask) else 'scaler'}.sudare"
+        if not path.exists():
+            Release.of(learner).save(path, key=place.identity.signing_key)
+        return [path]
+    raise InvalidParameter(f"Task '{task.name}' has no result yet.", "Run it to its end first.")
+
+
+def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> LearningTerms | ScalerTerms:
+    """What the agreement says about learning together."""
+    schema, members = agreement.schema, len(agreement.members)
+    if isinstance(task, ScalerTask):
+        return ScalerTerms(schema, task.epsilon, task.delta, members, task.tolerance)
+    options: dict[str, Any] = dict(task.parameters)
+    share = float(options.pop("scaler_share", 0.0))
+    reading = ModelReading.of_schema(
+        schema,
+        options.pop("encoding", "centred"),
+        fit_intercept=bool(options.pop("fit_intercept", True)),
+        norm_bound=options.pop("norm_bound", None),
+    )
+    if options:
+        raise InvalidParameter(
+            f"Learning has no parameter '{next(iter(options))}'.",
+            "Use scaler_share, encoding, fit_intercept or norm_bound.",
+        )
+    return LearningTerms(task.method, reading, task.epsilon, task.delta, members, task.tolerance, share)
+
+
+# Sums
+
+
+def _sums(task: Task, place: Workplace, store: Store, walk: Walk) -> SumRunner:
+    agreement = place.agreement
+    circle = Circle(agreement.digest, agreement.member_names, place.member.name, place.keys, agreement.threshold)
+    patience = Patience(agreement.deadlines.round_seconds, agreement.deadlines.task_seconds)
+    return SumRunner(task.name, circle, walk, store, place.session.known_publics, patience)
+
+
+def _dictionary_walk(task: DictionaryTask, place: Workplace) -> DictionaryWalk:
+    options: dict[str, Any] = dict(task.parameters)
+    most_numbers = int(options.pop("most_numbers", _MOST_NUMBERS))
+    members = len(place.agreement.members)
+    estimator = PatternDictionary(task.patterns, schema=place.agreement.schema, **options)
+    if estimator.epsilon is not None:
+        raise InvalidParameter("A dictionary task has exact sums.", "Leave epsilon out of its parameters.")
+    terms, records = estimator.training(place.member.source(), members)
+    _disclose(place, task, most_numbers)
+    return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members)
+
+
+def _disclose(place: Workplace, task: Task, numbers: int) -> None:
+    """Enter once that exact totals will be shown to the other members, and at most how many numbers."""
+    account, mark = place.account, place.mark(task)
+    entered = [entry for entry in account.entries() if entry.kind == "disclosure" and entry.body["purpose"] == mark]
+    if not entered:
+        towards = f"the {len(place.agreement.members)} members of {place.agreement.name}"
+        account.disclose("exact sums over all members, for a pattern dictionary", towards, numbers, mark)
+
+
+def _dictionary_values(found: TrainedDictionary) -> dict[str, Any]:
+    patterns = found.dictionary.natural()
+    return {
+        "family": found.dictionary.family.name,
+        "patterns": {name: np.asarray(values).tolist() for name, values in patterns.arrays.items()},
+        "own_weights": found.weights.tolist(),
+        "sums": found.sums,
+        "numbers": found.numbers,
+        "objective": list(found.dictionary.history),
+    }
+
+
+# Releases
+
+
+def _own_release(task: ModelsTask | CensusTask, place: Workplace, store: Store) -> bytes:
+    """This member's release: made, charged and entered the first time, and the same file ever after."""
+    path = place.results(task) / "own.sudare"
+    if not path.exists():
+        schema, account = place.agreement.schema, place.account
+        if isinstance(task, CensusTask):
+            learner = learner_class("RecordPerturbation")(
+                schema=_only(schema, task.columns), epsilon=task.epsilon, account=account, **task.parameters
+            )
+            learner.fit(read(place.member.source(), _columns_read(schema, task.columns), schema))
+        else:
+            delta = {"delta": task.delta} if task.delta else {}
+            learner = learner_class(task.learner)(
+                epsilon=task.epsilon, schema=schema, account=account, **delta, **task.parameters
+            )
+            learner.fit(read(place.member.source(), schema=schema))
+        Release.of(learner).save(path, key=place.identity.signing_key)
+    return path.read_bytes()
+
+
+def _check_of(task: ModelsTask | CensusTask, place: Workplace) -> Callable[[Release], None]:
+    """What a release of this task must be."""
+    schema = place.agreement.schema
+    learner, expected = (
+        ("RecordPerturbation", _only(schema, task.columns)) if isinstance(task, CensusTask) else (task.learner, schema)
+    )
+
+    def check(release: Release) -> None:
+        facts = (release.learner, release.schema_digest, release.guarantee.epsilon, release.guarantee.delta)
+        if facts != (learner, expected.digest, *task.cost):
+            raise ReleaseUntrusted("It is signed, but not what the task asks for.", "Ask its sender what it published.")
+
+    return check
+
+
+def _only(schema: Schema, columns: tuple[str, ...]) -> Schema:
+    """The schema of some of the columns."""
+    missing = [name for name in columns if name not in schema.columns]
+    if missing:
+        raise InvalidParameter(f"The agreement's schema has no column '{missing[0]}'.", "Correct the task's columns.")
+    return Schema({name: schema.columns[name] for name in columns}, schema.person)
+
+
+def _columns_read(schema: Schema, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns and, where the schema names persons, who a row is about."""
+    return columns if schema.person is None else (*columns, schema.person.column)
+
+
+def _write_combination(folder: Path, releases: Mapping[str, Release], place: Workplace) -> list[Path]:
+    """Weights by which this member mixes everyone's models, learned on its own rows: for itself only."""
+    from sudare.experts import MirrorAveraging
+
+    schema = place.agreement.schema
+    models = [release.model() for release in releases.values()]
+    if not all(hasattr(model, "predict") for model in models):
+        return []
+    table = read(place.member.source(), schema=schema)
+    truth = schema.encode_target(table)
+    targets = truth if schema.label is None else schema.decode_label(truth)
+    rows = table.arrow.to_pandas()
+    mixed = MirrorAveraging(models).fit(rows, targets)
+    weights = dict(zip(releases, mixed.weights_.tolist(), strict=True))
+    values = {"weights": weights, "score_on_own_rows": mixed.score(rows, targets)}
+    return [_write(folder / "combination.json", _json(values))]
+
+
+def _write_census(folder: Path, releases: Mapping[str, Release]) -> list[Path]:
+    """The distribution of every column over all members' records, reconstructed from the perturbed ones."""
+    from sudare.records import CategoricalReconstruction, Reconstruction
+    from sudare.records.categorical import CategoryPerturbation
+
+    tables = [release.model().table_ for release in releases.values()]
+    columns: dict[str, Any] = {}
+    for name in tables[0].names:
+        perturbation = tables[0].perturbation(name)
+        values = np.concatenate([table.column(name) for table in tables])
+        if isinstance(perturbation, CategoryPerturbation):
+            columns[name] = CategoricalReconstruction(perturbation).fit(values).to_dict()
+        else:
+            low, high = perturbation.bounds
+            edges = np.linspace(low, high, _BINS + 1)
+            found = Reconstruction(perturbation).fit(values).distribution_
+            columns[name] = {"edges": edges.tolist(), "shares": found.histogram(edges).tolist(), "mean": found.mean()}
+    rows = sum(table.rows for table in tables)
+    return [_write(folder / "census.json", _json({"records": rows, "members": len(tables), "columns": columns}))]
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _write(path: Path, content: bytes) -> Path:
+    write_atomically(path, content)
+    return path

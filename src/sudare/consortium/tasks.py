@@ -1,0 +1,252 @@
+"""What members agree to do together: one frozen value for each task, with the ε and δ it may cost each member."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal
+
+from sudare.consortium.documents import Field, Scalar
+from sudare.errors import AgreementError
+from sudare.privacy.chain import canonical_json
+from sudare.privacy.learners import LEARNERS, learner_class
+
+Kind = Literal["models", "dictionary", "learning", "scaler", "census"]
+Method = Literal["one-sum", "descent"]
+Parameters = Mapping[str, Scalar]
+
+LEARNING_PARAMETERS: Final = frozenset({"encoding", "fit_intercept", "norm_bound", "scaler_share"})
+# By the task's own fields, by the agreement, or by nobody: a seed protects nobody, and a cluster is each member's own.
+_DECIDED_ELSEWHERE: Final = frozenset(
+    {"account", "bounds", "cluster", "colluders", "delta", "epsilon", "hide", "n_patterns", "private_iterations"}
+    | {"random_state", "schema"}
+)
+_METHODS: Final = ("one-sum", "descent")
+_MOST_MEMBERS: Final = 10**6
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to do together. `parameters` are those of the learner, as public as the rest of the agreement."""
+
+    name: str
+    parameters: Parameters = field(default_factory=dict, kw_only=True)
+
+    kind: ClassVar[Kind]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(sorted(self.parameters.items()))))
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return task_from, (self.name, Field("", self.to_dict()))
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """The ε and δ that one run is charged at each member; zeros for sums that are exact and disclosed as such."""
+        return 0.0, 0.0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of name, kind and every field."""
+        return hashlib.sha256(canonical_json([self.name, self.to_dict()]).encode()).hexdigest()
+
+    def facts(self) -> dict[str, Any]:
+        """Its own fields in plain types."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The section of an agreement that describes it."""
+        return {"kind": self.kind, **self.facts(), **({"parameters": dict(self.parameters)} if self.parameters else {})}
+
+
+@dataclass(frozen=True)
+class ModelsTask(Task):
+    """Every member releases a private model of its own; all fetch, verify and combine them."""
+
+    learner: str
+    epsilon: float
+    delta: float = 0.0
+
+    kind: ClassVar[Kind] = "models"
+    __hash__ = Task.__hash__
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def facts(self) -> dict[str, Any]:
+        return {"learner": self.learner, "epsilon": self.epsilon, "delta": self.delta}
+
+
+@dataclass(frozen=True)
+class DictionaryTask(Task):
+    """A pattern dictionary from exact sums over members, which are disclosed to all of them."""
+
+    patterns: int
+
+    kind: ClassVar[Kind] = "dictionary"
+    __hash__ = Task.__hash__
+
+    def facts(self) -> dict[str, Any]:
+        return {"patterns": self.patterns}
+
+
+@dataclass(frozen=True)
+class LearningTask(Task):
+    """One private model of all members' records. `tolerance` members may collude or be missing before the noise is too little."""
+
+    method: Method
+    epsilon: float
+    delta: float = 0.0
+    tolerance: int = 1
+
+    kind: ClassVar[Kind] = "learning"
+    __hash__ = Task.__hash__
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def facts(self) -> dict[str, Any]:
+        return {"method": self.method, "epsilon": self.epsilon, "delta": self.delta, "tolerance": self.tolerance}
+
+
+@dataclass(frozen=True)
+class ScalerTask(Task):
+    """Private means and scales of all members' records. `tolerance` as in learning."""
+
+    epsilon: float
+    delta: float = 0.0
+    tolerance: int = 1
+
+    kind: ClassVar[Kind] = "scaler"
+    __hash__ = Task.__hash__
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def facts(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "delta": self.delta, "tolerance": self.tolerance}
+
+
+@dataclass(frozen=True)
+class CensusTask(Task):
+    """Perturbed records of every member, from which all reconstruct distributions."""
+
+    columns: tuple[str, ...]
+    epsilon: float
+
+    kind: ClassVar[Kind] = "census"
+    __hash__ = Task.__hash__
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        return self.epsilon, 0.0
+
+    def facts(self) -> dict[str, Any]:
+        return {"columns": list(self.columns), "epsilon": self.epsilon}
+
+
+def check_parameters(task: Task) -> None:
+    """Nothing, if every parameter is one that the task's learner takes; what the agreement itself decides is none."""
+    known = _known_parameters(task)
+    for name in task.parameters:
+        if name not in known:
+            takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
+            raise AgreementError(f"`tasks.{task.name}.parameters.{name}` is not a parameter of this task.", takes)
+
+
+def _known_parameters(task: Task) -> frozenset[str]:
+    match task:
+        case ModelsTask():
+            return _constructor_parameters(learner_class(task.learner))
+        case CensusTask():
+            return _constructor_parameters(learner_class("RecordPerturbation"))
+        case DictionaryTask():
+            from sudare.dictionary import PatternDictionary
+
+            return _constructor_parameters(PatternDictionary) | {"most_numbers"}
+        case LearningTask():
+            return LEARNING_PARAMETERS
+        case _:
+            return frozenset()
+
+
+def _constructor_parameters(learner: type) -> frozenset[str]:
+    return frozenset(inspect.signature(learner).parameters) - _DECIDED_ELSEWHERE
+
+
+def task_from(name: str, section: Field) -> Task:
+    """The task that a section of an agreement describes."""
+    # The kind is looked at first: which fields there are depends on it.
+    kind = section.value.get("kind") if isinstance(section.value, Mapping) else None
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise AgreementError(f"`{section.path}.kind` is not a kind of task.", f"Use one of {', '.join(_READERS)}.")
+    return _READERS[kind](name, section)
+
+
+def _parameters(fields: Mapping[str, Field]) -> Parameters:
+    return fields["parameters"].scalars() if "parameters" in fields else {}
+
+
+def _delta(fields: Mapping[str, Field]) -> float:
+    return fields["delta"].delta() if "delta" in fields else 0.0
+
+
+def _tolerance(fields: Mapping[str, Field]) -> int:
+    return fields["tolerance"].whole(1, _MOST_MEMBERS) if "tolerance" in fields else 1
+
+
+def _models(name: str, section: Field) -> Task:
+    fields = section.table(("kind", "learner", "epsilon"), ("delta", "parameters"))
+    learner = fields["learner"].word(LEARNERS)
+    return ModelsTask(name, learner, fields["epsilon"].epsilon(), _delta(fields), parameters=_parameters(fields))
+
+
+def _dictionary(name: str, section: Field) -> Task:
+    fields = section.table(("kind", "patterns"), ("parameters",))
+    return DictionaryTask(name, fields["patterns"].whole(1, 10_000), parameters=_parameters(fields))
+
+
+def _learning(name: str, section: Field) -> Task:
+    fields = section.table(("kind", "method", "epsilon"), ("delta", "tolerance", "parameters"))
+    method: Method = "one-sum" if fields["method"].word(_METHODS) == "one-sum" else "descent"
+    delta = _delta(fields)
+    if method == "descent" and delta == 0:
+        raise AgreementError(f"`{section.path}.delta` is missing.", "Gradient descent needs a δ, for example 1e-6.")
+    if method == "one-sum" and delta != 0:
+        raise AgreementError(f"`{section.path}.delta` is not 0.", "One sum has a pure ε; leave delta out.")
+    return LearningTask(
+        name, method, fields["epsilon"].epsilon(), delta, _tolerance(fields), parameters=_parameters(fields)
+    )
+
+
+def _scaler(name: str, section: Field) -> Task:
+    fields = section.table(("kind", "epsilon"), ("delta", "tolerance", "parameters"))
+    arguments = fields["epsilon"].epsilon(), _delta(fields), _tolerance(fields)
+    return ScalerTask(name, *arguments, parameters=_parameters(fields))
+
+
+def _census(name: str, section: Field) -> Task:
+    fields = section.table(("kind", "columns", "epsilon"), ("parameters",))
+    columns = tuple(item.text() for item in fields["columns"].items())
+    if not columns or len(set(columns)) != len(columns):
+        raise fields["columns"].refused("a list of different columns")
+    return CensusTask(name, columns, fields["epsilon"].epsilon(), parameters=_parameters(fields))
+
+
+_READERS: Final[dict[str, Callable[[str, Field], Task]]] = {
+    "models": _models,
+    "dictionary": _dictionary,
+    "learning": _learning,
+    "scaler": _scaler,
+    "census": _census,
+}
+KINDS: Final[tuple[str, ...]] = tuple(_READERS)

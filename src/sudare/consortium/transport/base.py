@@ -1,0 +1,32 @@
+"""What carries bytes between members. It may lose, delay, repeat and reorder them; the session above it puts that right."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class Packet(NamedTuple):
+    """Bytes that came, and who sent them as far as the transport can tell. The session does not believe it unproved."""
+
+    sender: str
+    content: bytes
+
+
+class Transport(Protocol):
+    """One member's way to the others."""
+
+    @property
+    def name(self) -> str:
+        """Who this member is."""
+
+    def send(self, receiver: str, content: bytes) -> None:
+        """Hand the bytes over. They may never arrive, and no error is raised then."""
+
+    def receive(self, timeout_seconds: float) -> Packet | None:
+        """The next packet, or None if none came in time."""
+
+    def connected(self) -> frozenset[str]:
+        """Those who can be reached now, as far as the transport can tell."""
+
+    def close(self) -> None:
+        """Let go of connections and threads. Nothing is received afterwards."""

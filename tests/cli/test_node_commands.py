@@ -1,0 +1,128 @@
+"""`sudare node`, `sudare run` and `sudare relay`: what they ask for, what they refuse, and what a running node is left to do."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sudare.consortium import LearningTask
+from sudare.consortium.files import held_alone
+from sudare.consortium.node import REQUESTS, STATES, Node
+from sudare.consortium.transport import LocalHub
+from sudare.errors import ConsortiumError, InvalidParameter
+from tests.cli.conftest import invoked
+from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
+
+PASSPHRASE = "only for these tests"
+
+
+@pytest.fixture
+def clinics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("sudare.consortium.identity._SCRYPT_COST", 16)
+    monkeypatch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
+    monkeypatch.chdir(tmp_path)
+    for member in founded(tmp_path, LearningTask("risk", "one-sum", 1.0)):
+        IDENTITIES[member.name].save(member.key_path, PASSPHRASE.encode())
+        text = (member.folder / "member.toml").read_text()
+        (member.folder / "member.toml").write_text(text + "\n[policy]\napproval = []\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", [("node",), ("run", "risk")])
+def test_without_a_way_to_the_others_they_say_what_to_give(clinics: Path, command: tuple[str, ...]) -> None:
+    outcome = invoked(*command, "--member", "east/member.toml")
+    assert outcome.exit_code == InvalidParameter.exit_code
+    assert "--kit and --relay" in outcome.stderr
+
+
+def test_an_unknown_task_is_refused_before_anything_is_opened(clinics: Path) -> None:
+    outcome = invoked("run", "other", "--member", "east/member.toml")
+    assert outcome.exit_code == ConsortiumError.exit_code + 1
+    assert "risk" in outcome.stderr
+
+
+def test_a_second_node_of_a_member_is_refused(clinics: Path) -> None:
+    (clinics / "east/state").mkdir(mode=0o700)
+    with held_alone(clinics / "east/state/node.lock") as alone:
+        assert alone
+        outcome = invoked("node", "--member", "east/member.toml", "--kit", "kit", "--relay", "localhost:1")
+    assert outcome.exit_code == ConsortiumError.exit_code
+    assert "already running" in outcome.stderr
+
+
+@pytest.mark.parametrize("state", ["finished", "failed"])
+def test_run_leaves_the_work_to_a_node_that_is_running(clinics: Path, state: str) -> None:
+    home = clinics / "east/state"
+    home.mkdir(mode=0o700)
+    digest = founded_digest(clinics)
+
+    def answer() -> None:
+        request = home / REQUESTS / "risk.run"
+        while not request.exists():
+            time.sleep(0.02)
+        document = {"state": state, "error": None, "files": ["results/risk/model.sudare"]}
+        (home / STATES).write_text(json.dumps({"agreement": digest, "tasks": {"risk": document}}))
+
+    with held_alone(home / "node.lock"):
+        worker = threading.Thread(target=answer)
+        worker.start()
+        outcome = invoked("run", "risk", "--member", "east/member.toml", "--wait-seconds", 60, "--json")
+        worker.join()
+    if state == "finished":
+        assert outcome.exit_code == 0
+        assert outcome.values["files"] == ["results/risk/model.sudare"]
+    else:
+        assert outcome.exit_code == 96
+
+
+def founded_digest(folder: Path) -> str:
+    from sudare.consortium import Agreement
+
+    return Agreement.load(folder / "agreement.toml").digest
+
+
+def test_run_takes_part_and_tells_where_the_result_is(clinics: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sudare.consortium import Member
+
+    hub = LocalHub()
+    monkeypatch.setattr("sudare.consortium.node.transport_of", lambda name, settings: hub.join(name))
+    others = [node_of(Member.load(clinics / name / "member.toml"), hub) for name in NAMES[1:]]
+    threads = [threading.Thread(target=take_part, args=(node,)) for node in others]
+    for thread in threads:
+        thread.start()
+    outcome = invoked(
+        "run", "risk", "--member", "east/member.toml", "--wait-seconds", 120, "--json", "--log", "east.log"
+    )
+    for thread in threads:
+        thread.join()
+    assert outcome.exit_code == 0, outcome.stderr
+    assert outcome.values["files"] == ["results/risk/model.sudare"]
+    events = [json.loads(line)["event"] for line in (clinics / "east.log").read_text().splitlines()]
+    assert events[0] == "started"
+    assert events[-1] == "stopped"
+    assert "task-finished" in events
+
+
+def take_part(node: Node) -> None:
+    node.run(["risk"], most_seconds=120.0)
+    node.transport.close()
+
+
+def test_a_relay_needs_its_certificates() -> None:
+    outcome = invoked("relay")
+    assert outcome.exit_code == InvalidParameter.exit_code
+    assert "sudare relay kits" in outcome.stderr
+
+
+def test_kits_are_made_for_the_relay_and_every_member(clinics: Path) -> None:
+    outcome = invoked("relay", "kits", "agreement.toml", "-o", "kits", "--host", "relay.example.org", "--json")
+    assert outcome.exit_code == 0
+    assert set(outcome.values["members"]) == set(NAMES)
+    assert (clinics / "kits/relay/startup/server.key").is_file()
+    assert (clinics / "kits/east/startup/client.crt").is_file()
+    again = invoked("relay", "kits", "agreement.toml", "-o", "kits")
+    assert again.exit_code == InvalidParameter.exit_code

@@ -1,0 +1,256 @@
+"""Members in processes of their own, with a relay between them, on this machine: started, watched and ended by their ids.
+
+Run as `python -m tests.consortium.processes JSON`, this is one such member. What it has in the end goes into a file as a digest, so that
+bits can be compared with those of one process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sudare.consortium.checkpoints import FolderStore
+from sudare.consortium.desk import Desk
+from sudare.consortium.driving import drive, settle
+from sudare.consortium.identity import Identity
+from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading
+from sudare.consortium.session import Pins, Session
+from sudare.consortium.sums import Circle, Finished, Patience, SumRunner, Walk, Words
+from sudare.consortium.transport.certificates import write_kits
+from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
+from sudare.dictionary import PatternDictionary
+from sudare.dictionary.training import trained
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a member's process is to do."""
+
+    position: int
+    members: int
+    folder: str
+    relay: str
+    work: str
+    agreement: str = "together"
+    key: str = ""
+    silence_seconds: float = 30.0
+    gathering_seconds: float = 240.0
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return names_of(self.members)[self.position]
+
+
+def names_of(members: int) -> tuple[str, ...]:
+    return tuple(f"site-{position:02d}" for position in range(members))
+
+
+def identity_of(name: str) -> Identity:
+    return Identity(Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest()))
+
+
+def pins_of(members: int, agreement: str) -> Pins:
+    keys = {name: identity_of(name).public_key for name in names_of(members)}
+
+    def digests(nonce: bytes) -> dict[str, str]:
+        return {"name": hashlib.sha256(nonce + agreement.encode()).hexdigest()}
+
+    return Pins(hashlib.sha256(agreement.encode()).digest(), keys, digests)
+
+
+# What they do: the walk of each kind of work, and the digest of what it ends with
+
+
+class VectorWalk:
+    """Sums of a vector of random words, one after the other: for timing."""
+
+    def __init__(self, position: int, length: int, sums: int) -> None:
+        self._words = np.frombuffer(np.random.default_rng(position).bytes(8 * length), dtype="<u8").copy()
+        self._sums, self.ended_at = sums, []
+
+    def begun(self) -> tuple[bytes, Words]:
+        return (0).to_bytes(4, "big"), self._words
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        number = int.from_bytes(state, "big") + 1
+        self.ended_at.append(time.perf_counter())
+        if number == self._sums:
+            return state, Finished(total)
+        return number.to_bytes(4, "big"), self._words
+
+
+def walk_of(work: str, position: int, members: int, options: dict[str, Any]) -> Walk:
+    if work == "vector":
+        return VectorWalk(position, options["length"], options["sums"])
+    if work == "dictionary":
+        estimator, tables = chapter_example()
+        terms, records = estimator.training(tables[position], members)
+        return DictionaryWalk(lambda: trained(terms), records, members)
+    terms, tables = hospitals_example()
+    # A seed for each member: noise that repeats itself, so that bits can be compared.
+    return LearningWalk(terms, MemberTable(tables[position]), random_state=position)
+
+
+def chapter_example() -> tuple[PatternDictionary, list[Any]]:
+    """The chapter's example: three members, four sensors, 300 records each."""
+    from sudare.studies.dictionary.truths import chapter_truth
+
+    tables = chapter_truth().records(np.random.default_rng(0), 300)
+    bounds = (np.full(4, -20.0), np.full(4, 20.0))
+    return PatternDictionary(6, bounds=bounds), list(tables)
+
+
+def hospitals_example() -> tuple[LearningTerms, list[Any]]:
+    """Ten hospitals with twelve patients each; ε = 2.5."""
+    from sklearn.datasets import load_breast_cancer
+
+    from sudare.studies.scenarios.hospitals import LABEL, MEASUREMENTS, PATIENTS, SCHEMA
+
+    bunch = load_breast_cancer(as_frame=True)
+    table = bunch.data[list(MEASUREMENTS)].assign(**{LABEL: (bunch.target == 0).astype(int)})
+    shuffled = table.sample(frac=1.0, random_state=0)
+    parts = [shuffled.iloc[number * PATIENTS : (number + 1) * PATIENTS] for number in range(10)]
+    reading = ModelReading.of_schema(SCHEMA, "centred", fit_intercept=True)
+    return LearningTerms("one-sum", reading, 2.5, 0.0, 10, 1), parts
+
+
+def digest_of(result: object) -> str:
+    """The bits of a result."""
+    if isinstance(result, np.ndarray):
+        return hashlib.sha256(result.tobytes()).hexdigest()
+    if isinstance(result, TrainedDictionary):
+        arrays = result.dictionary.natural().arrays
+        content = b"".join(np.ascontiguousarray(arrays[name]).tobytes() for name in sorted(arrays))
+        return hashlib.sha256(content + repr(result.dictionary.history).encode()).hexdigest()
+    return hashlib.sha256(result.outcome.parameters.tobytes()).hexdigest()  # type: ignore[attr-defined]
+
+
+# One member's process
+
+
+def take_part(order: Order) -> dict[str, Any]:
+    from sudare.consortium.transport.flare import FlareTransport
+
+    started_at = time.perf_counter()
+    name, identity = order.name, identity_of(order.key or order.name)
+    transport = FlareTransport(name, Path(order.folder) / "kits" / name, order.relay)
+    pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
+    desk = Desk(Session(name, identity, keys.public, pins))
+    circle = Circle(pins.agreement_digest.hex(), names_of(order.members), name, keys, order.members)
+    walk = walk_of(order.work, order.position, order.members, order.options)
+    store = FolderStore(Path(order.folder) / f"state-{name}")
+    patience = Patience(order.silence_seconds, order.gathering_seconds)
+    runner = SumRunner("joint", circle, walk, store, desk.session.known_publics, patience)
+    desk.start(runner, time.monotonic())
+    drive(
+        desk,
+        transport,
+        lambda: "keys" in os.listdir(Path(order.folder) / f"state-{name}") or bool(runner.failure),
+        240.0,
+    )
+    ready_after = time.perf_counter() - started_at
+    drive(desk, transport, lambda: runner.finished or runner.failure is not None, 3000.0)
+    settle(desk, transport, 20.0)
+    result = None if runner.result is None else digest_of(runner.result.result)
+    times = np.diff(walk.ended_at).tolist() if isinstance(walk, VectorWalk) else []
+    transport.close()
+    error = None if runner.failure is None else f"{type(runner.failure).__name__}: {runner.failure}"
+    return {
+        "result": result,
+        "error": error,
+        "ready_after": ready_after,
+        "sum_seconds": times,
+        "sums": runner.iteration + 1,
+    }
+
+
+# All of them
+
+
+@dataclass
+class Processes:
+    """A relay and members on this machine."""
+
+    folder: Path
+    members: int
+
+    def __post_init__(self) -> None:
+        with socket.socket() as found:
+            found.bind(("localhost", 0))
+            self.relay_address = f"localhost:{found.getsockname()[1]}"
+        write_kits(self.folder / "kits", "localhost", names_of(self.members))
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start_relay(self) -> None:
+        program = [sys.executable, "-c", "from sudare.cli.main import app; app()", "relay"]
+        self._start("relay", [*program, "--kit", str(self.folder / "kits/relay"), "--listen", self.relay_address])
+
+    def order(self, position: int, work: str, **changes: Any) -> Order:
+        return Order(position, self.members, str(self.folder), self.relay_address, work, **changes)
+
+    def start(self, order: Order, **environment: str) -> None:
+        program = [sys.executable, "-m", "tests.consortium.processes", json.dumps(asdict(order))]
+        self._start(order.name, program, **environment)
+
+    def _start(self, name: str, arguments: list[str], **environment: str) -> None:
+        with open(self.folder / f"{name}.log", "ab") as log:
+            given = {**os.environ, **environment}
+            self.running[name] = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log, env=given)
+
+    def kill(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def outcomes(self, seconds: float = 3000.0) -> list[dict[str, Any]]:
+        """What every member wrote at its end, in their order."""
+        for name in names_of(self.members):
+            self.running[name].wait(seconds)
+        return [json.loads((self.folder / f"{name}.json").read_text()) for name in names_of(self.members)]
+
+    def end(self) -> None:
+        for name in list(self.running):
+            if self.running[name].poll() is None:
+                self.kill(name)
+
+
+@contextmanager
+def processes(folder: Path, members: int) -> Iterator[Processes]:
+    """A relay that runs, and members to be started; all are ended afterwards."""
+    together = Processes(folder, members)
+    try:
+        together.start_relay()
+        yield together
+    finally:
+        together.end()
+
+
+if __name__ == "__main__":
+    given = Order(**json.loads(sys.argv[1]))
+    try:
+        found = take_part(given)
+        (Path(given.folder) / f"{given.name}.json").write_text(json.dumps(found))
+    except BaseException:  # noqa: BLE001 - whatever it was, it is printed
+        traceback.print_exc()
+        sys.stderr.flush()
+        # FLARE's threads would keep a process alive whose member is dead.
+        os._exit(1)
+    os._exit(0)

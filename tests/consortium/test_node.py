@@ -1,0 +1,242 @@
+"""Nodes of three clinics in one process: tasks of every kind, the steward's say, ledgers, health."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sudare.consortium import (
+    Approvals,
+    CensusTask,
+    DictionaryTask,
+    LearningTask,
+    ModelsTask,
+    ScalerTask,
+)
+from sudare.consortium.desk import Envelope
+from sudare.consortium.driving import drive
+from sudare.consortium.health import HealthEndpoint
+from sudare.consortium.member import Member
+from sudare.consortium.node import Node, ask_running_node, states_of, transport_of
+from sudare.consortium.transport import LocalHub
+from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
+from sudare.frames import read
+from sudare.privacy.release import Release
+from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
+
+PATTERNS = DictionaryTask(
+    "patterns", 2, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
+)
+RISK = LearningTask("risk", "one-sum", 1.0)
+SCALES = ScalerTask("scales", 1.0)
+MODELS = ModelsTask("models", "PrivateLogisticRegression", 2.0)
+CENSUS = CensusTask("census", ("age", "smoker"), 4.0)
+
+
+TRUSTED = [identity.signing_key.public_key() for identity in IDENTITIES.values()]
+
+
+def test_a_consortium_wide_model_is_the_same_at_all_and_charged_at_each(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK, SCALES)
+    nodes = [node_of(member, hub) for hub in [LocalHub()] for member in members]
+    run_together(nodes, ["risk", "scales"])
+    for name in ("risk/model.sudare", "scales/scaler.sudare"):
+        releases = [Release.load(member.folder / "results" / name, TRUSTED) for member in members]
+        assert len({release.content.digest() for release in releases}) == 1
+        assert all(release.guarantee.epsilon == 1.0 for release in releases)
+        assert len({release.receipt.ledger for release in releases}) == 3
+    for member in members:
+        account = member.account(member.agreement())
+        assert account.spent().epsilon == 2.0
+    model = Release.load(members[0].folder / "results/risk/model.sudare", TRUSTED).model()
+    table = read(patients(9), schema=SCHEMA)
+    assert np.mean(model.predict(table) == SCHEMA.decode_label(SCHEMA.encode_target(table))) > 0.7
+
+
+def test_a_dictionary_is_disclosed_before_it_is_trained(tmp_path: Path) -> None:
+    schema = type(SCHEMA)({"age": SCHEMA.columns["age"], "pressure": SCHEMA.columns["pressure"]})
+    members = founded(tmp_path, PATTERNS, schema=schema)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["patterns"])
+    found = [json.loads((member.folder / "results/patterns/dictionary.json").read_text()) for member in members]
+    assert found[0]["patterns"] == found[1]["patterns"] == found[2]["patterns"]
+    for member in members:
+        entries = member.account(member.agreement()).entries()
+        assert [entry.kind for entry in entries if entry.kind in ("charge", "disclosure")] == ["disclosure"]
+
+
+def test_models_are_published_verified_and_combined(tmp_path: Path) -> None:
+    members = founded(tmp_path, MODELS)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["models"])
+    for member in members:
+        folder = member.folder / "results/models"
+        assert sorted(path.name for path in folder.glob("*.sudare")) == [
+            *(f"{name}.sudare" for name in NAMES[:2]),
+            "own.sudare",
+            "west.sudare",
+        ]
+        weights = json.loads((folder / "combination.json").read_text())["weights"]
+        assert set(weights) == set(NAMES)
+        assert sum(weights.values()) == pytest.approx(1.0)
+        assert member.account(member.agreement()).spent().epsilon == 2.0
+    files = {(member.folder / "results/models/east.sudare").read_bytes() for member in members}
+    assert len(files) == 1
+
+
+def test_a_withdrawn_model_is_forgotten_by_all_and_stays_paid(tmp_path: Path) -> None:
+    members = founded(tmp_path, MODELS)
+    hub = LocalHub()
+    nodes = [node_of(member, hub) for member in members]
+    waiting = threading.Event()
+
+    def stay(node: Node) -> None:
+        drive(node.desk, node.transport, lambda: node._look(stay=True) or waiting.is_set(), 120.0)
+
+    threads = [threading.Thread(target=stay, args=(node,)) for node in nodes]
+    nodes[0].ask("models")
+    for thread in threads:
+        thread.start()
+    until(lambda: all(states_of(member).get("models", {}).get("state") == "finished" for member in members))
+    ask_running_node(members[1], "models", withdraw=True)
+    until(lambda: not any((member.folder / "results/models/north.sudare").exists() for member in members))
+    until(lambda: all("north" not in combination(member) for member in (members[0], members[2])))
+    waiting.set()
+    for thread in threads:
+        thread.join()
+    assert members[1].account(members[1].agreement()).spent().epsilon == 2.0
+
+
+def combination(member: Member) -> dict[str, float]:
+    return json.loads((member.folder / "results/models/combination.json").read_text())["weights"]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 100.0
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_an_unknown_task_or_a_foreign_error_does_not_end_the_node(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    (tmp_path / "west/patients.csv").write_text("not,a,table\n")
+    hub = LocalHub()
+    nodes = [node_of(member, hub) for member in members]
+    nodes[0].desk.session.post("north", Envelope("unheard-of", "sum").to_bytes())
+    run_together(nodes, ["risk"])
+    assert [node.undertakings["risk"].state for node in nodes] == ["failed"] * 3
+    assert isinstance(nodes[0].undertakings["risk"].error, TaskStopped)
+    (tmp_path / "west/patients.csv").write_text((tmp_path / "east/patients.csv").read_text())
+    hub = LocalHub()
+    nodes = [node_of(member, hub) for member in members]
+    run_together(nodes, ["risk"])
+    assert [node.undertakings["risk"].state for node in nodes] == ["finished"] * 3
+
+
+def test_a_census_is_collected_and_reconstructed(tmp_path: Path) -> None:
+    members = founded(tmp_path, CENSUS)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["census"])
+    found = [json.loads((member.folder / "results/census/census.json").read_text()) for member in members]
+    assert found[0] == found[1] == found[2]
+    assert found[0]["records"] == 1200
+    truth = np.mean([np.mean(patients(seed)["age"]) for seed in range(3)])
+    assert abs(found[0]["columns"]["age"]["mean"] - truth) < 10
+
+
+def test_a_task_waits_for_the_steward_and_others_wait_with_it(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    slow = replace(members[1], policy=replace(members[1].policy, approval=frozenset({"learning"})))
+    hub = LocalHub()
+    nodes = [node_of(members[0], hub), node_of(slow, hub), node_of(members[2], hub)]
+
+    def approve() -> None:
+        approvals, agreement = Approvals(slow.state_folder), slow.agreement()
+        while approvals.state(agreement, agreement.task("risk")).state != "pending":
+            time.sleep(0.05)
+        assert not any((member.folder / "results/risk/model.sudare").exists() for member in members)
+        approvals.decide(agreement, agreement.task("risk"), "approved", "")
+
+    steward = threading.Thread(target=approve)
+    steward.start()
+    run_together(nodes, ["risk"])
+    steward.join()
+    assert all(node.undertakings["risk"].state == "finished" for node in nodes)
+
+
+def test_a_denied_task_stops_everywhere_and_only_the_denier_knows_why(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    strict = replace(members[2], policy=replace(members[2].policy, most_epsilon=0.1))
+    hub, logs = LocalHub(), [io.StringIO() for _ in members]
+    nodes = [node_of(member, hub, log) for member, log in zip([*members[:2], strict], logs, strict=True)]
+    run_together(nodes, ["risk"])
+    errors = [node.undertakings["risk"].error for node in nodes]
+    assert [type(error) for error in errors] == [TaskStopped, TaskStopped, NotApproved]
+    assert all("'west'" in str(error) and "0.1" not in str(error) for error in errors[:2])
+    for member in members:
+        assert member.account(member.agreement()).spent().epsilon == 0
+    assert all("policy" not in log.getvalue() for log in logs)
+
+
+def test_a_node_joins_a_task_that_others_ask_for_or_that_is_requested_beside_it(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    hub = LocalHub()
+    nodes = [node_of(member, hub) for member in members]
+    ask_running_node(members[0], "risk")
+    run_together(nodes, [])
+    assert all(states_of(member)["risk"]["state"] == "finished" for member in members)
+    with pytest.raises(InvalidParameter, match="no task"):
+        nodes[0]._undertake("other")
+
+
+def test_an_older_ledger_is_refused_before_anything_is_said(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    ledger = tmp_path / "east" / "ledger.db"
+    members[0].account(members[0].agreement())
+    old = ledger.read_bytes()
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["risk"])
+    ledger.write_bytes(old)
+    for beside in ledger.parent.glob("ledger.db-*"):
+        beside.unlink()
+    with pytest.raises(LedgerRolledBack):
+        node_of(members[0], LocalHub())
+
+
+def test_logs_are_lines_without_data(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    hub, log = LocalHub(), io.StringIO()
+    run_together([node_of(members[0], hub, log), *(node_of(member, hub) for member in members[1:])], ["risk"])
+    events = [json.loads(line)["event"] for line in log.getvalue().splitlines()]
+    assert {"started", "connected", "task-requested", "task-started", "task-finished", "stopped"} <= set(events)
+
+
+def test_health_tells_states_and_nothing_else(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    node = node_of(members[0], LocalHub())
+    endpoint = HealthEndpoint(0, node.health)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/health", timeout=10) as answer:
+            facts = json.loads(answer.read())
+        assert set(facts) == {"member", "agreement", "version", "up_seconds", "members", "present", "tasks"}
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/results", timeout=10)
+    finally:
+        endpoint.close()
+
+
+def test_a_member_file_without_a_way_to_the_others_says_what_to_add(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    with pytest.raises(InvalidParameter, match="how to reach"):
+        transport_of("east", members[0].transport)

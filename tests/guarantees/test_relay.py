@@ -1,0 +1,109 @@
+"""A relay that records everything learns nothing; and the same search finds addends and relations where hiding is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from sudare.consensus import protocol
+from sudare.consensus.wire import unpacked
+from sudare.consortium import session
+from sudare.consortium.sitting import Attempt
+from sudare.consortium.sums import Checkpoint, Finished, Stand, Words
+from tests.consortium.rehearsed import Consortium, RoughNetwork
+
+WORDS = 4
+
+
+class RandomWalk:
+    """Two sums of random words, so that nothing is in a log by chance: 256 bits, of which 64 would do."""
+
+    def __init__(self, position: int) -> None:
+        self.addends = [
+            np.frombuffer(np.random.default_rng([position, number]).bytes(8 * WORDS), "<u8") for number in (0, 1)
+        ]
+
+    def begun(self) -> tuple[bytes, Words]:
+        return b"", self.addends[0]
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        return (b"second", self.addends[1]) if not state else (state, Finished(total.tobytes()))
+
+
+class NoCipher:
+    """A test double: what is sealed stays readable."""
+
+    def __init__(self, key: bytes) -> None:
+        pass
+
+    def encrypt(self, nonce: bytes, content: bytes, header: bytes) -> bytes:
+        return content + bytes(16)
+
+    def decrypt(self, nonce: bytes, content: bytes, header: bytes) -> bytes:
+        return content[:-16]
+
+
+def recorded(members: int) -> tuple[list[bytes], list[Words], list[Words]]:
+    """A relay's log of a whole task, with the addends and totals that it is to be searched for."""
+    network = RoughNetwork(0)
+    consortium = Consortium(members, None, RandomWalk, network)
+    assert consortium.run()
+    assert not consortium.failures()
+    stores = consortium.stores.values()
+    saved = [
+        unpacked(store.contents[f"sum-{place}"], Checkpoint, Stand, Attempt) for store in stores for place in (0, 1)
+    ]
+    addends = [checkpoint.stand.addend for checkpoint in saved]
+    totals = [np.sum(addends[number::2], axis=0, dtype=np.uint64) for number in (0, 1)]
+    assert all(np.frombuffer(result, "<u8").tolist() == totals[1].tolist() for result in consortium.results().values())
+    return [content for _, _, content in network.recorded], addends, totals
+
+
+def plain_statistics(log: Iterable[bytes], statistics: Iterable[Words]) -> int:
+    """How many addends or totals stand in the log, any of their words."""
+    together = b"\0".join(log)
+    return sum(any(word.tobytes() in together for word in statistic) for statistic in statistics)
+
+
+def share_relations(log: Iterable[bytes], statistics: Iterable[Words]) -> int:
+    """How many addends or totals are the sum or difference, modulo 2^64, of two vectors anywhere in the log."""
+    size, found = 8 * WORDS, 0
+    windows = {content[at : at + size] for content in log for at in range(len(content) - size + 1)}
+    vectors = np.frombuffer(b"".join(sorted(windows)), "<u8").reshape(-1, WORDS)
+    first_words = {int(word) for word in vectors[:, 0]}
+    for statistic in statistics:
+        for other in (statistic - vectors, statistic + vectors, vectors - statistic):
+            near = [row for row in other if int(row[0]) in first_words]
+            found += any(row.tobytes() in windows and row.any() for row in near)
+    return found
+
+
+def test_a_relay_that_records_everything_finds_nothing() -> None:
+    log, addends, totals = recorded(3)
+    assert len(log) > 50
+    assert plain_statistics(log, [*addends, *totals]) == 0
+    assert share_relations(log, [*addends, *totals]) == 0
+
+
+def test_without_our_encryption_masked_values_that_add_up_are_found_but_no_addend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session, "ChaCha20Poly1305", NoCipher)
+    log, addends, totals = recorded(2)
+    assert plain_statistics(log, addends) == 0
+    assert share_relations(log, totals) > 0
+
+
+def test_without_encryption_and_masks_every_addend_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "ChaCha20Poly1305", NoCipher)
+    monkeypatch.setattr(protocol, "masked", lambda seat, words: words.copy())
+    log, addends, _ = recorded(3)
+    assert plain_statistics(log, addends) == len(addends)
+
+
+def test_masks_are_not_seen_through_encryption_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "masked", lambda seat, words: words.copy())
+    log, addends, totals = recorded(3)
+    assert plain_statistics(log, [*addends, *totals]) == 0

@@ -1,0 +1,79 @@
+"""What IT gets to run a node with says what the commands take, shuts what can be shut, and holds no secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import typer
+
+from sudare.cli.main import app
+from sudare.errors import every_error
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = (ROOT / "deploy" / "sudare-node.service").read_text("utf-8")
+CONTAINER = (ROOT / "deploy" / "Containerfile").read_text("utf-8")
+
+
+def settings(name: str) -> list[str]:
+    return re.findall(rf"^{name}=(.*)$", UNIT, re.MULTILINE)
+
+
+def check_command(words: list[str]) -> None:
+    """The words are a command of ours with options that it has."""
+    command = typer.main.get_command(app).commands[words[0]]  # type: ignore[attr-defined]
+    known = {written for parameter in command.params for written in parameter.opts}
+    options = {word for word in words[1:] if word.startswith("--")}
+    assert options <= known
+
+
+def test_the_unit_starts_a_command_there_is() -> None:
+    (start,) = settings("ExecStart")
+    program, *words = start.split()
+    assert program.endswith("/sudare")
+    check_command(words)
+    (port,) = re.findall(r"--health-port (\d+)", start)
+    assert settings("SocketBindAllow") == [f"ipv4:tcp:{port}"]
+
+
+def test_the_unit_does_not_repeat_what_only_a_person_can_settle() -> None:
+    names = {error.exit_code: error.__name__ for error in every_error()}
+    (codes,) = settings("RestartPreventExitStatus")
+    assert {names[int(code)] for code in codes.split()} == {
+        "LedgerCorrupt", "LedgerRolledBack", "LedgerVersion", "LedgerMissing",
+        "AgreementError", "AgreementMismatch", "IdentityError", "KeyRevoked",
+    }  # fmt: skip
+    assert settings("Restart") == ["on-failure"]
+
+
+def test_the_unit_is_shut() -> None:
+    for name, value in {
+        "ProtectSystem": "strict", "ProtectHome": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "",
+        "SocketBindDeny": "any", "UMask": "0077", "LimitCORE": "0", "MemorySwapMax": "0", "PrivateTmp": "yes",
+        "SystemCallArchitectures": "native", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    }.items():  # fmt: skip
+        assert settings(name) == [value], name
+    assert settings("User") == ["sudare"]
+    assert all("PASSPHRASE=" not in line for line in settings("Environment"))
+
+
+def test_the_container_starts_a_command_there_is_as_nobody_special() -> None:
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", CONTAINER, re.MULTILINE)
+    (command,) = re.findall(r"^CMD (\[.*\])$", CONTAINER, re.MULTILINE)
+    assert json.loads(entry) == ["sudare"]
+    check_command(json.loads(command))
+    last_stage = CONTAINER.rpartition("\nFROM ")[2]
+    (user,) = re.findall(r"^USER (\d+):\d+$", last_stage, re.MULTILINE)
+    assert int(user) > 0
+    assert "--require-hashes" in CONTAINER
+    assert "ADD " not in CONTAINER
+    assert not re.search(r"SUDARE_PASSPHRASE=", CONTAINER)
+
+
+def test_the_container_copies_what_is_there() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", CONTAINER, re.MULTILINE)
+    assert copied
+    for names in copied:
+        for name in names.split():
+            assert (ROOT / name).exists(), name
