@@ -33,6 +33,9 @@ PUBLIC_MODULES = (
     "sudare.consensus",
     "sudare.dictionary",
     "sudare.records",
+    "sudare.neural",
+    "sudare.consortium",
+    "sudare.consortium.learning",
     "sudare.audit",
     "sudare.studies",
 )

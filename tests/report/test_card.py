@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.report.card import Card, card_of, card_rows, card_text, how_to_read_epsilon, strength_of, sureness
+from sudare.report.card import (
+    Card,
+    card_of,
+    card_rows,
+    card_text,
+    how_to_read_epsilon,
+    remarks_of,
+    strength_of,
+    sureness,
+)
 
 CARD = Card(
     what="PrivateMean: 2 numbers (mean)",
@@ -128,3 +137,15 @@ def test_a_card_from_a_manifest() -> None:
     }  # fmt: skip
     made = card_of(manifest, {"mean": 2}, signature="trusted", signed_by=CARD.signed_by, digest=CARD.digest)
     assert made == CARD
+
+
+def test_a_card_says_what_a_release_obliges_it_to() -> None:
+    plain = remarks_of({"rows": 812, "exact_noise": True, "parameter_epsilon": None, "vacuous": False})
+    assert plain == remarks_of({"rows": 812}) == ()
+    remarks = remarks_of({"exact_noise": False, "parameter_epsilon": 0.1, "vacuous": True})
+    assert [label for label, _ in remarks] == ["arithmetic", "beside it", "accepted"]
+    rows = dict(card_rows(replace(CARD, remarks=remarks)))
+    assert rows["arithmetic"].startswith("floating-point noise")
+    assert rows["beside it"].startswith("ε = 0.1 for one parameter")
+    assert "next to nothing" in rows["accepted"]
+    assert not {"arithmetic", "beside it", "accepted"} & set(dict(card_rows(CARD)))

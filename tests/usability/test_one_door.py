@@ -29,9 +29,14 @@ NOISE_ROOMS = (
     "sudare.records.result",
     "sudare.records.multivariate",
     "sudare.records.cross_tables",
+    # Rows drawn from released counts.
+    "sudare.records.sampling",
+    "sudare.neural.synthetic",
 )
 NOISE_NAMES = {"SystemNoise", "SeededNoise", "noise_source"}
 RANDOM_MODULES = {"opendp", "secrets", "numpy.random"}
+# JAX draws from keys that are made of bits from behind the door: in the rooms of networks only.
+JAX_ROOMS = ("sudare.neural",)
 # Waiting times between tries to reach a locked database.
 ORDINARY_RANDOM_ROOMS = ("sudare.privacy.storage", *NOISE_ROOMS)
 
@@ -41,6 +46,10 @@ WRITING_ROOMS = (
     "sudare.privacy.ledger",
     "sudare.privacy.storage",
     "sudare.schema.declaration",
+    # Keys, agreements, decisions and checkpoints, all through this one.
+    "sudare.consortium.files",
+    # What a run needs to go on when it was killed: for its owner, and never a release.
+    "sudare.neural.checkpoint",
     "sudare.report",
     "sudare.cli",
     "sudare.studies",
@@ -138,6 +147,11 @@ def faults(module: str, tree: ast.Module) -> list[str]:
             found.append("noise")
         if any(begins_with(name, {"random"}) for name in names) and not is_in(module, ORDINARY_RANDOM_ROOMS):
             found.append("random")
+        draws_by_jax = any(begins_with(name, {"jax.random"}) for name in names) or begins_with(
+            attribute, {"jax.random"}
+        )
+        if draws_by_jax and not is_in(module, (*JAX_ROOMS, *NOISE_ROOMS)):
+            found.append("noise")
         if writes(node) and not is_in(module, WRITING_ROOMS):
             found.append("writing")
         if any(name == "sudare.privacy.container.written" for name in names) and module != "sudare.privacy.release":
@@ -164,6 +178,8 @@ PLANTED = {
     "from secrets import randbits": "noise",
     "import numpy as np\nnp.random.default_rng().normal()": "noise",
     "from numpy.random import default_rng": "noise",
+    "import jax\njax.random.normal(key)": "noise",
+    "from jax import random": "noise",
     "import random": "random",
     "open('model', 'wb').write(b'')": "writing",
     "open('model', mode='x')": "writing",

@@ -25,6 +25,8 @@ from sudare.audit.linear import Table as LinearTable
 from sudare.audit.precision import precision
 from sudare.audit.records import CASES as RECORD_CASES
 from sudare.audit.records import RecordCase
+from sudare.audit.synthesis import CASES as SYNTHESIS_CASES
+from sudare.audit.synthesis import SynthesisCase
 from sudare.errors import InvalidParameter, UnknownName
 from sudare.linear.perturbation import Method
 from sudare.privacy.accounting import gaussian_mu_within
@@ -201,6 +203,15 @@ def record_comparison(case: RecordCase, epsilon: float, samples: int, random_sta
     return Comparison(claimed, sampled, bits, perturbation.exact_epsilon)
 
 
+def synthesis_comparison(case: SynthesisCase, epsilon: float, samples: int, random_state: int) -> Comparison:
+    """Noisy counts for synthetic rows, released again and again for two tables; their law is noise in stages."""
+    claimed, draws = Guarantee(epsilon), case.draws(epsilon)
+    options: dict[str, Any] = {"batched": True, "measured_share": _MEASURED_SHARE, "random_state": random_state}
+    sampled = distinguish(draws, case.pair, claimed, samples, **options)
+    bits = precision(draws, case.pair, claimed, _bits_samples(samples), batched=True)
+    return Comparison(claimed, sampled, bits, case.computed(epsilon))
+
+
 def gibbs_comparison(case: GibbsCase, epsilon: float, samples: int, random_state: int) -> Comparison:
     """A Gibbs posterior, drawn from again and again for two data sets; its law is known on a lattice."""
     method = case.method(epsilon)
@@ -221,6 +232,12 @@ def _gibbs_audit(case: GibbsCase) -> NamedAudit:
 def _record_audit(case: RecordCase) -> NamedAudit:
     return NamedAudit(
         case.subject, 100_000, lambda epsilon, samples, seed: record_comparison(case, epsilon, samples, seed)
+    )
+
+
+def _synthesis_audit(case: SynthesisCase) -> NamedAudit:
+    return NamedAudit(
+        case.subject, 2_000, lambda epsilon, samples, seed: synthesis_comparison(case, epsilon, samples, seed)
     )
 
 
@@ -319,5 +336,6 @@ _AUDITS: Final[dict[str, NamedAudit]] = {
     "PrivateStandardScaler": NamedAudit("PrivateStandardScaler of two columns", 2_000, _scaler),
     **{name: _linear_audit(case) for name, case in LINEAR_CASES.items()},
     **{name: _record_audit(case) for name, case in RECORD_CASES.items()},
+    **{name: _synthesis_audit(case) for name, case in SYNTHESIS_CASES.items()},
     **{name: _gibbs_audit(case) for name, case in GIBBS_CASES.items()},
 }

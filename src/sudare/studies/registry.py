@@ -11,9 +11,11 @@ from sudare.studies.results import Study
 STUDIES: Final[dict[str, str]] = {
     "000": "sudare.studies.aggregation",
     "001": "sudare.studies.posterior",
-    "004": "sudare.studies.reconstruction",
+    "002": "sudare.studies.networks",
     "003": "sudare.studies.dictionary",
+    "004": "sudare.studies.reconstruction",
     "core": "sudare.studies.core",
+    "consortium": "sudare.studies.consortium",
 }
 
 

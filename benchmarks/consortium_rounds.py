@@ -1,0 +1,122 @@
+"""Six members in processes of their own, with a relay, on this machine: a round of our sums beside a round of a bare FLARE ring.
+
+    python -m benchmarks.consortium_rounds [MEMBERS] [LENGTH]
+
+Both send vectors of LENGTH numbers over the same cells, in turns. The ring is what FLARE alone gives: each member sends its vector to
+both neighbours and waits for theirs; nothing is masked, acknowledged, resent or saved. Ours is a whole masked sum, its state on disk
+before every message, divided by its ⌈log₂ S⌉ rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sudare.consortium.checkpoints import FolderStore
+from sudare.consortium.desk import Desk
+from sudare.consortium.driving import drive, settle
+from sudare.consortium.session import Session
+from sudare.consortium.sums import Circle, Patience, SumRunner
+from sudare.consortium.transport.flare import FlareTransport
+from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
+
+BLOCKS, RING_ROUNDS, SUMS = 4, 12, 8
+
+
+class Ring:
+    """A bare exchange with both neighbours over FLARE's cell."""
+
+    def __init__(self, cell: Any, order: Order, length: int) -> None:
+        self._cell, self._vector = cell, np.full(length, float(order.position))
+        names = names_of(order.members)
+        self._neighbours = {names[(order.position + step) % order.members] for step in (-1, 1)}
+        self._came: dict[int, set[str]] = {}
+        self._condition, self._round = threading.Condition(), 0
+        cell.register_request_cb("bare", "ring", self._take)
+
+    def _take(self, message: Any) -> None:
+        (number,) = struct.unpack("<I", bytes(message.payload)[:4])
+        with self._condition:
+            self._came.setdefault(number, set()).add(message.get_header("cn__origin"))
+            self._condition.notify_all()
+
+    def turn(self) -> float:
+        """One round; how many seconds it took."""
+        from nvflare.fuel.f3.message import Message
+
+        began, number = time.perf_counter(), self._round
+        for name in self._neighbours:
+            content = struct.pack("<I", number) + self._vector.tobytes()
+            self._cell.fire_and_forget("bare", "ring", name, Message(payload=content), secure=True)
+        with self._condition:
+            self._condition.wait_for(lambda: self._came.get(number, set()) >= self._neighbours, 60.0)
+        self._round += 1
+        return time.perf_counter() - began
+
+
+def take_part(order: Order) -> dict[str, Any]:
+    """One member: ring and sums in turns."""
+    began = time.perf_counter()
+    name, identity, length = order.name, identity_of(order.name), int(order.options["length"])
+    transport = FlareTransport(name, Path(order.folder) / "kits" / name, order.relay)
+    pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
+    desk = Desk(Session(name, identity, keys.public, pins))
+    circle = Circle(pins.agreement_digest.hex(), names_of(order.members), name, keys, order.members)
+    found: dict[str, Any] = {"ours": [], "bare": [], "ready_after": 0.0}
+    ring = Ring(transport.cell, order, length)
+    for block in range(BLOCKS):
+        walk = VectorWalk(order.position, length, SUMS)
+        store = FolderStore(Path(order.folder) / f"state-{name}-{block}")
+        runner = SumRunner(f"block-{block}", circle, walk, store, desk.session.known_publics, Patience(120.0, 300.0))
+        desk.start(runner, time.monotonic())
+        if block == 0:
+            drive(desk, transport, lambda: len(desk.session.known_publics()) == order.members, 300.0)
+            found["ready_after"] = time.perf_counter() - began
+        drive(desk, transport, lambda at=runner: at.finished or bool(at.failure), 300.0)
+        if runner.failure is not None:
+            raise runner.failure
+        found["ours"] += np.diff(walk.ended_at).tolist()
+        found["bare"] += [ring.turn() for _ in range(RING_ROUNDS)][2:]
+    settle(desk, transport, 10.0)
+    transport.close()
+    return found
+
+
+def measured(members: int, length: int) -> dict[str, float]:
+    """Milliseconds a round, ours and bare, and seconds until everyone knew everyone."""
+    with tempfile.TemporaryDirectory() as folder, processes(Path(folder), members) as together:
+        for position in range(members):
+            order = together.order(position, "vector", options={"length": length})
+            program = [sys.executable, "-m", "benchmarks.consortium_rounds", "member", json.dumps(vars(order))]
+            together._start(order.name, program)
+        outcomes = together.outcomes()
+    rounds = math.ceil(math.log2(members))
+    ours = np.array([outcome["ours"] for outcome in outcomes]) * 1e3 / rounds
+    bare = np.array([outcome["bare"] for outcome in outcomes]) * 1e3
+    return {
+        "ours_median_ms": float(np.median(ours)),
+        "ours_least_ms": float(ours.min(axis=1).mean()),
+        "bare_median_ms": float(np.median(bare)),
+        "bare_least_ms": float(bare.min(axis=1).mean()),
+        "start_seconds": max(float(outcome["ready_after"]) for outcome in outcomes),
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["member"]:
+        given = Order(**json.loads(sys.argv[2]))
+        (Path(given.folder) / f"{given.name}.json").write_text(json.dumps(take_part(given)))
+        os._exit(0)
+    asked = [int(argument) for argument in sys.argv[1:]]
+    sizes = (asked[0] if asked else 6, asked[1] if len(asked) > 1 else 10_000)
+    print(json.dumps({"members": sizes[0], "length": sizes[1], **measured(*sizes)}))
