@@ -33,6 +33,6 @@ def run(tell: Tell, repeats: int) -> StudyResult:
 STUDY: Final = Study(
     title="Private networks: figure 5 and what its ε is worth to a record, noisy descent, synthetic rows, canaries",
     paper="002: Sei and Ohsuga, Building neural networks for privacy-preserving deep learning (in Japanese)",
-    repeats=5,
+    repeats=10,
     run=run,
 )

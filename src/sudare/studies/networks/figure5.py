@@ -153,7 +153,7 @@ def table(figure: Figure5, lines: Sequence[Line] = LINES, epsilons: Sequence[flo
         "Figure 5: three approaches, and what they promise to a record",
         ("approach", "ε as the paper counts it", "ε of a record", "accuracy", "macro-F1", "prototype: accuracy"),
         rows,
-        f"Replace-one records, δ = 0, ± one standard error over {figure.accuracy.repeats} of {FOLDS} folds of 45,222 people (all ten with --repeats 10; folds share training rows, so the "
+        f"Replace-one records, δ = 0, ± one standard error over {figure.accuracy.repeats} of {FOLDS} folds of 45,222 people (folds share training rows, so the "
         f"true error is larger). Network with hidden layers {HIDDEN}. The paper's ε is one parameter's for LearningFirst and AnonymizedLearning; a record has part in all of them, and its ε is that many "
         "times as large: no promise at all. AnonymizingFirst promises its ε to records. The figure prints no numbers; its F-measure of .79 without privacy is the mean of both classes' (macro).",
     )
