@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
@@ -49,9 +50,9 @@ class GibbsLinearModel(PrivateLinearModel):
     acceptance_: float
     sampler_: SamplerName
 
+    @abstractmethod
     def _drawing(self, facts: Facts) -> GibbsDraws | RidgeDraws:
         """The method for these facts, without and with a regularization."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Charge, then draw. What X and y may be, `PrivateLogisticRegression.fit` says."""

@@ -7,6 +7,7 @@ grid, so sums are exact, whatever the order, the blocks or the cluster.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -82,9 +83,9 @@ class NoisySum(Request):
         """All rows pulling one way, and noise as far as it gets."""
         return self.most + self.noise.farthest
 
+    @abstractmethod
     def block_sums(self, block: Floats) -> Integers:
         """The sums over the rows of a block, in whole steps."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
