@@ -10,10 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sudare.privacy import tables
 from sudare.privacy.accounting import approximate_cost, gaussian_cost, pure_cost
-from sudare.privacy.chain import Receipt
+from sudare.privacy.chain import Receipt, next_entry
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged, Ledger
+from sudare.privacy.storage import Storage
+
+# The identity and the first entry of a ledger.
+LEDGER = "1" * 32
+FIRST = next_entry(None, "now", "", "ledger", {"ledger": LEDGER})
 
 _MEMORY = Path("/dev/shm")
 
@@ -24,6 +30,16 @@ def quick_folder() -> Iterator[Path]:
     place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=place, prefix="sudare-test-") as folder:
         yield Path(folder)
+
+
+def started_storage(folder: Path) -> Storage:
+    """The storage of a ledger with its first entry."""
+    created = Storage(folder / "ledger.db", 60.0)
+    created.create_file_if_absent()
+    with created.transaction() as connection:
+        tables.create_tables_if_absent(connection)
+        tables.start(connection, LEDGER, FIRST)
+    return created
 
 
 def charge(account: Account, epsilon: float, delta: float = 0.0, **changes: Any) -> Charged:

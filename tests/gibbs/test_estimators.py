@@ -380,6 +380,13 @@ def test_seeds_and_accounts_exclude_each_other(account):
         Release.of(GibbsLogisticRegression(account=account).fit(X, y))
 
 
+def test_the_price_of_a_loss_of_ones_own(account):
+    X, _ = separable()
+    quote = GibbsPosterior(distance_from_rows, pull_of_rows, epsilon=0.5, account=account).price(X)
+    assert (quote.asked.epsilon, quote.admitted) == (0.5, True)
+    assert account.spent().epsilon == 0
+
+
 def test_price_and_cross_validation_are_charged_as_quoted(account):
     X, y = separable()
     model = GibbsLogisticRegression(1.0, 1e-6, classes=[0, 1], account=account)

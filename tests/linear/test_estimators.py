@@ -29,8 +29,8 @@ from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRi
 from sudare.linear.perturbation import ObjectivePerturbation
 from sudare.linear.solvers import Minimum
 from sudare.privacy import Ledger, Release
+from sudare.privacy.content import Content
 from sudare.privacy.noise import SystemNoise
-from sudare.privacy.release import Content
 from sudare.schema import Category, Label, Number, Person, Schema
 
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC]

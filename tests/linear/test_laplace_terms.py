@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sudare.linear import PrivateLogisticRegression
 from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.losses import Logistic, SmoothedHinge
-from sudare.linear.perturbation import Facts, MeanMessage, ObjectivePerturbation
+from sudare.linear.mean_message import MeanMessage
+from sudare.linear.perturbation import Facts, ObjectivePerturbation
 from sudare.linear.planning import public_penalty
 from sudare.linear.reading import array_layout, table_layout
 from sudare.linear.rows import bounded_rows

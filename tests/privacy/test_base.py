@@ -33,8 +33,9 @@ from sudare.errors import (
 )
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean, PrivateStandardScaler, Release
 from sudare.privacy import base as room
-from sudare.privacy.base import TensorRule, checked_matrix, natural_bounds, promise
-from sudare.privacy.release import Content
+from sudare.privacy.chain import canonical_json
+from sudare.privacy.content import Content
+from sudare.privacy.declared import natural_bounds, written_text
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.release_kit import (
     DECLARATIONS,
@@ -120,6 +121,26 @@ def test_account_and_schema_are_what_they_should_be():
         PrivateMean(schema="patients.toml").fit(matrix())
     with refused(InvalidParameter, "Both a schema and bounds were given.", "Give one of them: the schema has bounds."):
         PrivateMean(schema=SCHEMA, bounds=(0, 1)).fit(table())
+
+
+def test_words_that_are_not_known():
+    class Centred(PrivateMean):
+        encoding = "centered"
+
+    with refused(InvalidParameter, "encoding must be one of scaled, centred, binned.", "Use one of these words."):
+        Centred(bounds=(0, 1)).fit([[0.5]])
+
+    class Removing(PrivateMean):
+        neighbours = "add-remove"
+
+    with refused(InvalidParameter, "neighbours must be one of replace-one.", "Use one of these words."):
+        Removing(bounds=(0, 1)).fit([[0.5]])
+
+
+def test_a_plan_with_something_from_the_data_is_void():
+    plan = PrivateMean(bounds=(0, 1)).plan(10, Schema({"x0": Number(0, 1)}))
+    assert plan.guarantee == Guarantee(1.0)
+    assert plan.voided() == replace(plan, guarantee=Guarantee(1.0, valid=False))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -251,7 +272,7 @@ def test_what_a_release_could_not_hold_is_not_charged(tmp_path):
 def test_longest_declaration(account, monkeypatch, tmp_path):
     assert room.LARGEST_DECLARATION_BYTES == 2**20 - 2**16
     model = fitted(PrivateMean, "bounds", account)
-    size = len(room.canonical_json(room.canonical_json(room._written(model.declared_))))
+    size = len(canonical_json(written_text(model.declared_)))
     monkeypatch.setattr(room, "LARGEST_DECLARATION_BYTES", size)
     fitted(PrivateMean, "bounds", account)
     monkeypatch.setattr(room, "LARGEST_DECLARATION_BYTES", size - 1)
@@ -363,7 +384,7 @@ def test_noise_that_fails_after_the_charge_leaves_nothing_to_release(learner, ac
         raise MemoryError
 
     for mechanism in ("Laplace", "Gaussian", "GammaNorm"):
-        monkeypatch.setattr(f"sudare.privacy.estimators.{mechanism}.apply", broken)
+        monkeypatch.setattr(f"sudare.privacy.mechanisms.{mechanism}.apply", broken)
     with pytest.raises(MemoryError):
         model.fit(matrix())
     with pytest.raises(NotFittedError):
@@ -635,105 +656,6 @@ def test_errors_at_the_door_tell_no_values(tmp_path):
         assert_tells_nothing(caught)
 
 
-REMEDY = "Give a table of finite numbers, or a schema. Reshape your data: array.reshape(-1, 1) is one column."
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason", "rows"),
-    [
-        (DataError, "X cannot be read as a table of numbers.", [[TEXT]]),
-        (DataError, "X cannot be read as a table of numbers.", [[10**400]]),
-        (WrongType, "float() argument must be a string or a real number, not 'dict'", [[{}]]),
-        (DataError, "Input X contains NaN.", [[float("nan")]]),
-        (DataError, "Input X contains infinity or a value too large for dtype('float64').", [[float("inf")]]),
-        (DataError, "Complex data not supported", np.array([[1j]])),
-        (DataError, "Expected 2D array, got 1D array instead:", [1.0]),
-        (DataError, "Expected 2D array, got scalar array instead:", 1.0),
-        (DataError, "Found array with dim 3, while dim <= 2 is required by PrivateMean.", [[[1.0]]]),
-    ],
-)
-def test_what_scikit_learn_says_without_values_is_kept(kind, reason, rows):
-    with refused(kind, reason, REMEDY):
-        checked_matrix(PrivateMean(), rows, reset=True)
-
-
-def test_checked_matrix_is_a_matrix_of_floats():
-    model = PrivateMean()
-    checked = checked_matrix(model, [[1, 2], [3, 4]], reset=True)
-    assert checked.dtype == np.float64
-    assert checked.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert model.n_features_in_ == 2
-    with pytest.raises(DataError, match="X has 1 features, but PrivateMean is expecting 2"):
-        checked_matrix(model, [[1.0]], reset=False)
-
-
-def test_a_plain_matrix_is_taken_as_it_is_and_known_as_scikit_learn_knows_it():
-    plain, model = np.array([[1.0, 2.0], [3.0, 4.0]]), PrivateMean()
-    checked_matrix(model, pd.DataFrame(plain, columns=["a", "b"]), reset=True)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        checked_matrix(model, plain, reset=False)
-    assert checked_matrix(model, plain, reset=True) is plain
-    assert model.n_features_in_ == 2
-    assert not hasattr(model, "feature_names_in_")
-    assert checked_matrix(model, plain[:1], reset=False).tolist() == [[1.0, 2.0]]
-    with pytest.raises(DataError, match="X has 1 features, but PrivateMean is expecting 2"):
-        checked_matrix(model, plain[:, :1], reset=False)
-    with pytest.raises(DataError, match="X has 3 features, but PrivateMean is expecting 2"):
-        checked_matrix(model, np.ones((2, 3)), reset=False)
-    single = np.array([[1.0]])
-    assert checked_matrix(model, single, reset=True) is single
-    assert checked_matrix(PrivateMean(), plain, reset=False).tolist() == plain.tolist()
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.array([[1.0, np.nan]]),
-        np.array([[1.0, np.inf]]),
-        np.zeros((0, 2)),
-        np.zeros((2, 0)),
-        np.zeros(3),
-        np.zeros((1, 1, 1)),
-        np.array([[1j]]),
-        np.array([[1.0, "a"]], dtype=object),
-    ],
-)
-def test_arrays_that_are_no_plain_matrix_are_still_refused(rows):
-    with pytest.raises(DataError):
-        checked_matrix(PrivateMean(), rows, reset=True)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.array([[1, 2]]),
-        np.array([[1.0, 2.0]], dtype=np.float32),
-        np.array([[1.0, 2.0]], dtype=">f8"),
-        np.array([[1.0, 2.0]]).view(type("Subclass", (np.ndarray,), {})),
-    ],
-    ids=["whole numbers", "single precision", "other byte order", "a subclass"],
-)
-def test_other_arrays_are_made_plain(rows):
-    checked = checked_matrix(PrivateMean(), rows, reset=True)
-    assert type(checked) is np.ndarray
-    assert checked.dtype == np.float64
-    assert checked.dtype.isnative
-    assert checked.tolist() == [[1.0, 2.0]]
-
-
-def test_what_is_written_of_the_columns_cannot_be_changed_by_whoever_reads_it():
-    model = PrivateMean(bounds=(0, 1), random_state=0).fit([[0.5]])
-    model.release_content().parameters["columns"][0][1]["high"] = 99
-    assert model.release_content().parameters["columns"] == [["x0", {"kind": "number", "low": 0, "high": 1}]]
-
-
-def test_large_numbers_of_both_signs_are_finite_numbers():
-    with np.errstate(all="raise"):
-        checked = checked_matrix(PrivateMean(), [[1.7e308, -1.7e308]] * 20, reset=True)
-    assert np.isfinite(checked).all()
-
-
 # What a release must hold to be taken
 
 
@@ -884,7 +806,6 @@ def test_tensors_of_a_learner():
     for tensors in ({}, {"mean": np.ones(3)}, {"mean": np.array([0, 1])}, {"mean": np.ones(2), "b": np.ones(2)}):
         with unfit("its tensors do not have the shapes and types of its learner"):
             PrivateMean.check_content(replace(mean_content(), tensors=tensors), None)
-    assert PrivateMean.tensor_rules(SCHEMA)["mean"] == TensorRule(3, np.float64)
 
 
 @pytest.mark.parametrize("tensor", [(-0.25, 1.0), (1.25, 1.0), (0.5, 2.25), (np.nan, 1.0), (np.inf, 1.0)])
@@ -893,6 +814,39 @@ def test_numbers_outside_of_the_bounds(tensor):
         PrivateMean.check_content(mean_content(tensor), None)
     assert PrivateMean.check_content(mean_content((0.0, 2.0)), None) == Guarantee(1.0)
     assert PrivateMean.check_content(mean_content((1.0, 0.0)), None) == Guarantee(1.0)
+
+
+class Sworn(PrivateMean):
+    """A mean with a parameter of its own in releases, which is 1."""
+
+    extra_parameters = ("oath",)
+
+    def _take_extra(self, parameters):
+        self.oath_ = (1,).index(parameters["oath"])
+
+
+def test_parameters_that_only_some_learners_write():
+    assert Sworn.check_content(mean_content(oath=1), None) == Guarantee(1.0)
+    assert Sworn.from_release(mean_content(oath=1), None).oath_ == 0
+    for learner, changes in (
+        (Sworn, {}),
+        (Sworn, {"oath": 2}),
+        (Sworn, {"oath": 1, "more": 1}),
+        (PrivateMean, {"oath": 1}),
+    ):
+        with unfit("its parameters are not those of its learner"):
+            learner.check_content(mean_content(**changes), None)
+
+
+@pytest.mark.parametrize("error", [InvalidParameter("x", "y"), TypeError, ValueError, KeyError, AttributeError])
+def test_learners_that_cannot_be_made_of_a_content(error, monkeypatch):
+    def failing(*_):
+        raise error
+
+    for hook in ("_take_extra", "check_numbers"):
+        with monkeypatch.context() as patch, unfit("its parameters are not those of its learner"):
+            patch.setattr(PrivateMean, hook, failing)
+            PrivateMean.check_content(mean_content(), None)
 
 
 def test_model_from_content_by_bounds():
@@ -918,8 +872,3 @@ def test_model_from_content_by_schema():
     assert model.schema_digest_ == "0" * 64
     assert model.feature_names_in_.tolist() == ["x0", "x1"]
     assert model.n_features_in_ == 2
-
-
-def test_promise():
-    assert promise(0.5, 1e-6, "add-remove", SCHEMA) == Guarantee(0.5, 1e-6, neighbours="add-remove")
-    assert promise(0.5, 0.0, "replace-one", PERSON_SCHEMA) == Guarantee(0.5, unit="person")

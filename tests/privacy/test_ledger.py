@@ -40,7 +40,7 @@ from sudare.errors import (
     SudareError,
     UnknownAccount,
 )
-from sudare.privacy import storage
+from sudare.privacy import storage, tables
 from sudare.privacy.accounting import (
     approximate_cost,
     decimal_up,
@@ -366,6 +366,27 @@ class TestCharging:
         assert account.ledger.head() == Head(account.ledger.identity, 2, entry.hash)
         assert account.ledger.contains(charged.receipt)
 
+    def test_what_was_paid_under_a_mark_is_found_again(self, account: Account) -> None:
+        """And nothing else is: another mark, learner or price; a disclosure has none."""
+        asked = Guarantee(0.25), pure_cost(0.25)
+        assert account.receipt_of(*asked, "a fit", "run 1") is None
+        account.charge(*asked, "a fit", "run 0")
+        charged = account.charge(*asked, "a fit", "run 1")
+        account.disclose("run 1", towards="the members", numbers=1, purpose="run 1")
+        entries = account.entries()
+        assert account.receipt_of(*asked, "a fit", "run 1") == charged.receipt
+        assert account.receipt_of(*asked, "a fit", "run 2") is None
+        assert account.receipt_of(*asked, "another fit", "run 1") is None
+        assert account.receipt_of(Guarantee(0.3), pure_cost(0.3), "a fit", "run 1") is None
+        assert account.entries() == entries
+
+    def test_what_was_paid_in_another_relation_is_found_as_it_was_entered(self, account: Account) -> None:
+        asked = Guarantee(0.25, neighbours="add-remove"), pure_cost(0.25)
+        charged = account.charge(*asked, "a fit", "run 3")
+        assert charged.guarantee == Guarantee(0.5)
+        assert account.receipt_of(*asked, "a fit", "run 3") == charged.receipt
+        assert account.ledger.promised(charged.receipt) == Guarantee(0.5)
+
     def test_ten_tenths_fill_one(self, ledger: Ledger) -> None:
         account = ledger.account("p", epsilon=1.0)
         for _ in range(10):
@@ -668,9 +689,11 @@ class TestReleasing:
                 ledger.enter_release(wrong, "c" * 64)
             assert caught.value.problem == "The ledger does not have the entry that this release's receipt names."
             assert caught.value.remedy == NotCharged.help
+            assert ledger.promised(wrong) is None
             if wrong.position != 1:
                 assert not ledger.contains(wrong)
         assert ledger.contains(receipt)
+        assert ledger.promised(receipt) == Guarantee(1.0)
 
 
 class TestRaising:
@@ -974,6 +997,7 @@ class TestRollingBack:
             ledger.accounts,
             lambda: ledger.account("patients"),
             lambda: ledger.contains(receipt),
+            lambda: ledger.promised(receipt),
             lambda: ledger.backup(folder / "copy.db"),
         ]
         for act in acts:
@@ -1171,9 +1195,9 @@ class TestExport:
 class TestFormats:
     def test_an_older_ledger_is_migrated_when_it_is_opened(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, receipts = busy_ledger(path)
-        monkeypatch.setattr(storage, "FORMAT", 2)
+        monkeypatch.setattr(tables, "FORMAT", 2)
         monkeypatch.setattr(
-            storage, "MIGRATIONS", {1: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
+            tables, "MIGRATIONS", {1: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
         )
         with pytest.raises(LedgerVersion, match="an older one than 2"):
             ledger.verify()
@@ -1186,8 +1210,8 @@ class TestFormats:
     def test_a_charge_migrates_too(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, _ = busy_ledger(path)
         account = ledger.account("patients")
-        monkeypatch.setattr(storage, "FORMAT", 2)
-        monkeypatch.setattr(storage, "MIGRATIONS", {1: lambda _connection: None})
+        monkeypatch.setattr(tables, "FORMAT", 2)
+        monkeypatch.setattr(tables, "MIGRATIONS", {1: lambda _connection: None})
         charge(account, 0.5)
         assert ledger.verify().position == 9
 
@@ -1200,8 +1224,8 @@ class TestFormats:
 
         ledger, receipts = busy_ledger(path)
         with monkeypatch.context() as newer:
-            newer.setattr(storage, "FORMAT", 2)
-            newer.setattr(storage, "MIGRATIONS", {1: fails})
+            newer.setattr(tables, "FORMAT", 2)
+            newer.setattr(tables, "MIGRATIONS", {1: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(path)
         assert ledger.verify(receipts).position == 8

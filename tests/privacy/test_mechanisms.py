@@ -168,6 +168,14 @@ def test_gaussian_grid_is_as_fine_as_a_small_delta_needs(epsilon: float, delta: 
         assert taken * 4 > exact(delta) / 2**20 * Fraction(95, 100)
 
 
+@pytest.mark.parametrize(("stages", "bits"), [(1, 33), (4, 34), (16, 35), (64, 36)])
+def test_gaussian_grid_is_as_fine_as_many_stages_need(stages: int, bits: int) -> None:
+    """Four times as many stages need a bit more; all of their distances together fit into the δ that is kept for them."""
+    mechanism = Gaussian(1.0, 20.0, 1e-5, stages=stages)
+    assert mechanism.grid == 2.0**-bits
+    assert stages * total_variation_delta(exact(20.0), mechanism.cost.total_variation) <= exact(1e-5) / 2**20
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(20.0, 1e-12), (1e5, 1e-6), (1e-300, 1e-300)])
 def test_gaussian_refuses_what_no_grid_can_do(epsilon: float, delta: float) -> None:
     problem = f"Gaussian noise cannot be exact enough for epsilon = {epsilon!r} with delta = {delta!r}."

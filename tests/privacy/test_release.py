@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import hashlib
 import json
 import math
 import os
@@ -36,8 +35,9 @@ from sudare.privacy import ledger as ledger_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.container import LARGEST_FILE_BYTES, fingerprint, parsed
+from sudare.privacy.content import Content
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.privacy.release import Content, audited, on_grid, paid_passage, pass_through, read, sealed
+from sudare.privacy.release import audited, pass_again, pass_through, read
 from tests.release_kit import (
     DECLARATIONS,
     KEY,
@@ -136,120 +136,22 @@ def test_account_and_seed_exclude_each_other(account, seed):
     assert account.entries() == before
 
 
-def test_what_was_paid_under_a_mark_is_found_again(account):
-    """And nothing else is: another mark, learner or price; a disclosure has none."""
-    assert paid_passage(account, Guarantee(0.25), pure_cost(0.25), "a fit", "run 1") is None
-    first = pass_through(account, None, Guarantee(0.25), pure_cost(0.25), "a fit", "run 1")
-    account.disclose("run 1", towards="the members", numbers=1, purpose="run 1")
+def test_what_a_receipt_has_paid_for_is_not_paid_for_again(account):
+    first = pass_through(account, None, Guarantee(0.25, neighbours="add-remove"), pure_cost(0.25), "a fit")
     entries = account.entries()
-    again = paid_passage(account, Guarantee(0.25), pure_cost(0.25), "a fit", "run 1")
+    again = pass_again(account, first.receipt)
     assert (again.receipt, again.guarantee) == (first.receipt, first.guarantee)
+    assert again.guarantee == Guarantee(0.5)
     assert isinstance(again.noise, SystemNoise)
-    assert paid_passage(account, Guarantee(0.25), pure_cost(0.25), "a fit", "run 2") is None
-    assert paid_passage(account, Guarantee(0.25), pure_cost(0.25), "another fit", "run 1") is None
-    assert paid_passage(account, Guarantee(0.3), pure_cost(0.3), "a fit", "run 1") is None
     assert account.entries() == entries
 
 
-def test_what_was_paid_in_another_relation_is_found_as_it_was_entered(account):
-    promised = Guarantee(0.25, neighbours="add-remove")
-    first = pass_through(account, None, promised, pure_cost(0.25), "a fit", "run 3")
-    again = paid_passage(account, promised, pure_cost(0.25), "a fit", "run 3")
-    assert again.receipt == first.receipt
-    assert again.guarantee == first.guarantee == Guarantee(0.5)
-
-
-# What would leave
-
-
-def content(**changes) -> Content:
-    values = {
-        "parameters": {"a": 1},
-        "tensors": {"b": np.array([1.0, 2.0]), "c": np.array([3])},
-        "grids": {"b": 0.5, "c": None},
-    }
-    return Content(**{**values, **changes})
-
-
-def test_digest_changes_with_everything_that_would_leave():
-    others = [
-        content(parameters={"a": 2}),
-        content(parameters={"b": 1}),
-        content(tensors={"b": np.array([1.0, 2.5]), "c": np.array([3])}),
-        content(tensors={"b": np.array([[1.0, 2.0]]), "c": np.array([3])}),
-        content(tensors={"b": np.array([1.0, 2.0]).view(np.int64), "c": np.array([3])}),
-        content(tensors={"b": np.array([1.0, 2.0]), "c": np.array([4])}),
-        content(tensors={"b": np.array([1.0, 2.0])}),
-        content(tensors={"b": np.array([1.0, 2.0]), "d": np.array([3])}, grids={"b": 0.5, "d": None}),
-        content(grids={"b": 0.25, "c": None}),
-        content(grids={"b": 0.5, "c": 1.0}),
-    ]
-    digests = [other.digest() for other in [content(), *others]]
-    assert len(set(digests)) == len(digests)
-    assert all(len(digest) == 64 for digest in digests)
-    assert all(other != content() for other in others)
-
-
-def test_contents_are_equal_by_what_they_hold():
-    reordered = content(tensors={"c": np.array([3]), "b": np.array([1.0, 2.0])}, grids={"c": None, "b": 0.5})
-    assert content() == reordered
-    assert len({content(), reordered}) == 1
-    assert content() != "content"
-    described = b'{"a":1}\0b <f8 (2,) 0.5\0' + np.array([1.0, 2.0]).tobytes() + b"\0c <i8 (1,) None\0"
-    assert content().digest() == hashlib.sha256(described + np.array([3]).tobytes()).hexdigest()
-
-
-def test_grid_of_a_tensor():
-    assert content().grid("b") == 0.5
-    with unfit("tensor 'c' has no grid"):
-        content().grid("c")
-
-
-def test_kept_content_is_a_copy_that_nobody_can_change():
-    original = content()
-    kept = original.kept()
-    original.tensors["b"][0] = 9.0
-    assert kept == content()
-    assert kept != original
-    with pytest.raises(ValueError, match="read-only"):
-        kept.tensors["b"][0] = 9.0
-
-
-def test_seal_covers_content_promise_receipt_and_schema(account):
-    receipt = pass_through(account, None, Guarantee(0.5), pure_cost(0.5), "a fit").receipt
-    arguments = content(), Guarantee(0.5), receipt, "0" * 64
-    seals = {sealed(*arguments)}
-    for position, other in enumerate(
-        (content(parameters={}), Guarantee(0.25), replace(receipt, position=1), None),
+def test_a_receipt_without_a_charge_gets_no_noise(account):
+    disclosed = account.disclose("sums", towards="the members", numbers=1)
+    with refused(
+        NotCharged, "The ledger does not have the charge that this training was begun with.", "Begin a new one."
     ):
-        seals.add(sealed(*[other if index == position else kept for index, kept in enumerate(arguments)]))
-    seals.add(sealed(*arguments[:2], None, "0" * 64))
-    assert len(seals) == 6
-    assert sealed(*arguments) in seals
-    assert len(sealed(*arguments)) == 64
-
-
-# Grids
-
-
-def test_on_grid():
-    values = np.array([0.3, 0.25, -0.3, 0.375, 0.625, 1e300, -1e-300, 0.0, 2.0**60 + 2.0**8])
-    rounded = on_grid(values, 0.25)
-    assert rounded.tolist() == [0.25, 0.25, -0.25, 0.5, 0.5, 1e300, 0.0, 0.0, 2.0**60 + 2.0**8]
-    assert not np.signbit(rounded[[6, 7]]).any()
-
-
-def test_on_grid_where_steps_overflow():
-    assert on_grid(np.array([1e308, -1e308, 5e-324]), 2.0**-1074).tolist() == [1e308, -1e308, 5e-324]
-    assert on_grid(np.array([1e308, 1e307]), 2.0**1023).tolist() == [2.0**1023, 0.0]
-    assert on_grid(np.array([1.5e308]), 2.0**1023).tolist() == [math.inf]
-
-
-def test_on_grid_at_the_border_of_exact_steps():
-    grid = 2.0**-10
-    for value in ((2.0**53 - 1) * grid, 2.0**53 * grid, (2.0**53 + 2) * grid):
-        assert on_grid(np.array([value]), grid)[0] == value
-    assert on_grid(np.array([2.0**52 + 0.5]), 1.0)[0] == 2.0**52
+        pass_again(account, disclosed)
 
 
 # Coming out: what is refused
@@ -958,7 +860,7 @@ def test_numbers_that_are_not_finite(mean_file, value):
 
 
 def test_finite_is_checked_whatever_the_learner_says(mean_file, monkeypatch):
-    monkeypatch.setattr(PrivateMean, "values_fit", classmethod(lambda *_: True))
+    monkeypatch.setattr(PrivateMean, "check_numbers", lambda *_: None)
     for value in (math.nan, math.inf):
         with unfit("tensor 'mean' is not on its public grid"):
             audit(with_tensor(mean_file, np.array([50.0, value])))

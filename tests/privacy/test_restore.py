@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerRolledBack, NotCharged
-from sudare.privacy import storage
+from sudare.privacy import tables
 from sudare.privacy.accounting import Budget, Spent, approximate_cost, gaussian_cost, pure_cost
 from sudare.privacy.balance import is_restore_body
 from sudare.privacy.chain import Entry, Head, Receipt
@@ -222,7 +222,7 @@ def test_an_export_that_overspends_is_refused(house: House) -> None:
 def test_a_damaged_backup_is_refused(house: House) -> None:
     copy = house.copy()
     with copy._storage.transaction() as connection:
-        storage.set_account_state(connection, "patients", storage.account_state(connection, "visits") or "")
+        tables.set_account_state(connection, "patients", tables.account_state(connection, "visits") or "")
     with pytest.raises(LedgerCorrupt):
         restored(copy, [], [], "disk failed")
 
@@ -279,7 +279,7 @@ def test_a_restore_entry_of_another_form_corrupts_the_ledger(house: House) -> No
         head = copy._head(connection)
         from sudare.privacy.chain import next_entry
 
-        storage.append(connection, next_entry(head, "now", "patients", "restore", {"lost": [[1]], "reason": ""}))
+        tables.append(connection, next_entry(head, "now", "patients", "restore", {"lost": [[1]], "reason": ""}))
     with pytest.raises(LedgerCorrupt):
         copy.verify()
 

@@ -1,4 +1,4 @@
-"""Where entries are kept: addresses, durability, waiting for the lock, formats, and errors in our own words."""
+"""Where entries are kept: addresses, durability, waiting for the lock, and errors in our own words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import pytest
 import sqlalchemy as sql
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DatabaseError, InvalidRequestError, OperationalError
 
 from sudare.errors import (
@@ -27,13 +26,10 @@ from sudare.errors import (
     LedgerMissing,
     LedgerVersion,
 )
-from sudare.privacy import storage
-from sudare.privacy.chain import Entry, Head, next_entry
+from sudare.privacy import storage, tables
+from sudare.privacy.chain import Head, next_entry
 from sudare.privacy.storage import Storage
-from tests.ledgers import edited, quick_folder
-
-LEDGER = "1" * 32
-FIRST = next_entry(None, "now", "", "ledger", {"ledger": LEDGER})
+from tests.ledgers import FIRST, LEDGER, edited, quick_folder, started_storage
 
 
 @pytest.fixture
@@ -44,13 +40,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def store(folder: Path) -> Storage:
-    """The storage of a ledger with its first entry."""
-    created = Storage(folder / "ledger.db", 60.0)
-    created.create_file_if_absent()
-    with created.transaction() as connection:
-        storage.create_tables_if_absent(connection)
-        storage.start(connection, LEDGER, FIRST)
-    return created
+    return started_storage(folder)
 
 
 def waiting(store: Storage, timeout_seconds: float) -> Storage:
@@ -171,7 +161,7 @@ class TestFile:
         store = Storage(tmp_path / name, 1.0)
         store.create_file_if_absent()
         with store.transaction() as connection:
-            storage.create_tables_if_absent(connection)
+            tables.create_tables_if_absent(connection)
         assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -182,7 +172,7 @@ class TestCopies:
             assert twin._engine is None
             assert (twin.url, twin.path, twin.timeout_seconds) == (store.url, store.path, 60.0)
             with twin.reading() as connection:
-                assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+                assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
         assert store._engine is not None
 
     def test_one_engine_without_a_pool(self, store: Storage) -> None:
@@ -211,8 +201,8 @@ class TestCopies:
         def append_ten() -> None:
             for _ in range(10):
                 with twin.transaction() as connection:
-                    head = storage.head(connection)
-                    storage.append(connection, next_entry(head, "now", "", "disclosure", {}))
+                    head = tables.head(connection)
+                    tables.append(connection, next_entry(head, "now", "", "disclosure", {}))
 
         threads = [threading.Thread(target=append_ten) for _ in range(4)]
         for thread in threads:
@@ -220,7 +210,7 @@ class TestCopies:
         for thread in threads:
             thread.join()
         with store.reading() as connection:
-            assert [entry.position for entry in storage.entries(connection)] == list(range(41))
+            assert [entry.position for entry in tables.entries(connection)] == list(range(41))
 
 
 class TestDurability:
@@ -245,13 +235,13 @@ class TestDurability:
     def test_a_failed_transaction_leaves_nothing(self, store: Storage) -> None:
         def interrupted() -> None:
             with store.transaction() as connection:
-                storage.add_account(connection, "a", "s", "x")
+                tables.add_account(connection, "a", "s", "x")
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
             interrupted()
         with store.reading() as connection:
-            assert storage.account_states(connection) == {}
+            assert tables.account_states(connection) == {}
 
     @pytest.mark.parametrize("begin", [Storage.transaction, Storage.reading])
     def test_an_interruption_gives_the_lock_up_while_its_traceback_is_kept(
@@ -267,7 +257,7 @@ class TestDurability:
         with pytest.raises(KeyboardInterrupt) as kept:
             interrupted()
         with waiting(store, 0.0).transaction() as connection:
-            storage.add_account(connection, "a", "s", "x")
+            tables.add_account(connection, "a", "s", "x")
         assert kept.tb is not None
 
     def test_a_closed_connection_has_left_its_transaction(self, store: Storage) -> None:
@@ -278,20 +268,20 @@ class TestDurability:
         with pytest.raises(sqlite3.ProgrammingError):
             pending.fetchone()
         with waiting(store, 0.0).transaction() as connection:
-            assert storage.head(connection) is not None
+            assert tables.head(connection) is not None
 
     def test_reading_sees_one_state(self, store: Storage) -> None:
         with store.reading() as connection:
-            assert storage.account_states(connection) == {}
+            assert tables.account_states(connection) == {}
             with pytest.raises(LedgerBusy), waiting(store, 0.0).transaction() as writing:
-                storage.add_account(writing, "a", "s", "x")
-            assert storage.account_states(connection) == {}
+                tables.add_account(writing, "a", "s", "x")
+            assert tables.account_states(connection) == {}
 
     def test_reading_writes_nothing(self, store: Storage) -> None:
         with store.reading() as connection:
-            storage.add_account(connection, "a", "s", "x")
+            tables.add_account(connection, "a", "s", "x")
         with store.reading() as connection:
-            assert storage.account_states(connection) == {}
+            assert tables.account_states(connection) == {}
 
     def test_connections_wait_and_begin_nothing_by_themselves(self, store: Storage) -> None:
         raw = store._connect_to_file()
@@ -301,7 +291,7 @@ class TestDurability:
 
     def test_two_may_read(self, store: Storage) -> None:
         with store.reading() as first, waiting(store, 0.0).reading() as second:
-            assert storage.head(first) == storage.head(second)
+            assert tables.head(first) == tables.head(second)
 
 
 class TestWaiting:
@@ -323,7 +313,7 @@ class TestWaiting:
 
         monkeypatch.setattr(time, "sleep", sleep)
         with store.transaction() as connection:
-            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
+            assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
         assert len(slept) == 3
         assert all(0.001 <= seconds <= 0.005 for seconds in slept)
         other.close()
@@ -352,10 +342,10 @@ class TestWaiting:
         other.execute("BEGIN")
         other.execute("SELECT * FROM chain").fetchall()
         with pytest.raises(LedgerBusy), waiting(store, 0.01).transaction() as connection:
-            storage.add_account(connection, "a", "s", "x")
+            tables.add_account(connection, "a", "s", "x")
         other.close()
         with store.reading() as connection:
-            assert storage.account_states(connection) == {}
+            assert tables.account_states(connection) == {}
 
 
 def named(kind: str, bases: tuple[type, ...], **attributes: object) -> BaseException:
@@ -430,7 +420,7 @@ class TestErrors:
         with edited(cast("Path", store.path)) as connection:
             connection.execute("DROP TABLE entries")
         with pytest.raises(LedgerCorrupt, match="refused the ledger's statement"), store.reading() as connection:
-            storage.entries(connection)
+            tables.entries(connection)
 
     def test_a_schema_that_is_not_text(self, store: Storage) -> None:
         for begin in (store.transaction, store.reading):
@@ -489,311 +479,8 @@ class TestServer:
         assert created == [{"url": store.url, "poolclass": sql.NullPool, "isolation_level": "READ COMMITTED"}]
         assert listened == [("engine", "begin", store._begin_on_server)]
 
-    def test_tables_are_created_under_a_lock_of_their_own(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        locks: list[int] = []
-        store = Storage(folder / "new.db", 1.0)
-        store.create_file_if_absent()
-        with store.transaction() as connection:
-            raw: Any = connection.connection.driver_connection
-            raw.create_function("pg_advisory_xact_lock", 1, locks.append)
-            storage.create_tables_if_absent(connection)
-            assert locks == []
-            monkeypatch.setattr(connection.dialect, "name", "postgresql")
-            storage.create_tables_if_absent(connection)
-        assert locks == [int.from_bytes(b"sudare", "big")]
-
     def test_servers_check_their_own_files(self) -> None:
         assert Storage("postgresql://host/db", 1.0).integrity_problem(cast("sql.Connection", None)) is None
-
-
-class TestTables:
-    def test_created_once(self, store: Storage) -> None:
-        with store.transaction() as connection:
-            storage.create_tables_if_absent(connection)
-            assert sorted(sql.inspect(connection).get_table_names()) == ["accounts", "chain", "entries"]
-            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
-
-    def test_a_ledger_of_another_format_is_not_touched(self, folder: Path) -> None:
-        store = Storage(folder / "new.db", 1.0)
-        with edited(folder / "new.db") as connection:
-            connection.execute("CREATE TABLE chain (format INTEGER)")
-        before = (folder / "new.db").read_bytes()
-        with store.transaction() as writing:
-            storage.create_tables_if_absent(writing)
-        assert (folder / "new.db").read_bytes() == before
-
-    @pytest.mark.parametrize("table", ["entries", "accounts"])
-    def test_a_part_of_a_ledger_is_not_completed(self, folder: Path, table: str) -> None:
-        with edited(folder / "new.db") as connection:
-            connection.execute(f"CREATE TABLE {table} (x)")
-        with pytest.raises(LedgerCorrupt) as caught, Storage(folder / "new.db", 1.0).transaction() as writing:
-            storage.create_tables_if_absent(writing)
-        assert caught.value.problem == "The database has a part of a ledger's tables only."
-        assert caught.value.remedy == LedgerCorrupt.help
-
-    def test_the_layout_of_the_tables(self, store: Storage) -> None:
-        with edited(cast("Path", store.path)) as connection:
-            for statement in (
-                "INSERT INTO chain VALUES (2, 1, 'x', 0, 'x')",
-                "INSERT INTO chain VALUES (1, 1, 'x', 0, 'x')",
-                "INSERT INTO entries SELECT 0, previous, time, account, kind, body, 'x' FROM entries",
-                "INSERT INTO entries SELECT 1, previous, time, account, kind, body, hash FROM entries",
-                "INSERT INTO accounts VALUES ('a', NULL, 'x')",
-                "INSERT INTO accounts VALUES ('a', 's', NULL)",
-                *(
-                    f"UPDATE entries SET {name} = NULL"
-                    for name in ("previous", "time", "account", "kind", "body", "hash")
-                ),
-                *(f"UPDATE chain SET {name} = NULL" for name in ("format", "ledger", "position", "hash")),
-            ):
-                connection.execute("PRAGMA ignore_check_constraints = OFF")
-                with pytest.raises(sqlite3.IntegrityError):
-                    connection.execute(statement)
-            connection.execute("INSERT INTO accounts VALUES ('a', 's', 'x')")
-            for statement in (
-                "INSERT INTO accounts VALUES ('b', 's', 'x')",
-                "INSERT INTO accounts VALUES ('a', 't', 'x')",
-            ):
-                with pytest.raises(sqlite3.IntegrityError):
-                    connection.execute(statement)
-            plan = connection.execute("EXPLAIN QUERY PLAN SELECT * FROM entries WHERE account = 'a'").fetchall()
-            assert "USING INDEX ix_entries_account" in plan[0][3]
-
-    def test_ready_or_not(self, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with store.reading() as connection:
-            assert storage.is_ready(connection)
-            monkeypatch.setattr(storage, "FORMAT", 2)
-            assert not storage.is_ready(connection)
-        empty = Storage(folder / "empty.db", 1.0)
-        empty.create_file_if_absent()
-        with empty.reading() as connection:
-            assert not storage.is_ready(connection)
-        with empty.transaction() as connection:
-            storage.create_tables_if_absent(connection)
-        with empty.reading() as connection:
-            assert not storage.is_ready(connection)
-            assert storage.head(connection) is None
-
-
-class TestHead:
-    def test_the_head_moves_with_every_entry(self, store: Storage) -> None:
-        entry = next_entry(Head(LEDGER, 0, FIRST.hash), "now", "a", "disclosure", {"é": [1, 2.5, None]})
-        with store.transaction() as connection:
-            storage.append(connection, entry)
-            assert storage.head(connection) == Head(LEDGER, 1, entry.hash)
-            assert storage.head(connection, ledger=LEDGER) == Head(LEDGER, 1, entry.hash)
-            assert storage.entries(connection) == [FIRST, entry]
-
-    def test_another_ledger_is_refused(self, store: Storage) -> None:
-        with pytest.raises(LedgerMissing) as caught, store.reading() as connection:
-            storage.head(connection, ledger="2" * 32)
-        assert caught.value.problem == "Another ledger stands where the one in use was."
-        assert caught.value.remedy == LedgerMissing.help
-
-    def test_writers_lock_the_one_row_and_readers_do_not(self, store: Storage) -> None:
-        asked: list[str] = []
-
-        def noted(_connection: object, clause: Any, *_others: object) -> None:
-            if isinstance(clause, sql.Select):
-                asked.append(str(clause.compile(dialect=postgresql.dialect())))  # type: ignore[no-untyped-call]
-
-        sql.event.listen(store.engine, "before_execute", noted)
-        with store.transaction() as connection:
-            storage.head(connection)
-        with store.reading() as connection:
-            storage.head(connection)
-        with store.reading() as connection:
-            storage.entries(connection)
-        assert asked[-1].endswith("ORDER BY entries.position")
-        assert asked[0].endswith("FOR UPDATE")
-        assert "FOR UPDATE" not in asked[1]
-        assert "chain.format" in asked[0]
-
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "UPDATE chain SET format = 'one'",
-            "UPDATE chain SET format = x'00'",
-            "UPDATE chain SET position = 'zero'",
-            "UPDATE chain SET position = 0.5",
-            "UPDATE chain SET ledger = x'00'",
-            "UPDATE chain SET hash = x'00'",
-            "INSERT INTO chain VALUES (2, 1, 'x', 0, 'x')",
-        ],
-    )
-    def test_a_head_that_cannot_be_read(self, store: Storage, statement: str) -> None:
-        with edited(cast("Path", store.path)) as connection:
-            connection.execute(statement)
-        with pytest.raises(LedgerCorrupt) as caught, store.reading() as reading:
-            storage.head(reading)
-        assert caught.value.problem == "The head of the ledger cannot be read."
-        assert caught.value.remedy == LedgerCorrupt.help
-
-    def test_cells_are_of_one_type(self) -> None:
-        assert storage._are_integers(1, 2)
-        assert not storage._are_integers(1, True)
-        assert not storage._are_integers("1", 1)
-        assert storage._are_texts("a", "b")
-        assert not storage._are_texts("a", b"b")
-        assert not storage._are_texts(None, "b")
-
-
-Migration = Callable[[sql.Connection], None]
-
-
-class TestFormats:
-    @staticmethod
-    def adds_a_table(connection: sql.Connection) -> None:
-        connection.execute(sql.text("CREATE TABLE notes (note TEXT)"))
-
-    @staticmethod
-    def fails(connection: sql.Connection) -> None:
-        connection.execute(sql.text("CREATE TABLE half (note TEXT)"))
-        connection.execute(sql.text("INSERT INTO nowhere VALUES (1)"))
-
-    @pytest.fixture
-    def migrations(self, monkeypatch: pytest.MonkeyPatch) -> dict[int, Migration]:
-        table: dict[int, Migration] = {}
-        monkeypatch.setattr(storage, "MIGRATIONS", table)
-        return table
-
-    @staticmethod
-    def content(store: Storage) -> str:
-        with edited(cast("Path", store.path)) as connection:
-            return "\n".join(connection.iterdump())
-
-    def test_a_newer_format_is_refused_untouched(self, store: Storage) -> None:
-        with edited(cast("Path", store.path)) as connection:
-            connection.execute("UPDATE chain SET format = 2")
-        before = cast("Path", store.path).read_bytes()
-        for begin in (store.transaction, store.reading):
-            with pytest.raises(LedgerVersion) as caught, begin() as opened:
-                storage.head(opened)
-            assert caught.value.problem == "The ledger has format 2, this version knows up to 1."
-            assert caught.value.remedy == LedgerVersion.help
-        assert cast("Path", store.path).read_bytes() == before
-
-    def test_an_older_format_is_migrated_step_by_step(
-        self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        steps: list[int] = []
-        monkeypatch.setattr(storage, "FORMAT", 3)
-
-        def first(connection: sql.Connection) -> None:
-            steps.append(1)
-            self.adds_a_table(connection)
-
-        migrations.update({1: first, 2: lambda _connection: steps.append(2)})
-        with store.transaction() as connection:
-            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
-            assert storage.head(connection) == Head(LEDGER, 0, FIRST.hash)
-        assert steps == [1, 2]
-        with store.reading() as connection:
-            assert storage.is_ready(connection)
-            assert storage.entries(connection) == [FIRST]
-            assert connection.execute(sql.text("SELECT * FROM notes")).all() == []
-
-    def test_a_failing_migration_leaves_the_file_as_it_was(
-        self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(storage, "FORMAT", 3)
-        migrations.update({1: self.adds_a_table, 2: self.fails})
-        before = self.content(store)
-        with pytest.raises(LedgerCorrupt), store.transaction() as connection:
-            storage.head(connection)
-        assert self.content(store) == before
-
-    def test_a_format_that_never_was(self, store: Storage, migrations: dict[int, Migration]) -> None:
-        for version in (0, -5):
-            with edited(cast("Path", store.path)) as connection:
-                connection.execute("UPDATE chain SET format = ?", (version,))
-            with pytest.raises(LedgerCorrupt) as caught, store.transaction() as opened:
-                storage.head(opened)
-            assert caught.value.problem == f"The ledger has format {version}, which never was."
-            assert caught.value.remedy == LedgerCorrupt.help
-
-    def test_reading_does_not_migrate(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(storage, "FORMAT", 2)
-        with pytest.raises(LedgerVersion) as caught, store.reading() as connection:
-            storage.head(connection)
-        assert caught.value.problem == "The ledger has format 1, an older one than 2."
-        assert caught.value.remedy == "Open it anew with Ledger(…), which migrates it."
-
-    def test_this_version(self) -> None:
-        assert storage.FORMAT == 1
-        assert storage.MIGRATIONS == {}
-
-
-class TestEntries:
-    def test_of_one_account(self, store: Storage) -> None:
-        with store.transaction() as connection:
-            head = Head(LEDGER, 0, FIRST.hash)
-            written: list[Entry] = []
-            for account in ("a", "b", "a"):
-                entry = next_entry(head, "now", account, "disclosure", {"numbers": 1})
-                storage.append(connection, entry)
-                head = Head(LEDGER, entry.position, entry.hash)
-                written.append(entry)
-            assert storage.entries(connection, "a") == [written[0], written[2]]
-            assert storage.entries(connection, "nobody") == []
-            assert storage.entries(connection) == [FIRST, *written]
-            assert storage.entry_at(connection, 2) == written[1]
-            assert storage.entry_at(connection, 4) is None
-            assert storage.has_entries(connection, "a")
-            assert storage.has_entries(connection, "b")
-            assert not storage.has_entries(connection, "nobody")
-
-    @pytest.mark.parametrize(
-        "body",
-        [
-            "",
-            "[]",
-            "5",
-            "{",
-            '{"a":NaN}',
-            '{"a": 1}',
-            '{"b":1,"a":2}',
-            '{"a":1,"a":1}',
-            '{"a":1.00}',
-            '{"a":"\\u00e9"}',
-            "[" * 100_000,
-            '{"a":' + "9" * 5000 + "}",
-        ],
-    )
-    def test_a_body_that_is_not_the_one_text(self, store: Storage, body: str) -> None:
-        with edited(cast("Path", store.path)) as connection:
-            connection.execute("UPDATE entries SET body = ?", (body,))
-        for read in (storage.entries, lambda connection: storage.entry_at(connection, 0)):
-            with pytest.raises(LedgerCorrupt) as caught, store.reading() as reading:
-                read(reading)
-            assert caught.value.problem == "An entry of the ledger cannot be read."
-            assert caught.value.remedy == LedgerCorrupt.help
-
-    @pytest.mark.parametrize("column", ["previous", "time", "account", "kind", "body", "hash"])
-    def test_a_cell_of_another_type(self, store: Storage, column: str) -> None:
-        with edited(cast("Path", store.path)) as connection:
-            connection.execute(f"UPDATE entries SET {column} = x'7b7d'")
-        with pytest.raises(LedgerCorrupt, match="An entry of the ledger cannot be read"), store.reading() as reading:
-            storage.entries(reading)
-
-    def test_text_that_is_not_text(self, store: Storage) -> None:
-        with edited(cast("Path", store.path)) as connection:
-            connection.execute("UPDATE entries SET time = CAST(x'ff' AS TEXT)")
-        with pytest.raises(LedgerCorrupt, match="refused the ledger's statement"), store.reading() as reading:
-            storage.entries(reading)
-
-
-def test_accounts(store: Storage) -> None:
-    with store.transaction() as connection:
-        storage.add_account(connection, "b", "s1", "x")
-        storage.add_account(connection, "a", "s2", "y")
-        assert list(storage.account_states(connection).items()) == [("a", ("s2", "y")), ("b", ("s1", "x"))]
-        storage.set_account_state(connection, "a", "z")
-        assert storage.account_state(connection, "a") == "z"
-        assert storage.account_state(connection, "b") == "x"
-        assert storage.account_state(connection, "c") is None
-        assert storage.account_of_source(connection, "s1") == "b"
-        assert storage.account_of_source(connection, "s3") is None
 
 
 class TestIntegrity:
@@ -814,7 +501,7 @@ class TestCopyFile:
         storage.copy_file(cast("Path", store.path), folder / "copy.db")
         assert stat.S_IMODE((folder / "copy.db").stat().st_mode) == 0o600
         with Storage(folder / "copy.db", 1.0).reading() as connection:
-            assert storage.entries(connection) == [FIRST]
+            assert tables.entries(connection) == [FIRST]
 
     def test_never_over_another_file(self, store: Storage, folder: Path) -> None:
         (folder / "copy.db").write_text("mine")
@@ -837,5 +524,5 @@ class TestCopyFile:
         assert path.with_name("ledger.db-journal").stat().st_size > 0
         storage.copy_file(path, folder / "copy.db")
         with Storage(folder / "copy.db", 1.0).reading() as connection:
-            assert storage.entries(connection) == [FIRST]
-            assert storage.account_states(connection) == {}
+            assert tables.entries(connection) == [FIRST]
+            assert tables.account_states(connection) == {}

@@ -34,7 +34,7 @@ from sudare.experts.weights import (
     squared_losses,
 )
 from sudare.privacy import Guarantee
-from sudare.privacy.base import checked_matrix
+from sudare.privacy.matrices import checked_matrix
 
 Temperature = float | Literal["theory"]
 

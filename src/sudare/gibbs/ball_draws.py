@@ -19,8 +19,8 @@ from sudare.gibbs.rejection import exact_draws
 from sudare.linear.perturbation import Facts, applied
 from sudare.linear.rows import Rows
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
+from sudare.privacy.content import on_grid
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import on_grid
 
 Floats = NDArray[np.float64]
 
@@ -93,9 +93,7 @@ class RidgeDraws:
 
     def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
         """Draws, with what their owner may know."""
-        most = FIXED_PROPOSALS * self.draws if self.fixed_work else _MOST_PROPOSALS * (self.draws + 10)
-        drawn = exact_draws(*self.posterior(rows), self.grid, self.draws, source, most, self.fixed_work)
-        return Sampled(drawn.points[:, np.newaxis], "exact", drawn.accepted / drawn.proposals, math.nan)
+        return _drawn_exactly(self, self.posterior(rows), source)
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """The mean of the draws."""
@@ -164,10 +162,15 @@ class MeanDraws:
 
     def sampled(self, total: Floats, source: NoiseSource) -> Sampled:
         """Draws from the sum of the records, with what their owner may know."""
-        most = FIXED_PROPOSALS * self.draws if self.fixed_work else _MOST_PROPOSALS * (self.draws + 10)
-        drawn = exact_draws(*self.posterior(total), self.grid, self.draws, source, most, self.fixed_work)
-        return Sampled(drawn.points[:, np.newaxis], "exact", drawn.accepted / drawn.proposals, math.nan)
+        return _drawn_exactly(self, self.posterior(total), source)
 
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """The mean of the draws, on the grid, from the sum of the records."""
         return on_grid(self.sampled(values, source).points.mean(axis=0)[0], self.grid)
+
+
+def _drawn_exactly(method: RidgeDraws | MeanDraws, law: tuple[Posterior, Envelope], source: NoiseSource) -> Sampled:
+    """Draws from a law on a ball, by its envelope."""
+    most = FIXED_PROPOSALS * method.draws if method.fixed_work else _MOST_PROPOSALS * (method.draws + 10)
+    drawn = exact_draws(*law, method.grid, method.draws, source, most, method.fixed_work)
+    return Sampled(drawn.points[:, np.newaxis], "exact", drawn.accepted / drawn.proposals, math.nan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import DataError, InvalidParameter, NotSolved, ReleaseMalformed
+from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.gibbs.chance import log_uniforms, normals
-from sudare.gibbs.draws import FIXED_PROPOSALS, checked_draws, proportional_beta
+from sudare.gibbs.draws import FIXED_PROPOSALS, check_drawing, proportional_beta
 from sudare.linear.reading import unnamed_columns
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
-from sudare.privacy.base import Plan, PrivateEstimator, TensorRule, checked_matrix
-from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.base import Plan, PrivateEstimator, TensorRule, check_shapes
+from sudare.privacy.content import Content, on_grid
 from sudare.privacy.ledger import Account
+from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Content, on_grid
 from sudare.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -165,6 +165,8 @@ class GibbsPosterior(PrivateEstimator):
     draws_, inverse_temperature_, total_variation_, penalty_, grid_, noise_scale_, acceptance_, sampler_, guarantee_, receipt_ : as in GibbsLogisticRegression.
     """
 
+    # How many proposals were needed tells about the records.
+    for_the_owner = (*PrivateEstimator.for_the_owner, "acceptance_")
     bounds = None
     schema = None
 
@@ -221,6 +223,10 @@ class GibbsPosterior(PrivateEstimator):
         )
         return Plan(method, self._guarantee(declared))
 
+    def _plan_for(self, X: Any, y: Any) -> Plan:
+        self._check_parameters()
+        return self.plan(len(self._records(X, y, reset=True)[0]), self.declared_)
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Charge, then draw."""
         self._forget()
@@ -271,7 +277,7 @@ class GibbsPosterior(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checked_draws(self.draws)
+        check_drawing(self.draws, self.delta, self.fixed_work)
         if not callable(self.loss) or not (self.gradient is None or callable(self.gradient)):
             raise InvalidParameter("loss and gradient must be functions.", "Give loss=lambda theta, X: ….")
         for name in ("lipschitz", "norm_bound", "regularization"):
@@ -283,10 +289,6 @@ class GibbsPosterior(PrivateEstimator):
             raise InvalidParameter(f"strong_convexity must be at least 0, got {convexity!r}.", "Use 0 if unknown.")
         if self.dimension is not None and (not isinstance(self.dimension, int) or self.dimension < 1):
             raise InvalidParameter("dimension must be a whole number from 1, or None.", "Use None.")
-        if self.delta == 0:
-            raise InvalidParameter(
-                "A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6."
-            )
 
     # What leaves
 
@@ -294,32 +296,13 @@ class GibbsPosterior(PrivateEstimator):
         """The parameters. The loss is code, and stays."""
         return self._content({"parameters": self.parameters_}, {"parameters": self.grid_})
 
-    @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """The dimension is the loss's business: `check_content` looks at it."""
-        return {}
-
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """Parameters may be any numbers."""
-        return True
-
-    @classmethod
-    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
-        """What a released content promises, if it is one that `from_release` can take."""
-        tensor = content.tensors.get("parameters")
-        if tensor is None or len(content.tensors) != 1 or tensor.ndim != 1 or tensor.dtype != np.float64:
-            raise ReleaseMalformed(
-                "This is not a release sudare can use: its tensors do not have the shapes and types of its learner.",
-                ReleaseMalformed.help,
-            )
-        return super().check_content(Content(content.parameters, {}, {}), schema_digest)
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if there is one vector; its length is the loss's business, and it may hold any numbers."""
+        count = sum(tensor.size for tensor in content.tensors.values())
+        check_shapes(content, {"parameters": TensorRule(count, np.float64)})
 
     def _take(self, content: Content) -> None:
         self.parameters_, self.grid_ = content.tensors["parameters"], content.grid("parameters")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "acceptance_"}
 
 
 def _losses(loss: Function, point: Floats, records: tuple[Floats, ...]) -> Floats:

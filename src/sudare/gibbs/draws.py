@@ -21,9 +21,9 @@ from sudare.linear.perturbation import Facts, applied
 from sudare.linear.rows import Rows
 from sudare.linear.solvers import Objective, minimised, rounding_bound
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
+from sudare.privacy.content import on_grid
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import on_grid
 
 Floats = NDArray[np.float64]
 SamplerName = Literal["exact", "proximal"]
@@ -69,6 +69,15 @@ def checked_draws(draws: object) -> int:
     if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or not 1 <= draws <= 10_000:
         raise InvalidParameter(f"draws must be a whole number from 1, got {draws!r}.", "Use 1: every draw is charged.")
     return int(draws)
+
+
+def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
+    """Nothing, if a Gibbs posterior can be drawn from with these parameters of an estimator."""
+    checked_draws(draws)
+    if delta == 0:
+        raise InvalidParameter("A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6.")
+    if not isinstance(fixed_work, bool | np.bool_):
+        raise InvalidParameter("fixed_work must be True or False.", "Use False.")
 
 
 def check_penalty(facts: Facts) -> None:

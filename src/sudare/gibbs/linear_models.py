@@ -12,32 +12,31 @@ from typing import Any, Final, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import InvalidParameter, ReleaseMalformed
+from sudare.errors import InvalidParameter
 from sudare.gibbs.ball_draws import RidgeDraws
 from sudare.gibbs.bounds import risk_bound
-from sudare.gibbs.draws import SAMPLERS, GibbsDraws, Sampled, SamplerName, checked_draws, public_penalty
+from sudare.gibbs.draws import SAMPLERS, GibbsDraws, Sampled, SamplerName, check_drawing, public_penalty
 from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Loss
 from sudare.linear.models import PrivateLinearModel
 from sudare.linear.perturbation import Facts
 from sudare.linear.rows import Rows
 from sudare.privacy.base import Plan
-from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
-from sudare.privacy.release import Content
 from sudare.schema import Encoding, Schema
 
 Floats = NDArray[np.float64]
 
 _METHOD: Final = "gibbs"
-# How many proposals were needed, which sampler was used, and bounds on the risk are exact facts about the records.
-_FOR_THE_OWNER: Final = ("acceptance_", "sampler_", "pac_bayes_bound_")
 _LARGEST_RADIUS: Final = 2.0**100
 
 
 class GibbsLinearModel(PrivateLinearModel):
     """A linear model drawn from a Gibbs posterior. Subclasses say how."""
 
+    methods = (_METHOD,)
+    # How many proposals were needed, which sampler was used, and bounds on the risk tell about the records.
+    for_the_owner = (*PrivateLinearModel.for_the_owner, "acceptance_", "sampler_", "pac_bayes_bound_")
     method = "auto"
     sampling_rate = None
 
@@ -60,9 +59,7 @@ class GibbsLinearModel(PrivateLinearModel):
         self._check_parameters()
         rows, declared_target = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
-        if not declared_target:
-            plan = replace(plan, guarantee=replace(plan.guarantee, valid=False))
-        passage = self._enter(plan)
+        passage = self._enter(plan if declared_target else plan.voided())
         method = cast(GibbsDraws | RidgeDraws, plan.mechanism)
         sampled = method.sampled(rows, passage.noise)
         self.draws_ = sampled.points
@@ -87,29 +84,9 @@ class GibbsLinearModel(PrivateLinearModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checked_draws(self.draws)
-        if self.delta == 0:
-            raise InvalidParameter(
-                "A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6."
-            )
-        if not isinstance(self.fixed_work, bool | np.bool_):
-            raise InvalidParameter("fixed_work must be True or False.", "Use False.")
+        check_drawing(self.draws, self.delta, self.fixed_work)
         if self.regularization is not None and not isinstance(self.regularization, Real):
             raise InvalidParameter("regularization must be one positive number or None.", "Use None.")
-
-    @classmethod
-    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
-        """What a released content promises, if it is one that `from_release` can take."""
-        if content.parameters.get("method") != _METHOD:
-            raise ReleaseMalformed(
-                "This is not a release sudare can use: its method is not that of its learner.", ReleaseMalformed.help
-            )
-        # In all else the content is that of any linear model.
-        alike = replace(content, parameters={**content.parameters, "method": "output"})
-        return super().check_content(alike, schema_digest)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in _FOR_THE_OWNER}
 
 
 class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):

@@ -5,32 +5,25 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.gibbs.ball_draws import MeanDraws
-from sudare.gibbs.draws import checked_draws
+from sudare.gibbs.draws import check_drawing
 from sudare.privacy.accounting import rounded_up_root
-from sudare.privacy.base import Bounds, Plan, natural_bounds
-from sudare.privacy.estimators import (
-    PrivateMean,
-    exact_sums,
-    fixed_point_step,
-    on_grid_within,
-    public_grid,
-    rows_per_unit,
-)
+from sudare.privacy.base import Bounds, Plan
+from sudare.privacy.declared import natural_bounds, rows_per_unit
+from sudare.privacy.estimators import PrivateMean
 from sudare.privacy.ledger import Account
+from sudare.privacy.sums import exact_sums, fixed_point_step, on_grid_within, public_grid
 from sudare.schema import Schema
 
 Floats = NDArray[np.float64]
 
 _LARGEST: Final = 2.0**100
-# How many proposals were needed is an exact fact about the records.
-_FOR_THE_OWNER: Final = "acceptance_"
 
 
 class GibbsMean(PrivateMean):
@@ -56,6 +49,9 @@ class GibbsMean(PrivateMean):
     acceptance_ : accepted share of proposals; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
+
+    # How many proposals were needed tells about the records.
+    for_the_owner = (*PrivateMean.for_the_owner, "acceptance_")
 
     draws_: Floats
     inverse_temperature_: float
@@ -127,18 +123,9 @@ class GibbsMean(PrivateMean):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        checked_draws(self.draws)
-        if self.delta == 0:
-            raise InvalidParameter(
-                "A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6."
-            )
-        if not isinstance(self.fixed_work, bool | np.bool_):
-            raise InvalidParameter("fixed_work must be True or False.", "Use False.")
+        check_drawing(self.draws, self.delta, self.fixed_work)
         for name, value in (("prior_scale", self.prior_scale), ("radius", self.radius)):
             if value is None and name == "radius":
                 continue
             if not isinstance(value, Real) or not 1 / _LARGEST <= value <= _LARGEST or math.isnan(value):
                 raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Use for example 1.0.")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != _FOR_THE_OWNER}

@@ -25,8 +25,8 @@ from sudare.gibbs.fine import Fine, fine_normals
 from sudare.gibbs.posteriors import LOGISTIC, Posterior
 from sudare.gibbs.products import row_products
 from sudare.privacy.accounting import rounded_up
+from sudare.privacy.content import on_grid
 from sudare.privacy.noise import NoiseSource, Words
-from sudare.privacy.release import on_grid
 
 Floats = NDArray[np.float64]
 

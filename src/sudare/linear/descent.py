@@ -21,7 +21,6 @@ from sudare.errors import InvalidParameter
 from sudare.linear.perturbation import Facts, applied, public_grid
 from sudare.linear.rows import Block, Rows, row_step
 from sudare.privacy.accounting import (
-    FOURIER_ERROR,
     TOTAL_VARIATION_SHARE,
     Cost,
     approximate_cost,
@@ -32,10 +31,11 @@ from sudare.privacy.accounting import (
     rounded_up,
     total_variation_delta,
 )
+from sudare.privacy.composition import FOURIER_ERROR
+from sudare.privacy.content import on_grid
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource, WordSource
-from sudare.privacy.release import on_grid
 
 Floats = NDArray[np.float64]
 

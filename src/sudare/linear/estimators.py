@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 
-from sudare.errors import DataError
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.models import PrivateLinearModel
 from sudare.linear.targets import (
     WHOLE,
-    checked_classes,
+    ClassTarget,
+    NumberTarget,
     checked_labels,
     checked_numbers,
     checked_target_bounds,
@@ -24,16 +22,13 @@ from sudare.linear.targets import (
     unknown_label,
 )
 from sudare.privacy.ledger import Account
-from sudare.schema import Encoding, Number, Schema
+from sudare.schema import Encoding, Schema
 
 Floats = NDArray[np.float64]
 
 
-class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
+class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
     """A private linear model of classes. Two classes have one score; more have one each, against the rest."""
-
-    classes: Sequence[Any] | None
-    classes_: NDArray[Any]
 
     def decision_function(self, X: Any) -> Floats:
         """Scores: above zero for the second of two classes; else one column a class."""
@@ -47,32 +42,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         predicted: NDArray[Any] = self.classes_[codes]
         return predicted
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy. Exact: for the owner only. Without y the label is taken from the table."""
-        if y is None and self.schema is not None and self.schema.label is not None:
-            y = self.classes_[self.schema.encode_target(X)]
-        return float(super().score(X, y, sample_weight))
-
     def _outputs(self) -> int:
         return 1 if len(self.classes_) <= 2 else len(self.classes_)
 
     def _has_declared_target(self) -> bool:
         return self.classes is not None
-
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        declared = True
-        if schema is not None and schema.label is not None:
-            levels: Any = schema.classes
-        elif self.classes is not None:
-            levels = self.classes
-        elif y is None:
-            raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
-        else:
-            labels = checked_labels(y)
-            check_classification_targets(labels)
-            levels, declared = np.unique(labels), False
-        self.classes_ = checked_classes(levels)
-        return declared
 
     def _encoded_targets(self, y: object) -> Floats:
         labels = checked_labels(y)
@@ -96,13 +70,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     def _written_target(self) -> Any:
         return self.classes_.tolist()
-
-    def _take_target(self, written: Any) -> None:
-        if not isinstance(written, list) or not all(type(level) in (str, int, bool, float) for level in written):
-            raise TypeError("not a list of classes")
-        if len({type(level) for level in written}) > 1:
-            raise TypeError("classes of several types")
-        self.classes_ = checked_classes(written)
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -175,9 +142,6 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def __sklearn_tags__(self) -> Any:
-        return _with_noise(super().__sklearn_tags__())
-
 
 class PrivateLinearSVC(PrivateLinearClassifier):
     """ε-DP or (ε, δ)-DP linear classification with a smoothed hinge, replace-one rows. Proofs: as PrivateLogisticRegression.
@@ -220,11 +184,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     def _loss(self) -> Loss:
         return SmoothedHinge(float(self.smoothing))
 
-    def __sklearn_tags__(self) -> Any:
-        return _with_noise(super().__sklearn_tags__())
 
-
-class PrivateRidge(RegressorMixin, PrivateLinearModel):
+class PrivateRidge(NumberTarget, PrivateLinearModel):
     """ε-DP or (ε, δ)-DP ridge regression of bounded targets, replace-one rows. Proofs: as PrivateLogisticRegression.
 
     Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]. The squared loss
@@ -269,17 +230,8 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         middle, half = self._middle_and_half()
         return np.asarray(middle + half * scores)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R². Exact: for the owner only. Without y the target is taken from the table."""
-        if y is None and self.schema is not None and self.schema.target is not None:
-            y = self.schema.encode_target(X)
-        return float(super().score(X, y, sample_weight))
-
     def _loss(self) -> Loss:
         return CappedSquares(float(self.residual_cap))
-
-    def _outputs(self) -> int:
-        return 1
 
     def _middle_and_half(self) -> tuple[float, float]:
         low, high = self.target_bounds_
@@ -292,23 +244,6 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
 
     def _has_declared_target(self) -> bool:
         return self.target_bounds is not None
-
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        declared = True
-        number = None if schema is None or schema.target is None else schema.columns[schema.target]
-        if isinstance(number, Number):
-            bounds: tuple[float, float] = number.low, number.high
-        elif self.target_bounds is not None:
-            bounds = self.target_bounds
-        elif y is None:
-            raise DataError("The schema declares no number as target, and no y was given.", "Declare one, or give y.")
-        else:
-            targets = checked_numbers(y)
-            bounds, declared = (float(targets.min()), float(targets.max())), False
-            if bounds[0] == bounds[1]:
-                bounds = bounds[0] - 1.0, bounds[1] + 1.0
-        self.target_bounds_ = checked_target_bounds(bounds)
-        return declared
 
     def _encoded_targets(self, y: object) -> Floats:
         return self._encoded_codes(checked_numbers(y))
@@ -335,15 +270,3 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):
         self.target_bounds = self.target_bounds_ = checked_target_bounds((written["low"], written["high"]))
         self.residual_cap = written["residual_cap"]
         _ = self._loss()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        tags.target_tags.required = self.schema is None
-        return tags
-
-
-def _with_noise(tags: Any) -> Any:
-    """Noise makes scores poor on the tiny data sets that checks use."""
-    tags.classifier_tags.poor_score = True
-    return tags

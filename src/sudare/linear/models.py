@@ -20,12 +20,11 @@ from sudare.linear.losses import Loss
 from sudare.linear.perturbation import Facts, Method
 from sudare.linear.planning import METHODS, MethodName, chosen_method, planned, public_penalty
 from sudare.linear.releasing import ReleasedParameters
-from sudare.privacy.base import Plan, checked_matrix
-from sudare.privacy.estimators import rows_per_unit
-from sudare.privacy.ledger import Quote
+from sudare.privacy.base import Plan
+from sudare.privacy.declared import rows_per_unit
+from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.selection import select_privately
 from sudare.schema import Schema, encode
-from sudare.schema.layout import ENCODINGS
 
 Floats = NDArray[np.float64]
 
@@ -66,9 +65,7 @@ class PrivateLinearModel(ReleasedParameters):
             return self._fit_chosen(X, y)
         rows, declared_target = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
-        if not declared_target:
-            plan = replace(plan, guarantee=replace(plan.guarantee, valid=False))
-        passage = self._enter(plan)
+        passage = self._enter(plan if declared_target else plan.voided())
         self._set_parameters(cast(Method, plan.mechanism).fitted(rows, passage.noise))
         self._seal()
         return self
@@ -92,17 +89,13 @@ class PrivateLinearModel(ReleasedParameters):
         self.penalty_ = float(getattr(method, "penalty", facts.penalty))
         return Plan(method, self._guarantee(declared))
 
-    def price(self, X: object, y: object = None) -> Quote:
-        """What fitting would take from the account. Nothing is computed, charged or stored."""
-        if self.account is None:
-            raise InvalidParameter("A price needs an account.", "Give account=….")
-        twin = clone(self)
-        twin._check_parameters()
-        if twin._candidates() is not None:
-            twin.regularization = 1.0
-        rows, _ = twin._read_rows(X, y)
-        plan = twin.plan(rows.count, twin.declared_)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+    def _plan_for(self, X: Any, y: Any) -> Plan:
+        self._check_parameters()
+        if self._candidates() is not None:
+            # Whichever is chosen, the price is the same.
+            self.regularization = 1.0
+        rows, _ = self._read_rows(X, y)
+        return self.plan(rows.count, self.declared_)
 
     def _facts(self, rows: int, declared: Schema, penalty: float) -> Facts:
         layout = self._layout(declared)
@@ -162,8 +155,6 @@ class PrivateLinearModel(ReleasedParameters):
         super()._check_parameters()
         if self.method not in (*METHODS, "auto"):
             raise InvalidParameter(f"method must be auto or one of {', '.join(METHODS)}.", 'Use method="auto".')
-        if self.encoding not in ENCODINGS:
-            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
         if not isinstance(self.norm_bound, Real) or not 1 / _LARGEST_NORM <= self.norm_bound <= _LARGEST_NORM:
             raise InvalidParameter(
                 f"norm_bound must be a positive number, got {self.norm_bound!r}.",

@@ -1,4 +1,4 @@
-"""Three ways to a private linear model that add noise once: to the objective, to its minimiser, to the gradient at zero.
+"""Two ways to a private linear model that add noise once: to the objective, or to its minimiser.
 
 Each is made from public facts alone and knows its cost before it sees a row. Rows come bounded and on a grid (`rows`).
 Parameters come out on a public grid, one row of them an output.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sudare.errors import NotSolved
 from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.losses import Loss
-from sudare.linear.rows import HeldRows, Rows, row_step
+from sudare.linear.rows import HeldRows, Rows
 from sudare.linear.solvers import Objective, minimised, rounding_bound
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
@@ -31,10 +31,10 @@ from sudare.privacy.accounting import (
     rounded_up_root,
     total_variation_delta,
 )
+from sudare.privacy.content import on_grid
 from sudare.privacy.guarantee import group_delta
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace, power_of_two_below
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, power_of_two_below
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import on_grid
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,6 @@ _FINISHING_NOISE: Final = 5e-3
 _FINEST_NOISE_BITS: Final = 40
 _COARSEST_NOISE_BITS: Final = 20
 _GRID_BITS: Final = 16
-_SUM_BITS: Final = 52
 # Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate.
 _MOST_EXACT_STEPS: Final = 2.0**53
 
@@ -332,96 +331,6 @@ class OutputPerturbation:
             minimisers.append(minimum.parameters)
         noisy = self.mechanism.apply(np.concatenate(minimisers), source)
         return on_grid(noisy, self.grid).reshape(facts.outputs, facts.width)
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)
-
-
-@dataclass(frozen=True)
-class MeanMessage:
-    """ε-DP or (ε, δ)-DP gradient at zero, replace-one rows. Proof: proofs/mean_message.md.
-
-    One output: Σ y·x. Several: the sums of the rows of each class, one block a class, made into one-against-the-rest
-    gradients afterwards. Sums are exact, so no solver and no slack: but features should be publicly centred.
-    """
-
-    facts: Facts
-    epsilon: float
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        _ = self.cost
-
-    @cached_property
-    def _bits(self) -> tuple[int, int]:
-        """Bits of a row and of a target, so that sums over all rows stay within 52 bits."""
-        total = _SUM_BITS - self.facts.rows.bit_length()
-        target = 0 if self.facts.loss.one_sided else min(20, total // 2)
-        return min(26, total - target - 1), target
-
-    @cached_property
-    def _steps(self) -> tuple[float, float]:
-        row_bits, target_bits = self._bits
-        return row_step(self.facts.norm_bound, row_bits), 2.0**-target_bits
-
-    @cached_property
-    def mechanism(self) -> GammaNorm | Laplace | Gaussian:
-        """Noise for all sums as one vector.
-
-        A replaced row moves Σ y·x by 2R at most. With blocks it leaves one block and enters another (√2R), or moves within
-        one (2R; but √2R where no entry of a row can be negative). Absolute values move by 2R₁ together, whichever it is.
-        """
-        facts = self.facts
-        reach = rounded_up_root(Fraction(2)) if facts.outputs > 1 and facts.nonnegative else 2.0
-        sensitivity = reach * facts.norm_bound * facts.rows_per_unit * (1 + 2.0**-50)
-        sum_sensitivity = 2 * facts.sum_bound * facts.rows_per_unit * (1 + 2.0**-50)
-        size, step = facts.outputs * facts.width, self._steps[0] * self._steps[1]
-        if self.delta == 0 and laplace_is_quieter(sum_sensitivity, sensitivity, size):
-            return Laplace(sum_sensitivity, self.epsilon, size, integer_grid=step)
-        if self.delta == 0:
-            return GammaNorm(sensitivity, self.epsilon, size)
-        return Gaussian(sensitivity, self.epsilon, self.delta, size, integer_grid=step)
-
-    @property
-    def cost(self) -> Cost:
-        """Pure ε, or Gaussian."""
-        return self.mechanism.cost
-
-    @cached_property
-    def _scale(self) -> float:
-        """From a gradient at zero to parameters: one Newton step where all directions are taken to be alike (public)."""
-        facts = self.facts
-        curvature = facts.loss.largest_curvature * facts.rows * facts.norm_bound**2 / facts.width
-        slope = 0.5 if facts.loss.joint else 1.0
-        return slope / (curvature + facts.penalty)
-
-    @property
-    def noise_scale(self) -> float:
-        """Scale of the noise on the parameters."""
-        return self.mechanism.noise_scale * self._scale
-
-    @property
-    def grid(self) -> float:
-        """Far below the noise."""
-        return public_grid(self.noise_scale)
-
-    def sums(self, rows: Rows) -> Floats:
-        """Σ y·x, or the sums of rows by class; exact in floats, because everything is whole multiples of a step."""
-        facts = self.facts
-        row_grid, target_grid = self._steps
-        total = np.zeros((facts.outputs, facts.width))
-        for matrix, targets in rows.blocks():
-            weights = targets if facts.outputs == 1 else (targets > 0).astype(np.float64)
-            total += np.trunc(weights.T / target_grid) @ np.trunc(matrix / row_grid)
-        return total * (row_grid * target_grid)
-
-    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """Noisy sums, as parameters."""
-        noisy = self.mechanism.apply(self.sums(rows).ravel(), source).reshape(self.facts.outputs, self.facts.width)
-        if self.facts.outputs > 1:
-            noisy = 2 * noisy - noisy.sum(axis=0)
-        return on_grid(noisy * self._scale, self.grid)
 
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""

@@ -9,7 +9,8 @@ from typing import Final, Literal, get_args
 from sudare.errors import InvalidParameter
 from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.descent import GradientDescent, public_recipe
-from sudare.linear.perturbation import Facts, MeanMessage, Method, ObjectivePerturbation, OutputPerturbation
+from sudare.linear.mean_message import MeanMessage
+from sudare.linear.perturbation import Facts, Method, ObjectivePerturbation, OutputPerturbation
 from sudare.privacy.accounting import gaussian_mu_within
 
 MethodName = Literal["objective", "output", "descent", "mean"]

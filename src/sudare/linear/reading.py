@@ -18,8 +18,10 @@ from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import SqlSource, batches
 from sudare.linear.rows import Block, HeldRows, Rows, StreamedRows, bounded_rows, joint_norm, with_bias
 from sudare.linear.spool import Spool
+from sudare.linear.targets import check_lengths, missing_y
 from sudare.privacy.accounting import rounded_up
-from sudare.privacy.base import PrivateEstimator, checked_matrix
+from sudare.privacy.base import PrivateEstimator, no_rows
+from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.schema import Encoding, Number, Schema, encode
 
@@ -88,6 +90,7 @@ class RowReader(PrivateEstimator):
     """An estimator that sees tables as bounded rows with targets. Subclasses say what the targets are."""
 
     numbers_only = False
+    for_the_owner = (*PrivateEstimator.for_the_owner, "clipped_rows_")
 
     norm_bound: float
     fit_intercept: bool
@@ -140,10 +143,10 @@ class RowReader(PrivateEstimator):
         matrix = checked_matrix(self, X, reset=True)
         self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
         if y is None:
-            raise DataError("y is missing: requires y to be passed, but the target y is None.", "Give y.")
+            raise missing_y()
         declared_target = self._declare_target(y, None)
         targets = self._encoded_targets(y)
-        _check_lengths(len(matrix), len(targets))
+        check_lengths(len(matrix), len(targets))
         rows, self.clipped_rows_ = self._bounded(matrix)
         return HeldRows(rows, targets), declared_target
 
@@ -161,7 +164,7 @@ class RowReader(PrivateEstimator):
             if number == 0:
                 self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
             targets = self._encoded_targets(pair[1]) if declared_target else np.asarray(pair[1])
-            _check_lengths(len(matrix), len(targets))
+            check_lengths(len(matrix), len(targets))
             rows, clipped = self._bounded(matrix)
             self.clipped_rows_ += clipped
             spool.append_rows(rows)
@@ -227,27 +230,15 @@ class RowReader(PrivateEstimator):
         schema = cast(Schema, self.schema)
         encoded = encode(self.declared_, table, self.encoding)
         if len(encoded.matrix) == 0:
-            raise DataError("The table has no rows.", "Give at least one row.")
+            raise no_rows()
         if y is not None:
             targets = self._encoded_targets(y)
         elif schema.target is None:
             raise SchemaError("The schema declares no target, and no y was given.", "Declare one, or give y.")
         else:
             targets = self._encoded_codes(schema.encode_target(table))
-        _check_lengths(len(encoded.matrix), len(targets))
+        check_lengths(len(encoded.matrix), len(targets))
         return self._bounded(encoded.matrix)[0], targets
-
-    def __getstate__(self) -> dict[str, Any]:
-        # How many rows were scaled down is exact: it stays in the process that looked at the data.
-        return {name: value for name, value in super().__getstate__().items() if name != "clipped_rows_"}
-
-
-def _check_lengths(rows: int, targets: int) -> None:
-    if rows != targets:
-        raise DataError(
-            f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",
-            "Give one target a row.",
-        )
 
 
 def _refuse_y(y: Any) -> None:

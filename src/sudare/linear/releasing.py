@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ReleaseMalformed, SudareError
 from sudare.linear.planning import METHODS, MethodName
 from sudare.linear.reading import RowReader
-from sudare.privacy.base import TensorRule
-from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.release import Content
+from sudare.privacy.base import TensorRule, check_shapes
+from sudare.privacy.content import Content, unfit
 from sudare.schema import Schema
 from sudare.schema.layout import ENCODINGS
 
 Floats = NDArray[np.float64]
 
-_EXTRA_PARAMETERS: Final = ("encoding", "fit_intercept", "method", "norm_bound", "penalty", "target")
-
 
 class ReleasedParameters(RowReader):
     """An estimator whose parameters are one matrix on a public grid, one row an output."""
+
+    extra_parameters = ("encoding", "fit_intercept", "method", "norm_bound", "penalty", "target")
+    # Which methods a release may name.
+    methods: ClassVar[tuple[str, ...]] = METHODS
 
     parameters_: Floats
     method_: MethodName
@@ -51,7 +50,6 @@ class ReleasedParameters(RowReader):
     def release_content(self) -> Content:
         """Parameters on their grid, and what is public about them."""
         flat = np.ascontiguousarray(self.parameters_.ravel())
-        content = self._content({"parameters": flat}, {"parameters": self.grid_})
         extra = {
             "encoding": None if self.schema_digest_ is None else self.encoding,
             "fit_intercept": bool(self.fit_intercept),
@@ -60,76 +58,36 @@ class ReleasedParameters(RowReader):
             "penalty": self.penalty_,
             "target": self._written_target(),
         }
-        return replace(content, parameters={**content.parameters, **extra})
+        return self._content({"parameters": flat}, {"parameters": self.grid_}, extra)
+
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if there is one parameter for every column and output; it may be any number."""
+        layout = self._layout(self.declared_)
+        check_shapes(content, {"parameters": TensorRule(self._outputs() * layout.width, np.float64)})
+        if content.parameters["norm_bound"] != layout.norm_bound:
+            raise unfit("its norm bound is not that of its columns")
 
     @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """Lengths depend on classes and encoding as well: `check_content` looks at them."""
-        return {}
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        about_rows = "norm_bound" if parameters["encoding"] is None else "encoding"
+        return {name: parameters[name] for name in ("epsilon", "delta", "fit_intercept", about_rows)}
 
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """Parameters may be any numbers."""
-        return True
+    def _take_bounds(self, declared: Schema) -> None:
+        # What is declared of an array is the norm of its rows.
+        self.n_features_in_ = len(declared.features)
 
-    @classmethod
-    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
-        """What a released content promises, if it is one that `from_release` can take."""
-        extra = {name: content.parameters.get(name) for name in _EXTRA_PARAMETERS}
-        shared = {name: value for name, value in content.parameters.items() if name not in extra}
-        guarantee = super().check_content(Content(shared, {}, {}), schema_digest)
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
         known = (
-            set(_EXTRA_PARAMETERS) <= set(content.parameters)
-            and extra["encoding"] in ((None,) if schema_digest is None else ENCODINGS)
-            and type(extra["fit_intercept"]) is bool
-            and extra["method"] in METHODS
-            and all(_is_size(extra[name]) for name in ("norm_bound", "penalty"))
-            and set(content.tensors) == {"parameters"}
+            parameters["encoding"] in ((None,) if self.schema is None else ENCODINGS)
+            and type(parameters["fit_intercept"]) is bool
+            and parameters["method"] in self.methods
+            and all(_is_size(parameters[name]) for name in ("norm_bound", "penalty"))
         )
         if not known:
-            raise _unfit("its parameters are not those of its learner")
-        try:
-            model = cls._shell(content, schema_digest)
-        except (SudareError, TypeError, ValueError, KeyError):
-            raise _unfit("its parameters are not those of its learner") from None
-        tensor, layout = content.tensors["parameters"], model._layout(model.declared_)
-        if tensor.dtype != np.float64 or tensor.shape != (model._outputs() * layout.width,):
-            raise _unfit("its tensors do not have the shapes and types of its learner")
-        if extra["norm_bound"] != layout.norm_bound:
-            raise _unfit("its norm bound is not that of its columns")
-        return guarantee
-
-    @classmethod
-    def from_release(cls, content: Content, schema_digest: str | None) -> Self:
-        """A fitted learner from content that `check_content` accepted."""
-        model = cls._shell(content, schema_digest)
-        parameters = content.parameters
-        model.method_, model.penalty_, model.n_rows_ = (parameters[name] for name in ("method", "penalty", "rows"))
-        model._take(content)
-        return model
-
-    @classmethod
-    def _shell(cls, content: Content, schema_digest: str | None) -> Self:
-        """A learner with the declarations of a release, and without its numbers."""
-        parameters = content.parameters
-        model = cls(epsilon=parameters["epsilon"], delta=parameters["delta"])
-        shared = Schema.from_dict(
-            {
-                "columns": dict(parameters["columns"]),
-                **({"person": parameters["person"]} if parameters["person"] else {}),
-            }
-        )
-        model.fit_intercept = parameters["fit_intercept"]
-        if schema_digest is None:
-            model.norm_bound = parameters["norm_bound"]
-            model.n_features_in_ = len(shared.features)
-        else:
-            model.schema = shared
-            model.encoding = parameters["encoding"]  # type: ignore[misc]
-        model._check_parameters()
-        model._keep(shared, schema_digest)
-        model._take_target(parameters["target"])
-        return model
+            raise unfit("its parameters are not those of its learner")
+        self._check_parameters()
+        self._take_target(parameters["target"])
+        self.method_, self.penalty_ = parameters["method"], parameters["penalty"]
 
     def _take(self, content: Content) -> None:
         self.grid_ = content.grid("parameters")
@@ -138,7 +96,3 @@ class ReleasedParameters(RowReader):
 
 def _is_size(value: object) -> bool:
     return type(value) is float and 0 <= value < np.inf
-
-
-def _unfit(reason: str) -> ReleaseMalformed:
-    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)

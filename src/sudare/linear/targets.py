@@ -1,20 +1,125 @@
-"""Targets as people give them: labels of classes and numbers within bounds, checked without quoting a value."""
+"""Targets as people give them: labels of classes and numbers within bounds, checked without quoting a value.
+
+`ClassTarget` and `NumberTarget` are what all private classifiers and all private regressors have in common.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.schema import Number, Schema
 
 Floats = NDArray[np.float64]
 
 # Kinds of numpy types: booleans and integers.
 WHOLE: Final = "biu"
+
+
+class ClassTarget(ClassifierMixin):
+    """An estimator of classes: all that there can be are declared by the schema or by `classes`, or learned from y."""
+
+    classes: Sequence[Any] | None
+    classes_: NDArray[Any]
+    schema: Schema | None
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy. Exact: for the owner only. Without y the label is taken from the table."""
+        if y is None and self.schema is not None and self.schema.label is not None:
+            y = self.classes_[self.schema.encode_target(X)]
+        return float(super().score(X, y, sample_weight))
+
+    def _declare_target(self, y: object, schema: Schema | None) -> bool:
+        """Keep the classes; False where they had to be learned from y, which voids the guarantee."""
+        declared = True
+        if schema is not None and schema.label is not None:
+            levels: Any = schema.classes
+        elif self.classes is not None:
+            levels = self.classes
+        elif y is None:
+            raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
+        else:
+            labels = checked_labels(y)
+            check_classification_targets(labels)
+            levels, declared = np.unique(labels), False
+        self.classes_ = checked_classes(levels)
+        return declared
+
+    def _take_target(self, written: Any) -> None:
+        """Keep the classes that a release declares; raises if they are none."""
+        if not isinstance(written, list) or not all(type(level) in (str, int, bool, float) for level in written):
+            raise TypeError("not a list of classes")
+        if len({type(level) for level in written}) > 1:
+            raise TypeError("classes of several types")
+        self.classes_ = checked_classes(written)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise makes scores poor on the tiny data sets that checks use.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class NumberTarget(RegressorMixin):
+    """An estimator of a number within bounds: those of the schema's target or `target_bounds`, or learned from y."""
+
+    target_bounds: tuple[float, float] | None
+    target_bounds_: tuple[float, float]
+    schema: Schema | None
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R². Exact: for the owner only. Without y the target is taken from the table."""
+        if y is None and self.schema is not None and self.schema.target is not None:
+            y = self.schema.encode_target(X)
+        return float(super().score(X, y, sample_weight))
+
+    def _outputs(self) -> int:
+        return 1
+
+    def _declare_target(self, y: object, schema: Schema | None) -> bool:
+        """Keep the bounds; False where they had to be learned from y, which voids the guarantee."""
+        declared = True
+        number = None if schema is None or schema.target is None else schema.columns[schema.target]
+        if isinstance(number, Number):
+            bounds: tuple[float, float] = number.low, number.high
+        elif self.target_bounds is not None:
+            bounds = self.target_bounds
+        elif y is None:
+            raise DataError("The schema declares no number as target, and no y was given.", "Declare one, or give y.")
+        else:
+            targets = checked_numbers(y)
+            bounds, declared = (float(targets.min()), float(targets.max())), False
+            if bounds[0] == bounds[1]:
+                bounds = bounds[0] - 1.0, bounds[1] + 1.0
+        self.target_bounds_ = checked_target_bounds(bounds)
+        return declared
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        tags.target_tags.required = self.schema is None
+        return tags
+
+
+def missing_y() -> DataError:
+    """What is raised where nothing tells the targets, in the words that scikit-learn's checks look for."""
+    return DataError("y is missing: requires y to be passed, but the target y is None.", "Give y.")
+
+
+def check_lengths(rows: int, targets: int) -> None:
+    """Nothing, if there is one target a row."""
+    if rows != targets:
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",
+            "Give one target a row.",
+        )
 
 
 def unknown_label() -> DataError:

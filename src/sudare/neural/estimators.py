@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 
-from sudare.errors import DataError
 from sudare.linear.targets import (
-    checked_classes,
+    ClassTarget,
+    NumberTarget,
     checked_labels,
     checked_numbers,
     checked_target_bounds,
@@ -25,10 +23,10 @@ from sudare.neural.routes import Floats, LossName, Singles
 from sudare.privacy.base import Bounds
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.ledger import Account
-from sudare.schema import Encoding, Number, Schema
+from sudare.schema import Encoding, Schema
 
 
-class PrivateMLPClassifier(ClassifierMixin, PrivateNetwork):
+class PrivateMLPClassifier(ClassTarget, PrivateNetwork):
     """(ε, δ)-DP network of classes, replace-one or add/remove records. Proof: proofs/dp_sgd.md.
 
     ReLU layers, softmax and cross-entropy. Predictions need numpy alone; training needs the extra `neural` (JAX).
@@ -61,8 +59,6 @@ class PrivateMLPClassifier(ClassifierMixin, PrivateNetwork):
     guarantee_, receipt_ : what is promised to a record, and the ledger entry that was written first.
     parameter_guarantee_ : what paper 002 promises to a parameter; None for "gradient".
     """
-
-    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -132,12 +128,6 @@ class PrivateMLPClassifier(ClassifierMixin, PrivateNetwork):
         predicted: NDArray[Any] = self.classes_[codes]
         return predicted
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy. Exact: for the owner only. Without y the label is taken from the table."""
-        if y is None and self.schema is not None and self.schema.label is not None:
-            y = self.classes_[self.schema.encode_target(X)]
-        return float(super().score(X, y, sample_weight))
-
     def _loss(self) -> LossName:
         return "cross_entropy"
 
@@ -147,21 +137,6 @@ class PrivateMLPClassifier(ClassifierMixin, PrivateNetwork):
     def _target(self) -> tuple[Any, ...]:
         return tuple(self.classes_.tolist())
 
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        declared = True
-        if schema is not None and schema.label is not None:
-            levels: Any = schema.classes
-        elif self.classes is not None:
-            levels = self.classes
-        elif y is None:
-            raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
-        else:
-            labels = checked_labels(y)
-            check_classification_targets(labels)
-            levels, declared = np.unique(labels), False
-        self.classes_ = checked_classes(levels)
-        return declared
-
     def _encoded_targets(self, y: object) -> Singles:
         return self._encoded_codes(class_codes(checked_labels(y), self.classes_))
 
@@ -170,21 +145,11 @@ class PrivateMLPClassifier(ClassifierMixin, PrivateNetwork):
         return np.asarray(codes[:, np.newaxis] == np.arange(len(self.classes_)), dtype=np.float32)
 
     def _take_target(self, written: Any) -> None:
-        if not isinstance(written, list) or not all(type(level) in (str, int, bool, float) for level in written):
-            raise TypeError("not a list of classes")
-        if len({type(level) for level in written}) > 1:
-            raise TypeError("classes of several types")
+        super()._take_target(written)
         self.classes = tuple(written)
-        self.classes_ = checked_classes(written)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # Noise makes scores poor on the tiny data sets that checks use.
-        tags.classifier_tags.poor_score = True
-        return tags
 
 
-class PrivateMLPRegressor(RegressorMixin, PrivateNetwork):
+class PrivateMLPRegressor(NumberTarget, PrivateNetwork):
     """(ε, δ)-DP network of a bounded number, replace-one or add/remove records. Proof: proofs/dp_sgd.md.
 
     Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]; the loss is half
@@ -246,37 +211,11 @@ class PrivateMLPRegressor(RegressorMixin, PrivateNetwork):
         low, high = self.target_bounds_
         return np.asarray(low + (high - low) * (scores + 1) / 2)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R². Exact: for the owner only. Without y the target is taken from the table."""
-        if y is None and self.schema is not None and self.schema.target is not None:
-            y = self.schema.encode_target(X)
-        return float(super().score(X, y, sample_weight))
-
     def _loss(self) -> LossName:
         return "squared"
 
-    def _outputs(self) -> int:
-        return 1
-
     def _target(self) -> tuple[Any, ...]:
         return self.target_bounds_
-
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        declared = True
-        number = None if schema is None or schema.target is None else schema.columns[schema.target]
-        if isinstance(number, Number):
-            bounds: tuple[float, float] = number.low, number.high
-        elif self.target_bounds is not None:
-            bounds = self.target_bounds
-        elif y is None:
-            raise DataError("The schema declares no number as target, and no y was given.", "Declare one, or give y.")
-        else:
-            targets = checked_numbers(y)
-            bounds, declared = (float(targets.min()), float(targets.max())), False
-            if bounds[0] == bounds[1]:
-                bounds = bounds[0] - 1.0, bounds[1] + 1.0
-        self.target_bounds_ = checked_target_bounds(bounds)
-        return declared
 
     def _encoded_targets(self, y: object) -> Singles:
         return self._encoded_codes(checked_numbers(y))
@@ -290,9 +229,3 @@ class PrivateMLPRegressor(RegressorMixin, PrivateNetwork):
         if not isinstance(written, list) or [type(value) for value in written] != [float, float]:
             raise TypeError("not the bounds of a target")
         self.target_bounds = self.target_bounds_ = checked_target_bounds(tuple(written))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        tags.target_tags.required = self.schema is None
-        return tags

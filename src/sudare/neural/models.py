@@ -12,11 +12,10 @@ from numbers import Real
 from typing import Any, Final, Self, cast
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import SqlSource, batches
+from sudare.linear.targets import check_lengths, missing_y
 from sudare.neural import checkpoint as checkpoints
 from sudare.neural.calibration import public_recipe
 from sudare.neural.gradient import NoisyDescent
@@ -36,12 +35,10 @@ from sudare.neural.routes import (
     require_jax,
 )
 from sudare.neural.sampling import RunSeed, Standing
-from sudare.privacy.base import Plan, checked_matrix
-from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, readable_up
-from sudare.privacy.ledger import Quote
-from sudare.privacy.release import on_grid
+from sudare.privacy.base import Plan
+from sudare.privacy.content import on_grid
+from sudare.privacy.guarantee import Guarantee, readable_up
 from sudare.schema import Schema, encode
-from sudare.schema.layout import ENCODINGS
 
 _MOST_LAYERS: Final = 20
 _WIDEST_LAYER: Final = 2**16
@@ -92,12 +89,10 @@ class PrivateNetwork(ReleasedLayers):
         rows, targets, declared_target = self._read_rows(X, y)
         route = self._route(len(rows), self.declared_)
         plan = self._planned(route, self.declared_)
-        if not declared_target:
-            plan = replace(plan, guarantee=replace(plan.guarantee, valid=False))
         require_jax()
         self.n_rows_ = len(rows) if self.neighbours == "replace-one" else None
         self._keep_public(route)
-        layers = self._trained(route, plan, rows, targets)
+        layers = self._trained(route, plan if declared_target else plan.voided(), rows, targets)
         self._set_parameters(on_grid(flattened(layers), route.grid))
         self._seal()
         return self
@@ -106,15 +101,10 @@ class PrivateNetwork(ReleasedLayers):
         """Route and guarantee for so many rows of these columns."""
         return self._planned(self._route(rows, declared), declared)
 
-    def price(self, X: object, y: object = None) -> Quote:
-        """What fitting would take from the account. Nothing is computed, charged or stored."""
-        if self.account is None:
-            raise InvalidParameter("A price needs an account.", "Give account=….")
-        twin = clone(self)
-        twin._check_parameters()
-        rows, _, _ = twin._read_rows(X, y)
-        plan = twin.plan(len(rows), twin.declared_)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+    def _plan_for(self, X: Any, y: Any) -> Plan:
+        self._check_parameters()
+        rows, _, _ = self._read_rows(X, y)
+        return self.plan(len(rows), self.declared_)
 
     def _route(self, rows: int, declared: Schema) -> Route:
         epsilon, delta = float(self.epsilon), float(self.delta)
@@ -239,14 +229,10 @@ class PrivateNetwork(ReleasedLayers):
             return self._read_source(X, y)
         matrix = self._read(X, reset=True).astype(np.float32)
         if self.schema is None and y is None:
-            raise DataError("y is missing: requires y to be passed, but the target y is None.", "Give y.")
+            raise missing_y()
         declared_target = self._declare_target(y, self.schema)
         targets = self._encoded_targets(y) if y is not None else self._targets_of(X)
-        if len(matrix) != len(targets):
-            raise DataError(
-                f"Found input variables with inconsistent numbers of samples: [{len(matrix)}, {len(targets)}].",
-                "Give one target a row.",
-            )
+        check_lengths(len(matrix), len(targets))
         return matrix, targets, declared_target
 
     def _read_source(self, source: Any, y: Any) -> tuple[Singles, Singles, bool]:
@@ -273,10 +259,6 @@ class PrivateNetwork(ReleasedLayers):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.encoding not in ENCODINGS:
-            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
-        if self.neighbours not in NEIGHBOURS:
-            raise InvalidParameter(f"neighbours must be one of {', '.join(NEIGHBOURS)}.", "Use one of these words.")
         if self.approach not in approach_names():
             raise InvalidParameter(f"approach must be one of {', '.join(approach_names())}.", 'Use "gradient".')
         widths = self.hidden if isinstance(self.hidden, Sequence) and not isinstance(self.hidden, str) else (None,)
@@ -295,11 +277,7 @@ class PrivateNetwork(ReleasedLayers):
 
     def _scores(self, X: Any) -> Floats:
         """The last layer's values."""
-        check_is_fitted(self)
-        table = X if self.schema_digest_ is not None else checked_matrix(self, X, reset=False)
-        matrix = encode(self.declared_, table, self.encoding).matrix
-        if len(matrix) == 0:
-            raise DataError("The table has no rows.", "Give at least one row.")
+        matrix = self._read(X, reset=False)
         return layer_outputs(layered(self.parameters_, self._sizes(self.declared_)), matrix)
 
 

@@ -6,28 +6,37 @@ known before anything is spent; then it passes through the door and adds the noi
 
 from __future__ import annotations
 
-import functools
-import json
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeGuard
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SchemaError, WrongType
+from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SchemaError, SudareError
 from sudare.privacy.accounting import Cost
 from sudare.privacy.chain import Receipt, canonical_json
 from sudare.privacy.container import LARGEST_HEADER_BYTES
-from sudare.privacy.guarantee import Guarantee, Neighbours, Unit, checked_delta, checked_epsilon
+from sudare.privacy.content import Content, sealed, unfit
+from sudare.privacy.declared import (
+    is_from_bounds,
+    natural_bounds,
+    number_within,
+    promise,
+    read_columns,
+    unnamed_columns,
+    written_columns,
+    written_text,
+)
+from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
+from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Content, Passage, paid_passage, pass_through, sealed
-from sudare.schema import Encoding, Number, Schema, encode
+from sudare.privacy.release import Passage, pass_again, pass_through
+from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
@@ -38,12 +47,6 @@ SMALLEST_RANGE: Final = 2.0**-900
 LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
 
 _PARAMETERS: Final = {"epsilon", "delta", "neighbours", "rows", "columns", "person"}
-# First lines of scikit-learn's messages that tell shapes, names of types and kinds of gaps, and never a value.
-_TELLS_NO_VALUE: Final = re.compile(
-    r"Found array with|Expected 2D array|Expected a 2-dimensional container|Input X contains (NaN|infinity)"
-    r"|X has \d+ features, but|The feature names should match|Feature names are only supported"
-    r"|Complex data not supported|Sparse data was passed|float\(\) argument must be"
-)
 
 
 class Mechanism(Protocol):
@@ -68,12 +71,23 @@ class Plan:
     mechanism: Mechanism
     guarantee: Guarantee
 
+    def voided(self) -> Self:
+        """The same where something of it comes from the data: the guarantee is no longer valid."""
+        return replace(self, guarantee=replace(self.guarantee, valid=False))
+
 
 class TensorRule(NamedTuple):
     """The length and the type a released tensor must have."""
 
     size: int
     dtype: type[np.generic]
+
+
+def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
+    """Nothing, if the released tensors have these names, lengths and types."""
+    expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
+        raise unfit("its tensors do not have the shapes and types of its learner")
 
 
 class PrivateEstimator(BaseEstimator):
@@ -87,6 +101,10 @@ class PrivateEstimator(BaseEstimator):
     encoding: ClassVar[Encoding] = "scaled"
     numbers_only: ClassVar[bool] = True
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
+    # What a release of this learner says beside what the releases of all learners say.
+    extra_parameters: ClassVar[tuple[str, ...]] = ()
+    # Exact facts about the records: they stay in the process that looked at the data.
+    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_",)
     neighbours: Neighbours = "replace-one"
 
     epsilon: float
@@ -113,36 +131,34 @@ class PrivateEstimator(BaseEstimator):
     def release_content(self) -> Content:
         """Everything that would leave."""
 
-    @classmethod
     @abstractmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """Length and type of every tensor that leaves, by name."""
-
-    @classmethod
-    @abstractmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """Whether the numbers of a released content lie where those of this learner lie."""
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if released tensors are such as a learner with these declarations makes."""
 
     @abstractmethod
     def _take(self, content: Content) -> None:
         """Set the learned attributes from released content."""
 
-    def price(self, X: object) -> Quote:
+    def price(self, X: object, y: object = None) -> Quote:
         """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
         if self.account is None:
             raise InvalidParameter("A price needs an account.", "Give account=….")
-        twin = clone(self)
-        rows = len(twin._read(X, reset=True))
-        plan = twin.plan(rows, twin.declared_)
+        plan = clone(self)._plan_for(X, y)
         return self.account.quote(plan.guarantee, plan.mechanism.cost)
+
+    def _plan_for(self, X: Any, y: Any) -> Plan:
+        """The plan of a fit to this table; keeps what is declared about it."""
+        return self.plan(len(self._read(X, reset=True)), self.declared_)
 
     def _enter(self, plan: Plan, mark: str = "") -> Passage:
         """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only."""
-        what, cost, passage = type(self).__name__, plan.mechanism.cost, None
-        if mark and self.account is not None and self.random_state is None:
-            passage = paid_passage(self.account, plan.guarantee, cost, what, mark)
-        if passage is None:
-            passage = pass_through(self.account, self.random_state, plan.guarantee, cost, what, purpose=mark)
+        account, cost, what, paid = self.account, plan.mechanism.cost, type(self).__name__, None
+        if mark and account is not None and self.random_state is None:
+            paid = account.receipt_of(plan.guarantee, cost, what, mark)
+        if account is None or paid is None:
+            passage = pass_through(account, self.random_state, plan.guarantee, cost, what, purpose=mark)
+        else:
+            passage = pass_again(account, paid)
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return passage
 
@@ -177,6 +193,13 @@ class PrivateEstimator(BaseEstimator):
     def _check_parameters(self) -> None:
         checked_epsilon(self.epsilon)
         checked_delta(self.delta)
+        if self.neighbours not in self.relations:
+            raise InvalidParameter(f"neighbours must be one of {', '.join(self.relations)}.", "Use one of these words.")
+        if self.encoding not in ENCODINGS:
+            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
+        self._check_declarations()
+
+    def _check_declarations(self) -> None:
         if self.account is not None and not isinstance(self.account, Account):
             raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
         if self.schema is not None and not isinstance(self.schema, Schema):
@@ -191,7 +214,7 @@ class PrivateEstimator(BaseEstimator):
         else:
             declared = self._suited(self.schema)
             declared.check_person(X)
-        if self.account is not None and len(canonical_json(_written_text(declared))) > LARGEST_DECLARATION_BYTES:
+        if self.account is not None and len(canonical_json(written_text(declared))) > LARGEST_DECLARATION_BYTES:
             raise InvalidParameter(
                 "The declared columns are too many to be written into a release.",
                 "Declare fewer columns, bins or categories, or fit in parts.",
@@ -208,9 +231,9 @@ class PrivateEstimator(BaseEstimator):
     def _suited(cls, schema: Schema) -> Schema:
         """The schema's features, or its number columns; a missing number stands at its centre where one was declared."""
         if not cls.numbers_only:
-            return Schema(dict(schema.features), schema.person)
+            return schema if schema.target is None else Schema(dict(schema.features), schema.person)
         numbers = {
-            name: replace(column, missing=column.stand_in)
+            name: column if column.missing == column.stand_in else replace(column, missing=column.stand_in)
             for name, column in schema.features.items()
             if isinstance(column, Number)
         }
@@ -219,7 +242,7 @@ class PrivateEstimator(BaseEstimator):
         for name, number in numbers.items():
             if number.high - number.low < SMALLEST_RANGE:
                 raise SchemaError(f"The range of column {name!r} is below 2⁻⁹⁰⁰.", "Use another unit.")
-        return Schema(numbers, schema.person)
+        return schema if schema.columns == numbers else Schema(numbers, schema.person)
 
     def _bounded_columns(self, count: int) -> Schema:
         """A schema of number columns from `bounds`."""
@@ -234,10 +257,10 @@ class PrivateEstimator(BaseEstimator):
             raise InvalidParameter(
                 f"bounds must be two numbers or two sequences of {count}.", "Give for example bounds=(0, 110)."
             ) from None
-        return Schema({f"x{index}": self._bounded_column(low[index], high[index]) for index in range(count)})
+        return unnamed_columns(tuple(map(self._bounded_column, low.tolist(), high.tolist())))
 
     def _bounded_column(self, low: float, high: float) -> Number:
-        return Number(float(low), float(high))
+        return number_within(low, high)
 
     def _guarantee(self, declared: Schema) -> Guarantee:
         return promise(checked_epsilon(self.epsilon), checked_delta(self.delta), self.neighbours, declared)
@@ -245,14 +268,22 @@ class PrivateEstimator(BaseEstimator):
     def _seal(self) -> None:
         self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
 
-    def _content(self, tensors: Mapping[str, NDArray[Any]], grids: Mapping[str, float | None]) -> Content:
+    # What leaves, and how it is read back
+
+    def _content(
+        self,
+        tensors: Mapping[str, NDArray[Any]],
+        grids: Mapping[str, float | None],
+        extra: Mapping[str, Any] | None = None,
+    ) -> Content:
         """Public parameters beside the tensors: the declarations, the price, and the number of rows where it is public."""
         parameters = {
             "epsilon": checked_epsilon(self.epsilon),
             "delta": checked_delta(self.delta),
             "neighbours": self.neighbours,
             "rows": self.n_rows_,
-            **_written(self.declared_),
+            **written_columns(self.declared_),
+            **(extra or {}),
         }
         return Content(parameters, tensors, grids)
 
@@ -260,142 +291,72 @@ class PrivateEstimator(BaseEstimator):
     def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
         """What a released content promises, if it is one that `from_release` can take."""
         parameters = content.parameters
-        if set(parameters) != _PARAMETERS:
-            raise _unfit("its parameters are not those of its learner")
+        if set(parameters) != {*_PARAMETERS, *cls.extra_parameters}:
+            raise unfit("its parameters are not those of its learner")
         epsilon, delta, neighbours = (parameters[name] for name in ("epsilon", "delta", "neighbours"))
         if type(epsilon) is not float or type(delta) is not float:
-            raise _unfit("a parameter is not a number")
+            raise unfit("a parameter is not a number")
         if neighbours not in cls.relations:
-            raise _unfit("its neighbours are not those of its learner")
+            raise unfit("its neighbours are not those of its learner")
         rows_are_public = neighbours == "replace-one"
         if not _is_row_count(parameters["rows"]) if rows_are_public else parameters["rows"] is not None:
-            raise _unfit("its number of rows is not what its neighbours allow")
-        declared = _read_columns(parameters)
-        if cls._suited(declared) != declared or (schema_digest is None and not _is_from_bounds(declared)):
-            raise _unfit("its columns are not those of its learner")
-        rules = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in cls.tensor_rules(declared).items()}
-        if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != rules:
-            raise _unfit("its tensors do not have the shapes and types of its learner")
-        if not cls.values_fit(content, declared):
-            raise _unfit("its numbers lie outside of what was declared")
-        return promise(epsilon, delta, neighbours, declared)
+            raise unfit("its number of rows is not what its neighbours allow")
+        declared = read_columns(parameters)
+        if cls._suited(declared) != declared or (schema_digest is None and not is_from_bounds(declared)):
+            raise unfit("its columns are not those of its learner")
+        guarantee = promise(epsilon, delta, neighbours, declared)
+        try:
+            cls._shell(parameters, schema_digest).check_numbers(content)
+        except ReleaseMalformed:
+            raise
+        except (SudareError, TypeError, ValueError, KeyError, AttributeError):
+            raise unfit("its parameters are not those of its learner") from None
+        return guarantee
 
     @classmethod
     def from_release(cls, content: Content, schema_digest: str | None) -> Self:
         """A fitted learner from content that `check_content` accepted."""
-        parameters = content.parameters
-        declared = _read_columns(parameters)
-        model = cls(epsilon=parameters["epsilon"], delta=parameters["delta"])
-        if schema_digest is None:
-            low, high = natural_bounds(declared)
-            model.bounds, model.n_features_in_ = (tuple(low.tolist()), tuple(high.tolist())), len(low)
-        else:
-            model.schema = declared
-        model._keep(declared, schema_digest)
-        model.n_rows_ = parameters["rows"]
+        model = cls._shell(content.parameters, schema_digest)
         model._take(content)
         return model
+
+    @classmethod
+    def _shell(cls, parameters: Mapping[str, Any], schema_digest: str | None) -> Self:
+        """A learner with the declarations of a release, and without its numbers."""
+        declared = read_columns(parameters)
+        model = cls(**cls._arguments(parameters))
+        if schema_digest is None:
+            model._take_bounds(declared)
+        else:
+            model.schema = declared
+        model._take_extra(parameters)
+        model._keep(declared, schema_digest)
+        model.n_rows_ = parameters["rows"]
+        return model
+
+    @classmethod
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the constructor that a release tells."""
+        return {"epsilon": parameters["epsilon"], "delta": parameters["delta"]}
+
+    def _take_bounds(self, declared: Schema) -> None:
+        """Keep what a release declares about the columns of arrays."""
+        low, high = natural_bounds(declared)
+        self.bounds, self.n_features_in_ = (tuple(low.tolist()), tuple(high.tolist())), len(low)
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        """Keep what this learner writes beside the others; raises where it would not have written that."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "seal_")
 
     def __getstate__(self) -> dict[str, Any]:
-        # How many values were clipped is exact: it stays in the process that looked at the data.
-        return {name: value for name, value in super().__getstate__().items() if name != "clipped_"}
-
-
-def promise(epsilon: float, delta: float, neighbours: Neighbours, declared: Schema) -> Guarantee:
-    """The guarantee of a learner with these parameters: to persons where the schema knows them, else to records."""
-    unit: Unit = "record" if declared.person is None else "person"
-    return Guarantee(epsilon, delta, neighbours=neighbours, unit=unit)
+        return {name: value for name, value in super().__getstate__().items() if name not in self.for_the_owner}
 
 
 def no_rows() -> DataError:
     return DataError("The table has no rows.", "Give at least one row.")
 
 
-def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:
-    """Low and high of number columns in their own units."""
-    numbers = [column for column in declared.features.values() if isinstance(column, Number)]
-    return np.array([number.low for number in numbers]), np.array([number.high for number in numbers])
-
-
-def checked_matrix(estimator: BaseEstimator, X: object, *, reset: bool) -> Floats:
-    """A finite float64 matrix; scikit-learn's checks, but none of its messages that may quote a value."""
-    if _needs_no_conversion(X) and _is_what_was_fitted(estimator, X, reset=reset):
-        return X
-    kind: type[DataError | WrongType]
-    try:
-        # Its first test for gaps adds everything up, which may overflow to both sides; it then looks at each value.
-        with np.errstate(invalid="ignore"):
-            matrix: Floats = validate_data(estimator, X, reset=reset, dtype=np.float64)
-        return matrix
-    except (ValueError, TypeError, OverflowError) as error:
-        kind = WrongType if isinstance(error, TypeError) else DataError
-        first_line = str(error).partition("\n")[0]
-    # Raised here and not above, where the original would stay in the chain of causes.
-    reason = first_line if _TELLS_NO_VALUE.match(first_line) else "X cannot be read as a table of numbers."
-    raise kind(
-        reason, "Give a table of finite numbers, or a schema. Reshape your data: array.reshape(-1, 1) is one column."
-    )
-
-
-def _needs_no_conversion(X: object) -> TypeGuard[Floats]:
-    """Whether X is a matrix that scikit-learn's checks would hand back as it is. They take longer than a small fit."""
-    return type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0 and bool(np.isfinite(X).all())
-
-
-def _is_what_was_fitted(estimator: BaseEstimator, X: Floats, *, reset: bool) -> bool:
-    """Whether columns without names are what the estimator knows; with `reset` it knows them from now on."""
-    if reset:
-        vars(estimator).pop("feature_names_in_", None)
-        estimator.n_features_in_ = X.shape[1]
-        return True
-    return not hasattr(estimator, "feature_names_in_") and getattr(estimator, "n_features_in_", None) == X.shape[1]
-
-
-def _unfit(reason: str) -> ReleaseMalformed:
-    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
-
-
 def _is_row_count(rows: object) -> bool:
     return type(rows) is int and 0 < rows < 2**53
-
-
-def _written(declared: Schema) -> dict[str, Any]:
-    """Declared columns as plain values; a list of pairs, because their order is one of the facts."""
-    written: dict[str, Any] = json.loads(_written_text(declared))
-    return written
-
-
-@functools.lru_cache(maxsize=64)
-def _written_text(declared: Schema) -> str:
-    """The canonical text of `_written`; text, because what is kept must not be changed by whoever is given it."""
-    document = declared.to_dict()
-    return canonical_json(
-        {"columns": [list(pair) for pair in document["columns"].items()], "person": document.get("person")}
-    )
-
-
-def _read_columns(parameters: Mapping[str, Any]) -> Schema:
-    """The columns that `_written` wrote; any other spelling of them is refused."""
-    columns, person = parameters["columns"], parameters["person"]
-    if not isinstance(columns, list) or not all(
-        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in columns
-    ):
-        raise _unfit("its columns are not declared")
-    document = {"columns": dict(columns)}
-    declared = Schema.from_dict(document if person is None else {**document, "person": person})
-    if _written_text(declared) != canonical_json({"columns": columns, "person": person}):
-        raise _unfit("its columns are not declared in canonical form")
-    return declared
-
-
-def _is_from_bounds(declared: Schema) -> bool:
-    """Whether a schema could have been made from `bounds`."""
-    numbers = all(isinstance(column, Number) for column in declared.columns.values())
-    return (
-        numbers
-        and declared.person is None
-        and list(declared.columns) == [f"x{i}" for i in range(len(declared.columns))]
-    )

@@ -1,13 +1,10 @@
-"""The first private learners: mean, histogram and standard scaler. Proof: proofs/statistics.md.
-
-Sums are exact: values are scaled to declared bounds and rounded to a public fixed-point grid before they are added, so
-that no floating-point rounding makes a sum more sensitive than the proof says.
-"""
+"""The first private learners: mean, histogram and standard scaler. Proof: proofs/statistics.md."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Self
 
@@ -16,71 +13,30 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sudare.errors import InvalidParameter
-from sudare.privacy.accounting import rounded_up
-from sudare.privacy.base import Bounds, Mechanism, Plan, PrivateEstimator, TensorRule, natural_bounds, no_rows
+from sudare.privacy.base import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes, no_rows
+from sudare.privacy.content import Content, unfit
+from sudare.privacy.declared import natural_bounds, rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
-from sudare.privacy.release import Content, on_grid
-from sudare.schema import Encoding, Number, Schema, counted
-from sudare.schema.layout import square_root_rounded_up
+from sudare.privacy.sums import (
+    count_mechanism,
+    exact_moments,
+    exact_sums_of_blocks,
+    fixed_point_step,
+    l1_sensitivity,
+    l2_sensitivity,
+    mean_mechanism,
+    on_grid_within,
+    public_grid,
+    sum_mechanism,
+)
+from sudare.schema import Encoding, Number, Schema, counted, encoded_by_blocks
 
 Floats = NDArray[np.float64]
 
 MOST_BINS: Final = 10_000
 # Counts beyond this are noise; floats hold every whole number up to here.
 LARGEST_COUNT: Final = 2**53
-
-_FIXED_POINT_BITS: Final = 30
-# Rows treated at once, so that they stay in the processor's cache.
-_SUMMED_ROWS: Final = 1024
-_GRID_BITS: Final = 16
-
-
-def fixed_point_step(rows: int) -> float:
-    """The fixed-point grid on which sums of `rows` numbers of at most one are exact in float64."""
-    return 2.0 ** -min(_FIXED_POINT_BITS, 52 - rows.bit_length())
-
-
-def exact_sums(matrix: Floats, step: float) -> Floats:
-    """Column sums of a matrix with entries in [−1, 1], each rounded to a multiple of `step`; no rounding in the sum.
-
-    With a step from `fixed_point_step` all sums are whole numbers of steps below 2⁵³, which floats add exactly in any order.
-    """
-    ones, sums = np.ones(_SUMMED_ROWS), np.zeros(matrix.shape[1])
-    for start in range(0, len(matrix), _SUMMED_ROWS):
-        steps = matrix[start : start + _SUMMED_ROWS] / step
-        sums += ones[: len(steps)] @ np.rint(steps, out=steps)
-    return sums * step
-
-
-def l1_sensitivity(of_a_column: Fraction, columns: int, unit_rows: int) -> float:
-    """L1 distance by which one unit moves sums over its rows: its columns add up, and so do its rows."""
-    return rounded_up(of_a_column * columns * unit_rows)
-
-
-def l2_sensitivity(squared_of_a_column: Fraction, columns: int, unit_rows: int) -> float:
-    """L2 distance by which one unit moves sums over its rows: squares of columns add up, its rows may all point one way."""
-    return square_root_rounded_up(squared_of_a_column * columns * unit_rows**2)
-
-
-def sum_mechanism(
-    columns: int, dimension: int, l1: float, l2: float, epsilon: float, delta: float, step: float
-) -> Mechanism:
-    """Noise for a vector of sums with these sensitivities: Gaussian when δ > 0, gamma-norm or Laplace when δ = 0.
-
-    With two columns or more gamma-norm noise is smaller than Laplace noise of the same ε (proofs/statistics.md).
-    """
-    if delta > 0:
-        return Gaussian(l2, epsilon, delta, dimension, integer_grid=step)
-    if columns > 1:
-        return GammaNorm(l2, epsilon, dimension)
-    return Laplace(l1, epsilon, dimension, integer_grid=step)
-
-
-def rows_per_unit(declared: Schema) -> int:
-    """How many rows one protected unit can have."""
-    return 1 if declared.person is None else declared.person.most_rows
 
 
 class PrivateMean(PrivateEstimator):
@@ -122,17 +78,21 @@ class PrivateMean(PrivateEstimator):
     def plan(self, rows: int, declared: Schema) -> Plan:
         """One row moves every column's scaled sum by at most one."""
         columns, unit = len(declared.features), rows_per_unit(declared)
-        l1, l2 = l1_sensitivity(Fraction(1), columns, unit), l2_sensitivity(Fraction(1), columns, unit)
         guarantee, step = self._guarantee(declared), fixed_point_step(rows)
-        return Plan(sum_mechanism(columns, columns, l1, l2, guarantee.epsilon, guarantee.delta, step), guarantee)
+        return Plan(mean_mechanism(columns, unit, guarantee.epsilon, guarantee.delta, step), guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means."""
-        scaled = self._read(X, reset=True)
-        rows = len(scaled)
+        table = self._open(X, reset=True)
+        scaled = encoded_by_blocks(self.declared_, table, self.encoding)
+        rows, columns = scaled.shape
+        if rows == 0:
+            raise no_rows()
+        exact = exact_sums_of_blocks(scaled.blocks(), columns, fixed_point_step(rows))
+        self.clipped_ = scaled.clipped
         plan = self.plan(rows, self.declared_)
         passage = self._enter(plan)
-        sums = plan.mechanism.apply(exact_sums(scaled, fixed_point_step(rows)), passage.noise)
+        sums = plan.mechanism.apply(exact, passage.noise)
         low, high = natural_bounds(self.declared_)
         self.n_rows_ = rows
         self.noise_scale_ = plan.mechanism.noise_scale / rows
@@ -151,18 +111,19 @@ class PrivateMean(PrivateEstimator):
         """The means."""
         return self._content({"mean": self.mean_}, {"mean": self.grid_})
 
-    @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """One mean a column."""
-        return {"mean": TensorRule(len(declared.features), np.float64)}
-
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """Means lie within the bounds."""
-        return lie_within(content.tensors["mean"], *natural_bounds(declared))
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if there is one mean a column, within its bounds."""
+        check_shapes(content, {"mean": TensorRule(len(self.declared_.features), np.float64)})
+        check_within(content.tensors["mean"], *natural_bounds(self.declared_))
 
     def _take(self, content: Content) -> None:
         self.mean_, self.grid_ = content.tensors["mean"], content.grid("mean")
+
+
+@functools.lru_cache(maxsize=64)
+def equally_binned(low: float, high: float, bins: int) -> Number:
+    """A column of numbers within these bounds, in so many bins of one width."""
+    return Number(low, high, bins=tuple(np.linspace(low, high, bins + 1)[1:-1].tolist()))
 
 
 class PrivateHistogram(PrivateEstimator):
@@ -210,14 +171,9 @@ class PrivateHistogram(PrivateEstimator):
     def plan(self, rows: int, declared: Schema) -> Plan:
         """A replaced row leaves one cell of each column and enters another; an added one only enters."""
         columns, unit = len(declared.features), rows_per_unit(declared)
-        cells = Fraction(2 if self.neighbours == "replace-one" else 1)
+        cells = 2 if self.neighbours == "replace-one" else 1
         guarantee, dimension = self._guarantee(declared), len(declared.names(self.encoding))
-        mechanism: Mechanism
-        if guarantee.delta > 0:
-            l2 = l2_sensitivity(cells, columns, unit)
-            mechanism = Gaussian(l2, guarantee.epsilon, guarantee.delta, dimension, integer_grid=1.0)
-        else:
-            mechanism = Laplace(l1_sensitivity(cells, columns, unit), guarantee.epsilon, dimension, integer_grid=1.0)
+        mechanism = count_mechanism(cells, columns, unit, dimension, guarantee.epsilon, guarantee.delta)
         return Plan(mechanism, guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:
@@ -235,11 +191,6 @@ class PrivateHistogram(PrivateEstimator):
         self._set_counts(np.clip(np.rint(noisy), -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64))
         self._seal()
         return self
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.neighbours not in NEIGHBOURS:
-            raise InvalidParameter(f"neighbours must be one of {', '.join(NEIGHBOURS)}.", "Use one of these words.")
 
     def _set_counts(self, counts: NDArray[np.int64]) -> None:
         ends = np.cumsum([block.width for block in self.declared_.blocks(self.encoding)])
@@ -260,15 +211,10 @@ class PrivateHistogram(PrivateEstimator):
         counts = np.concatenate(list(self.counts_.values()))
         return self._content({"counts": counts}, {"counts": None})
 
-    @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """One count a cell."""
-        return {"counts": TensorRule(len(declared.names(cls.encoding)), np.int64)}
-
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """Counts are no larger than noise can make them."""
-        return lie_within(content.tensors["counts"], -LARGEST_COUNT, LARGEST_COUNT)
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if there is one count a cell, no larger than noise can make it."""
+        check_shapes(content, {"counts": TensorRule(len(self.declared_.names(self.encoding)), np.int64)})
+        check_within(content.tensors["counts"], -LARGEST_COUNT, LARGEST_COUNT)
 
     def _take(self, content: Content) -> None:
         self.neighbours = content.parameters["neighbours"]
@@ -282,12 +228,10 @@ class PrivateHistogram(PrivateEstimator):
         if isinstance(self.bins, int | np.integer):
             if isinstance(self.bins, bool) or not 2 <= self.bins <= MOST_BINS:
                 raise InvalidParameter(f"bins must be from 2 to {MOST_BINS}, got {self.bins!r}.", "Use for example 10.")
-            return Number(
-                float(low), float(high), bins=tuple(np.linspace(low, high, int(self.bins) + 1)[1:-1].tolist())
-            )
+            return equally_binned(low, high, int(self.bins))
         if not isinstance(self.bins, Sequence | np.ndarray) or isinstance(self.bins, str):
             raise InvalidParameter("bins must be a number of bins or a list of inner edges.", "Use for example 10.")
-        return Number(float(low), float(high), bins=tuple(self.bins))
+        return Number(low, high, bins=tuple(self.bins))
 
 
 class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
@@ -369,47 +313,24 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         tensors = {"mean": self.mean_, "scale": self.scale_}
         return self._content(tensors, dict.fromkeys(tensors, self.grid_))
 
-    @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """One mean and one deviation a column."""
-        return dict.fromkeys(("mean", "scale"), TensorRule(len(declared.features), np.float64))
-
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """Means lie within the bounds, deviations between a step of the grid and half of the range; both on one grid."""
-        low, high = natural_bounds(declared)
-        grid, mean, scale = content.grid("mean"), content.tensors["mean"], content.tensors["scale"]
-        return (
-            content.grid("scale") == grid and lie_within(mean, low, high) and lie_within(scale, grid, (high - low) / 2)
-        )
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if means lie within the bounds, deviations between a step of the grid and half of the range; both on one grid."""
+        low, high = natural_bounds(self.declared_)
+        check_shapes(content, dict.fromkeys(("mean", "scale"), TensorRule(len(low), np.float64)))
+        if content.grid("mean") != content.grid("scale"):
+            raise unfit("its means and its deviations are on different grids")
+        check_within(content.tensors["mean"], low, high)
+        check_within(content.tensors["scale"], content.grid("scale"), (high - low) / 2)
 
     def _take(self, content: Content) -> None:
         self.mean_, self.scale_, self.grid_ = content.tensors["mean"], content.tensors["scale"], content.grid("mean")
         self._set_bounds()
 
 
-def exact_moments(scaled: Floats, step: float) -> Floats:
-    """Exact sums of z and of z² rounded, where z in [−1, 1] is twice the scaled value less one, on the fixed-point grid."""
-    z = np.rint((2 * scaled - 1) / step) * step
-    return exact_sums(np.hstack([z, z * z]), step)
-
-
-def public_grid(noise_scale: float, ranges: Floats) -> float:
-    """A power of two far below the noise on the narrowest column, and far below its range: where released numbers lie."""
-    exponents = math.frexp(min(1.0, noise_scale))[1] + math.frexp(float(ranges.min()))[1] - 2
-    return math.ldexp(1.0, max(exponents - _GRID_BITS, -1074))
-
-
-def on_grid_within(values: Floats, low: Floats | float, high: Floats, grid: float) -> Floats:
-    """Values rounded to the multiples of the grid that lie from low to high."""
-    rounded = on_grid(np.clip(values, low, high), grid)
-    rounded = np.where(rounded < low, rounded + grid, rounded)
-    return np.where(rounded > high, rounded - grid, rounded)
-
-
-def lie_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> bool:
-    """Whether all values lie from low to high; what is not a number does not."""
-    return bool(np.all((values >= low) & (values <= high)))
+def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> None:
+    """Nothing, if all released values lie from low to high; what is not a number does not."""
+    if not np.all((values >= low) & (values <= high)):
+        raise unfit("its numbers lie outside of what was declared")
 
 
 def proportions(counts: NDArray[np.int64]) -> Floats:

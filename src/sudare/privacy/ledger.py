@@ -12,7 +12,6 @@ import datetime
 import io
 import json
 import os
-import shlex
 import sqlite3
 import tempfile
 import uuid
@@ -25,27 +24,25 @@ import sqlalchemy as sql
 
 from sudare.errors import (
     BudgetExceeded,
-    InvalidCost,
     InvalidParameter,
     LedgerCorrupt,
     LedgerError,
     LedgerMissing,
     NotCharged,
-    RelationMismatch,
     SourceTaken,
     UnknownAccount,
 )
-from sudare.privacy import storage
+from sudare.privacy import storage, tables
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
 from sudare.privacy.chain import Entry, Head, Kind, Receipt, canonical_json, next_entry, verify_chain, verify_contains
+from sudare.privacy.charging import asked_amount, budget_exceeded, in_relation
 from sudare.privacy.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
     checked_delta,
     checked_epsilon,
-    readable_down,
     readable_up,
 )
 from sudare.privacy.storage import Storage
@@ -87,11 +84,11 @@ class Ledger:
         if create:
             self._storage.create_file_if_absent()
         with self._storage.reading() as connection:
-            is_ready = storage.is_ready(connection)
+            is_ready = tables.is_ready(connection)
         with self._storage.reading() if is_ready else self._storage.transaction() as connection:
             if create and not is_ready:
-                storage.create_tables_if_absent(connection)
-            head = storage.head(connection)
+                tables.create_tables_if_absent(connection)
+            head = tables.head(connection)
             if head is None and not create:
                 raise LedgerMissing("The database holds no ledger.", LedgerMissing.help)
             self.identity = _started(connection) if head is None else head.ledger
@@ -128,10 +125,10 @@ class Ledger:
             raise InvalidParameter(f"An account's name has at most {_LONGEST_NAME} letters.", "Use a shorter one.")
         asked = AskedTerms(epsilon, delta, neighbours, unit, composition, reserved_delta, source)
         with self._storage.reading() as connection:
-            exists = storage.account_state(connection, name) is not None
+            exists = tables.account_state(connection, name) is not None
         with self._storage.reading() if exists else self._storage.transaction() as connection:
             head = self._head(connection)
-            text = storage.account_state(connection, name)
+            text = tables.account_state(connection, name)
             if text is None:
                 self._open(connection, head, name, asked.for_new(name))
             else:
@@ -142,13 +139,13 @@ class Ledger:
         """All accounts, by name."""
         with self._storage.reading() as connection:
             self._head(connection)
-            return [Account(self, name) for name in storage.account_states(connection)]
+            return [Account(self, name) for name in tables.account_states(connection)]
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first."""
         with self._storage.reading() as connection:
             self._head(connection)
-            return storage.entries(connection)
+            return tables.entries(connection)
 
     def contains(self, receipt: Receipt) -> bool:
         """Whether this ledger has the entry that a receipt names."""
@@ -157,6 +154,17 @@ class Ledger:
         with self._storage.reading() as connection:
             self._head(connection)
             return _entry_of(connection, receipt) is not None
+
+    def promised(self, receipt: Receipt) -> Guarantee | None:
+        """What the charge that a receipt names has paid for; None where this ledger has no such charge."""
+        if receipt.ledger != self.identity:
+            return None
+        with self._storage.reading() as connection:
+            self._head(connection)
+            entry = _entry_of(connection, receipt)
+        if entry is None or entry.kind != "charge":
+            return None
+        return Guarantee.from_dict(entry.body["guarantee"])
 
     def enter_release(self, receipt: Receipt, content: str) -> None:
         """Enter that what a charge paid for leaves, by the digest of its content: one charge, one content."""
@@ -169,7 +177,7 @@ class Ledger:
                     "The ledger does not have the entry that this release's receipt names.", NotCharged.help
                 )
             body = {"charge": receipt.position, "content": content}
-            for entry in storage.entries(connection, receipt.account):
+            for entry in tables.entries(connection, receipt.account):
                 if entry.kind == "release" and entry.body["charge"] == receipt.position:
                     if entry.body == body:
                         return
@@ -218,8 +226,8 @@ class Ledger:
             problem = self._storage.integrity_problem(connection)
             if problem is not None:
                 raise LedgerCorrupt(problem, LedgerCorrupt.help)
-            entries = verify_chain(storage.entries(connection))
-            states = storage.account_states(connection)
+            entries = verify_chain(tables.entries(connection))
+            states = tables.account_states(connection)
         if not entries or (entries[-1].position, entries[-1].hash) != (head.position, head.hash):
             raise LedgerCorrupt("The ledger's last entry is not the one its head names.", LedgerCorrupt.help)
         if entries[0].body.get("ledger") != head.ledger:
@@ -263,22 +271,22 @@ class Ledger:
         return text.getvalue()
 
     def _head(self, connection: sql.Connection) -> Head:
-        head = storage.head(connection, ledger=self.identity)
+        head = tables.head(connection, ledger=self.identity)
         if head is None:
             raise LedgerMissing("The ledger was emptied.", LedgerMissing.help)
         return head
 
     def _open(self, connection: sql.Connection, head: Head, name: str, terms: Terms) -> None:
-        if storage.has_entries(connection, name):
+        if tables.has_entries(connection, name):
             raise LedgerCorrupt(f"Account '{name}' has entries but no balance any more.", LedgerCorrupt.help)
-        owner = storage.account_of_source(connection, terms.source)
+        owner = tables.account_of_source(connection, terms.source)
         if owner is not None:
             raise SourceTaken(
                 f"The source of account '{name}' is bound to account '{owner}' already.", SourceTaken.help
             )
         entry = next_entry(head, _now(), name, "open", terms.to_dict())
-        storage.append(connection, entry)
-        storage.add_account(connection, name, terms.source, AccountState(terms, Spent(), 1).to_text())
+        tables.append(connection, entry)
+        tables.add_account(connection, name, terms.source, AccountState(terms, Spent(), 1).to_text())
 
     def _append(
         self,
@@ -293,8 +301,8 @@ class Ledger:
         after = state.after(entry)
         if not after.is_admitted():
             raise BudgetExceeded(f"Account '{name}' does not have that much left.", BudgetExceeded.help)
-        storage.append(connection, entry)
-        storage.set_account_state(connection, name, after.to_text())
+        tables.append(connection, entry)
+        tables.set_account_state(connection, name, after.to_text())
         return Receipt(head.ledger, entry.position, entry.hash, name)
 
 
@@ -331,14 +339,14 @@ class Account:
         """This account's entries, oldest first."""
         with self.ledger._storage.reading() as connection:
             self.ledger._head(connection)
-            return storage.entries(connection, self.name)
+            return tables.entries(connection, self.name)
 
     def quote(self, guarantee: Guarantee, cost: Cost) -> Quote:
         """What charging this would do. Nothing is written."""
         state = self._read()
-        cost, _ = _in_relation(self.name, state.terms, guarantee, cost)
+        cost, _ = in_relation(self.name, state.terms, guarantee, cost)
         after = replace(state, spent=state.spent.plus(cost))
-        return Quote(_asked(cost), state.amount_left(), after.amount_left(), after.is_admitted())
+        return Quote(asked_amount(cost), state.amount_left(), after.amount_left(), after.is_admitted())
 
     def charge(self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "") -> Charged:
         """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn."""
@@ -348,12 +356,28 @@ class Account:
             with ledger._storage.transaction() as connection:
                 head = ledger._head(connection)
                 state = _state(connection, self.name)
-                paid, stated = _in_relation(self.name, state.terms, guarantee, cost)
+                paid, stated = in_relation(self.name, state.terms, guarantee, cost)
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
                 receipt = ledger._append(connection, head, self.name, state, "charge", {**body, "nonce": _nonce()})
         except BudgetExceeded:
-            raise _budget_exceeded(self.name, what, guarantee, cost, state) from None
+            raise budget_exceeded(self.name, what, guarantee, cost, state) from None
         return Charged(receipt, stated)
+
+    def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
+        """The receipt of a charge that was entered under this mark, at this price; None where there is none.
+
+        A mark is a purpose that no other charge ever has: what was killed before it could keep its receipt finds it by
+        the mark that it kept before the charge.
+        """
+        paid = cost.to(self.terms.neighbours, guarantee.neighbours).to_dict()
+        for entry in self.entries():
+            if entry.kind == "charge" and [entry.body[name] for name in ("what", "purpose", "cost")] == [
+                what,
+                mark,
+                paid,
+            ]:
+                return Receipt(self.ledger.identity, entry.position, entry.hash, self.name)
+        return None
 
     def disclose(self, what: str, towards: str, numbers: int, purpose: str = "") -> Receipt:
         """Enter that exact values are shown to others: no ε, but a line that says what and to whom."""
@@ -393,65 +417,19 @@ def _checked_texts(**texts: object) -> None:
 
 def _entry_of(connection: sql.Connection, receipt: Receipt) -> Entry | None:
     """The entry that a receipt names, if it is there and the same."""
-    entry = storage.entry_at(connection, receipt.position)
+    entry = tables.entry_at(connection, receipt.position)
     return entry if entry is not None and (entry.hash, entry.account) == (receipt.hash, receipt.account) else None
 
 
 def _started(connection: sql.Connection) -> str:
     """The identity of a new ledger, whose first entry names it."""
     identity = uuid.uuid4().hex
-    storage.start(connection, identity, next_entry(None, _now(), "", "ledger", {"ledger": identity}))
+    tables.start(connection, identity, next_entry(None, _now(), "", "ledger", {"ledger": identity}))
     return identity
 
 
 def _state(connection: sql.Connection, name: str) -> AccountState:
-    text = storage.account_state(connection, name)
+    text = tables.account_state(connection, name)
     if text is None:
         raise UnknownAccount(f"The ledger has no account '{name}'.", UnknownAccount.help)
     return AccountState.from_text(text)
-
-
-def _in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> tuple[Cost, Guarantee]:
-    """Cost and guarantee in the account's relation and unit; what cannot be converted is refused."""
-    if guarantee.notion == "none":
-        raise InvalidCost("What has no guarantee cannot be charged.", "Enter it with Account.disclose.")
-    if guarantee.notion == "parameter":
-        raise InvalidCost(
-            "A guarantee about parameters says nothing about the records of an account.",
-            "Charge the guarantee that follows from it for a record.",
-        )
-    if _asked(cost) != (guarantee.epsilon, guarantee.delta):
-        raise InvalidCost(
-            "The cost of a charge is not the (epsilon, delta) of its guarantee.", "State what the cost pays for."
-        )
-    if terms.unit == "person" and guarantee.unit != "person":
-        raise RelationMismatch(f"Account '{name}' protects persons, the guarantee only records.", RelationMismatch.help)
-    stated, paid = guarantee.to(terms.neighbours), cost.to(terms.neighbours, guarantee.neighbours)
-    # What is stated is what is paid: of a Gaussian cost more is known than of any other (ε, δ).
-    return paid, replace(stated, epsilon=_asked(paid).epsilon, delta=_asked(paid).delta)
-
-
-def _asked(cost: Cost) -> Amount:
-    return Amount(decimal_up(cost.epsilon), decimal_up(cost.delta))
-
-
-def _budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, state: AccountState) -> BudgetExceeded:
-    asked, left, budget = (
-        _asked(cost.to(state.terms.neighbours, guarantee.neighbours)),
-        state.amount_left(),
-        state.terms.budget,
-    )
-    delta = f", δ = {readable_up(asked.delta)}" if asked.delta else ""
-    left_delta = f", δ {readable_down(left.delta)} of {readable_up(decimal_up(budget.delta))}," if asked.delta else ""
-    affordable = readable_down(state.affordable_epsilon(cost, guarantee.neighbours))
-    if affordable != "0":
-        advice = f"Use epsilon <= {affordable}{f' at delta = {readable_up(guarantee.delta)}' if asked.delta else ''}, or have"
-    elif budget.composition == "basic" and asked.delta > left.delta:
-        advice = f"Use delta <= {readable_down(left.delta)}, or have"
-    else:
-        advice = "Have"
-    return BudgetExceeded(
-        f"{what} asks for ε = {readable_up(asked.epsilon)}{delta} of account '{name}'; "
-        f"{readable_down(left.epsilon)} of {readable_up(decimal_up(budget.epsilon))}{left_delta} is left.",
-        f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)}`). Nothing was computed or spent.",
-    )

@@ -9,6 +9,7 @@ of its rows is a release of its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -111,13 +112,13 @@ class Laplace:
     integer_grid: float | None = None
 
     def __post_init__(self) -> None:
-        pure_cost(self.epsilon)
+        _ = self.cost
         _checked_number("epsilon", self.epsilon)
         _checked_number("sensitivity", self.sensitivity)
         _checked_dimension(self.dimension)
         _checked_integer_grid(self.integer_grid)
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """Pure ε."""
         return pure_cost(self.epsilon)
@@ -147,16 +148,30 @@ class Laplace:
 
     def draws(self, values: Floats, count: int, source: NoiseSource) -> Floats:
         """Independent noisy copies of the values, one a row."""
-        steps = _multiples(_checked_multiples(_vector(values, self.dimension), self.integer_grid), self.grid)
-        noisy = source.laplace(np.tile(steps, count), self.scale_in_steps)
-        return noisy.reshape(count, self.dimension).astype(np.float64) * self.grid
+        return _noisy_copies(self, values, count, source.laplace)
+
+
+def gaussian_grid_bits(epsilon: float, delta: float, stages: int = 1) -> int:
+    """Enough for the distances of all stages to ideal noise, each at most μ²/(24·4^bits), to fit into the δ kept for them."""
+    mu = gaussian_mu_within(epsilon, delta)
+    growth = epsilon + math.log1p(math.exp(-epsilon))
+    kept = float(TOTAL_VARIATION_SHARE) * delta
+    needed = (growth + 2 * math.log(mu) + math.log(stages) - math.log(24 * kept)) / math.log(4)
+    if mu < 1 / _LARGEST_NUMBER or needed > _GAUSSIAN_MOST_GRID_BITS:
+        raise InvalidParameter(
+            f"Gaussian noise cannot be exact enough for epsilon = {epsilon!r} with delta = {delta!r}.",
+            "Use a larger delta, or an epsilon that is neither tiny nor huge.",
+        )
+    # A hundredth of a bit more than needed, so that the rounding of these logarithms does not matter.
+    return max(_GAUSSIAN_GRID_BITS, math.ceil(needed + 0.01))
 
 
 @dataclass(frozen=True)
 class Gaussian:
     """(ε, δ)-DP and near μ-GDP, for vectors whose L2 distance between neighbours is at most `sensitivity`.
 
-    Proof: proofs/gaussian.md. With `integer_grid` the values are whole multiples of that power of two already.
+    Proof: proofs/gaussian.md. With `integer_grid` the values are whole multiples of that power of two already. Of as many
+    vectors as `stages` the distances to ideal noise together fit into the share of δ that is kept for them.
     """
 
     sensitivity: float
@@ -164,6 +179,7 @@ class Gaussian:
     delta: float
     dimension: int = 1
     integer_grid: float | None = None
+    stages: int = 1
 
     def __post_init__(self) -> None:
         _checked_number("sensitivity", self.sensitivity)
@@ -184,18 +200,7 @@ class Gaussian:
 
     @property
     def _grid_bits(self) -> int:
-        """Enough for the distance to ideal noise, at most μ²/(24·4^bits), to fit into the share of δ kept for it."""
-        mu = gaussian_mu_within(self.epsilon, self.delta)
-        growth = self.epsilon + math.log1p(math.exp(-self.epsilon))
-        kept = float(TOTAL_VARIATION_SHARE) * self.delta
-        needed = (growth + 2 * math.log(mu) - math.log(24 * kept)) / math.log(4)
-        if mu < 1 / _LARGEST_NUMBER or needed > _GAUSSIAN_MOST_GRID_BITS:
-            raise InvalidParameter(
-                f"Gaussian noise cannot be exact enough for epsilon = {self.epsilon!r} with delta = {self.delta!r}.",
-                "Use a larger delta, or an epsilon that is neither tiny nor huge.",
-            )
-        # A hundredth of a bit more than needed, so that the rounding of these logarithms does not matter.
-        return max(_GAUSSIAN_GRID_BITS, math.ceil(needed + 0.01))
+        return gaussian_grid_bits(self.epsilon, self.delta, self.stages)
 
     @cached_property
     def scale_in_steps(self) -> float:
@@ -219,9 +224,16 @@ class Gaussian:
 
     def draws(self, values: Floats, count: int, source: NoiseSource) -> Floats:
         """Independent noisy copies of the values, one a row."""
-        steps = _multiples(_checked_multiples(_vector(values, self.dimension), self.integer_grid), self.grid)
-        noisy = source.gaussian(np.tile(steps, count), self.scale_in_steps)
-        return noisy.reshape(count, self.dimension).astype(np.float64) * self.grid
+        return _noisy_copies(self, values, count, source.gaussian)
+
+
+def _noisy_copies(
+    noise: Laplace | Gaussian, values: Floats, count: int, drawn: Callable[[Integers, float], Integers]
+) -> Floats:
+    """Rows of the values in whole steps of the grid, with noise that is drawn in such steps."""
+    steps = _multiples(_checked_multiples(_vector(values, noise.dimension), noise.integer_grid), noise.grid)
+    noisy = drawn(np.tile(steps, count), noise.scale_in_steps)
+    return noisy.reshape(count, noise.dimension).astype(np.float64) * noise.grid
 
 
 @dataclass(frozen=True)
@@ -233,12 +245,12 @@ class GammaNorm:
     dimension: int = 1
 
     def __post_init__(self) -> None:
-        pure_cost(self.epsilon)
+        _ = self.cost
         _checked_number("epsilon", self.epsilon)
         _checked_number("sensitivity", self.sensitivity)
         _checked_dimension(self.dimension)
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """Pure ε."""
         return pure_cost(self.epsilon)

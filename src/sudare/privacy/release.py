@@ -7,12 +7,11 @@ learner, writes a line to the ledger, and then the file, which appears whole or 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import (
@@ -38,7 +36,7 @@ from sudare.errors import (
     UnknownName,
 )
 from sudare.privacy.accounting import Cost
-from sudare.privacy.chain import Receipt, canonical_json
+from sudare.privacy.chain import Receipt
 from sudare.privacy.container import (
     LARGEST_FILE_BYTES,
     Parsed,
@@ -48,6 +46,7 @@ from sudare.privacy.container import (
     verify_signature,
     written,
 )
+from sudare.privacy.content import Content, on_grid, sealed, unfit
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learners import LEARNERS, learner_class
 from sudare.privacy.ledger import Account, Ledger
@@ -85,83 +84,16 @@ def pass_through(
     return Passage(SystemNoise(), charged.guarantee, charged.receipt)
 
 
-def pass_again(account: Account, receipt: Receipt, guarantee: Guarantee) -> Passage:
-    """The noise of what was charged already: for a training in several steps that goes on after a restart."""
-    if not _is_charged(account.ledger, receipt, guarantee):
+def pass_again(account: Account, receipt: Receipt) -> Passage:
+    """Noise for what a receipt shows to be charged already: how what was interrupted goes on without paying twice.
+
+    Whoever comes again either repeats its noise or never let out what it made with it: of one charge the ledger enters
+    one release, and no other one.
+    """
+    promised = account.ledger.promised(receipt)
+    if promised is None:
         raise NotCharged("The ledger does not have the charge that this training was begun with.", "Begin a new one.")
-    return Passage(SystemNoise(), guarantee, receipt)
-
-
-def paid_passage(account: Account, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Passage | None:
-    """The passage that was paid for under this mark: how a run that was killed goes on without paying twice. None if there is none.
-
-    A mark is a purpose that no other fit has ever used. Whoever comes again must repeat its noise, not draw it anew: the
-    ledger enters one release for a charge, and no other one.
-    """
-    paid = cost.to(account.terms.neighbours, guarantee.neighbours).to_dict()
-    for entry in account.entries():
-        if entry.kind == "charge" and [entry.body[name] for name in ("what", "purpose", "cost")] == [what, mark, paid]:
-            receipt = Receipt(account.ledger.identity, entry.position, entry.hash, account.name)
-            return Passage(SystemNoise(), Guarantee.from_dict(entry.body["guarantee"]), receipt)
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """A file that leaves with a release because it is more than a release holds. The release's parameters name its digest."""
-
-    suffix: str
-    pieces: Callable[[], Iterable[bytes]]
-
-
-@dataclass(frozen=True, eq=False)
-class Content:
-    """What a learner would let out: public parameters, tensors, and the grid each tensor's numbers lie on.
-
-    A grid of None marks whole numbers (integer tensors); floats always lie on a power of two.
-    """
-
-    parameters: Mapping[str, Any]
-    tensors: Tensors
-    grids: Mapping[str, float | None]
-    beside: Beside | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Content) and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
-
-    def grid(self, name: str) -> float:
-        """The grid of a tensor of floats."""
-        grid = self.grids[name]
-        if grid is None:
-            raise _unfit(f"tensor '{name}' has no grid")
-        return grid
-
-    def digest(self) -> str:
-        """SHA-256 that changes when anything that would leave is changed."""
-        hashed = hashlib.sha256(canonical_json(dict(self.parameters)).encode())
-        for name in sorted(self.tensors):
-            tensor = self.tensors[name]
-            hashed.update(
-                f"\0{name} {tensor.dtype.str} {tensor.shape} {self.grids[name]}\0".encode() + tensor.tobytes()
-            )
-        return hashed.hexdigest()
-
-    def kept(self) -> Content:
-        """A copy that does not change when the learner does."""
-        tensors = {name: tensor.copy() for name, tensor in self.tensors.items()}
-        for tensor in tensors.values():
-            tensor.setflags(write=False)
-        return replace(self, tensors=tensors)
-
-
-def sealed(content: Content, guarantee: Guarantee, receipt: Receipt | None, schema_digest: str | None) -> str:
-    """What `fit` writes down last: it no longer matches when a fitted learner or its promise is changed."""
-    paid = None if receipt is None else receipt.to_dict()
-    text = canonical_json([content.digest(), guarantee.to_dict(), paid, schema_digest])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return Passage(SystemNoise(), promised, receipt)
 
 
 @dataclass(frozen=True)
@@ -198,7 +130,7 @@ class Release:
                 "The model's guarantee is not valid: something in it came from the data.",
                 "Declare bounds and classes, then refit.",
             )
-        if not _is_charged(account.ledger, receipt, guarantee):
+        if account.ledger.promised(receipt) != guarantee:
             raise NotCharged(
                 "The ledger does not have the charge that this model's receipt names.", "Refit with account=…."
             )
@@ -260,15 +192,6 @@ class Release:
         return model
 
 
-def _is_charged(ledger: Ledger, receipt: Receipt, guarantee: Guarantee) -> bool:
-    """Whether the ledger has the charge that a receipt names, for exactly this promise."""
-    if not ledger.contains(receipt):
-        return False
-    entries = {entry.position: entry for entry in Account(ledger, receipt.account).entries()}
-    entry = entries[receipt.position]
-    return entry.kind == "charge" and entry.body["guarantee"] == guarantee.to_dict()
-
-
 def read(path: str | os.PathLike[str]) -> Parsed:
     """The parsed content of a file, whose kind and size are looked at before it is read."""
     try:
@@ -297,10 +220,10 @@ def audited(content: Parsed) -> Release:
     if "format" in manifest and (type(manifest["format"]) is not int or manifest["format"] != FORMAT):
         raise ReleaseVersion(f"The file has a format other than {FORMAT}.", ReleaseVersion.help)
     if tuple(sorted(manifest)) != _FIELDS:
-        raise _unfit("its manifest has other fields than it should")
+        raise unfit("its manifest has other fields than it should")
     learner, schema_digest = manifest["learner"], manifest["schema"]
     if not isinstance(learner, str):
-        raise _unfit("its learner has no name")
+        raise unfit("its learner has no name")
     if schema_digest is not None:
         schema_digest = _hexadecimal(schema_digest, 64, "schema")
     grids = _grids(manifest["tensors"], content.tensors)
@@ -309,11 +232,11 @@ def audited(content: Parsed) -> Release:
         promised = learner_class(learner).check_content(released, schema_digest)
         guarantee = Guarantee.from_dict(_json_fields(manifest["guarantee"], "guarantee"))
         if not _is_same_promise(guarantee, promised):
-            raise _unfit("its guarantee is not the one that its parameters give")
+            raise unfit("its guarantee is not the one that its parameters give")
     except UnknownName as error:
         raise ReleaseVersion(error.problem, ReleaseVersion.help) from None
     except (InvalidCost, RelationMismatch, SchemaError) as error:
-        raise _unfit(error.problem.rstrip(".")) from None
+        raise unfit(error.problem.rstrip(".")) from None
     _check_grids(released)
     return Release(
         learner=learner,
@@ -341,54 +264,42 @@ def _is_same_promise(stated: Guarantee, promised: Guarantee) -> bool:
     )
 
 
-def on_grid(values: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
-    """Values rounded to a public grid (a power of two), zero without a sign."""
-    with np.errstate(over="ignore"):
-        steps = values / grid
-        # A float that many steps away from zero is a multiple of the grid as it is.
-        return np.where(np.abs(steps) < 2.0**53, np.rint(steps) * grid, values) + 0.0
-
-
 def _check_grids(content: Content) -> None:
     """Nothing, if floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
     for name, tensor in content.tensors.items():
         if (content.grids[name] is None) != (tensor.dtype.kind != "f"):
-            raise _unfit(f"tensor '{name}' has a grid of the wrong kind")
+            raise unfit(f"tensor '{name}' has a grid of the wrong kind")
         if content.grids[name] is None:
             continue
         if not np.all(np.isfinite(tensor)) or on_grid(tensor, content.grid(name)).tobytes() != tensor.tobytes():
-            raise _unfit(f"tensor '{name}' is not on its public grid")
-
-
-def _unfit(reason: str) -> ReleaseMalformed:
-    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
+            raise unfit(f"tensor '{name}' is not on its public grid")
 
 
 def _json_fields(value: object, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _unfit(f"its '{name}' is not a list of fields")
+        raise unfit(f"its '{name}' is not a list of fields")
     return value
 
 
 def _grids(exponents: object, tensors: Tensors) -> dict[str, float | None]:
     if not isinstance(exponents, dict) or set(exponents) != set(tensors):
-        raise _unfit("its tensors are not those its manifest names")
+        raise unfit("its tensors are not those its manifest names")
     if not all(
         exponent is None or (type(exponent) is int and -1074 <= exponent <= 1023) for exponent in exponents.values()
     ):
-        raise _unfit("a grid is not a power of two")
+        raise unfit("a grid is not a power of two")
     return {name: None if exponent is None else math.ldexp(1.0, exponent) for name, exponent in exponents.items()}
 
 
 def _hexadecimal(value: object, length: int, name: str) -> str:
     if not isinstance(value, str) or len(value) != length or set(value) - set("0123456789abcdef"):
-        raise _unfit(f"its {name} is not {length} hexadecimal digits")
+        raise unfit(f"its {name} is not {length} hexadecimal digits")
     return value
 
 
 def _receipt(values: Mapping[str, Any]) -> Receipt:
     if set(values) != {"ledger", "position", "hash", "account"}:
-        raise _unfit("its receipt has other fields than it should")
+        raise unfit("its receipt has other fields than it should")
     position, account = values["position"], values["account"]
     if (
         type(position) is not int
@@ -396,7 +307,7 @@ def _receipt(values: Mapping[str, Any]) -> Receipt:
         or not isinstance(account, str)
         or not 0 < len(account) <= 256
     ):
-        raise _unfit("its receipt has a field of the wrong type")
+        raise unfit("its receipt has a field of the wrong type")
     return Receipt(
         _hexadecimal(values["ledger"], 32, "ledger"), position, _hexadecimal(values["hash"], 64, "hash"), account
     )
@@ -406,7 +317,7 @@ def _versions(values: Mapping[str, Any]) -> dict[str, str]:
     if set(values) != {"opendp", "sudare"} or not all(
         isinstance(text, str) and len(text) <= 64 for text in values.values()
     ):
-        raise _unfit("its library versions are not text")
+        raise unfit("its library versions are not text")
     return dict(values)
 
 

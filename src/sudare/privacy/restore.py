@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sudare.errors import InvalidParameter, LedgerCorrupt, LedgerRolledBack
-from sudare.privacy import storage
+from sudare.privacy import tables
 from sudare.privacy.balance import AccountState, replayed
 from sudare.privacy.chain import Entry, Head, lost_points, missing_points, verify_chain
 from sudare.privacy.ledger import Ledger
@@ -77,7 +77,7 @@ def _continued(ledger: Ledger, exported: list[Entry]) -> int:
     """Append those exported entries that follow the ledger's last one, checked as if the ledger had them already."""
     with ledger._storage.transaction() as connection:
         ledger._head(connection)
-        present = storage.entries(connection)
+        present = tables.entries(connection)
         overlap = [entry for entry in exported if entry.position < len(present)]
         if any(entry.hash != present[entry.position].hash for entry in overlap):
             raise LedgerRolledBack(
@@ -95,12 +95,12 @@ def _continued(ledger: Ledger, exported: list[Entry]) -> int:
                 f"The export does not continue this copy: {error.problem}", "Use an export made after the backup."
             ) from None
         for entry in following:
-            storage.append(connection, entry)
+            tables.append(connection, entry)
         for name, state in after.items():
             if name not in before:
-                storage.add_account(connection, name, state.terms.source, state.to_text())
+                tables.add_account(connection, name, state.terms.source, state.to_text())
             elif state != before[name]:
-                storage.set_account_state(connection, name, state.to_text())
+                tables.set_account_state(connection, name, state.to_text())
     return len(following)
 
 
@@ -108,12 +108,12 @@ def _closed(ledger: Ledger, lost: list[Head], reason: str) -> tuple[str, ...]:
     """Count every account as spent up to its budget, in one transaction."""
     with ledger._storage.transaction() as connection:
         head = ledger._head(connection)
-        states = storage.account_states(connection)
+        states = tables.account_states(connection)
         if not states:
             raise InvalidParameter(
                 "This copy is from before the first account.", "Use a newer backup, or add entries from an export."
             )
-        acknowledged = sorted({(each.position, each.hash) for each in lost} - lost_points(storage.entries(connection)))
+        acknowledged = sorted({(each.position, each.hash) for each in lost} - lost_points(tables.entries(connection)))
         body = {"lost": [list(point) for point in acknowledged], "reason": reason}
         for name, (_, text) in states.items():
             head = ledger._append(connection, head, name, AccountState.from_text(text), "restore", body)

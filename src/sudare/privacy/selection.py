@@ -19,12 +19,13 @@ from sklearn.base import clone
 from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import decimal_down, exact, pure_cost
 from sudare.privacy.base import PrivateEstimator
-from sudare.privacy.estimators import exact_sums, fixed_point_step, rows_per_unit
+from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import Passage, pass_through
+from sudare.privacy.sums import exact_sums, fixed_point_step
 
 Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]

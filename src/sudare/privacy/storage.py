@@ -8,14 +8,13 @@ returned survives a power cut.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import random
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -30,50 +29,11 @@ from sudare.errors import (
     LedgerCorrupt,
     LedgerError,
     LedgerMissing,
-    LedgerVersion,
 )
-from sudare.privacy.chain import Entry, Head, canonical_json
-
-FORMAT: Final = 1
-
-# From a format to the next: each function changes the tables inside one transaction and leaves the entries' bytes alone.
-MIGRATIONS: Final[dict[int, Callable[[sql.Connection], None]]] = {}
-
-_tables = sql.MetaData()
-_chain = sql.Table(
-    "chain",
-    _tables,
-    sql.Column("one", sql.Integer, sql.CheckConstraint("one = 1"), primary_key=True),
-    sql.Column("format", sql.Integer, nullable=False),
-    sql.Column("ledger", sql.Text, nullable=False),
-    sql.Column("position", sql.Integer, nullable=False),
-    sql.Column("hash", sql.Text, nullable=False),
-)
-_entries = sql.Table(
-    "entries",
-    _tables,
-    sql.Column("position", sql.Integer, primary_key=True, autoincrement=False),
-    sql.Column("previous", sql.Text, nullable=False),
-    sql.Column("time", sql.Text, nullable=False),
-    sql.Column("account", sql.Text, nullable=False, index=True),
-    sql.Column("kind", sql.Text, nullable=False),
-    sql.Column("body", sql.Text, nullable=False),
-    sql.Column("hash", sql.Text, nullable=False, unique=True),
-)
-_accounts = sql.Table(
-    "accounts",
-    _tables,
-    sql.Column("name", sql.Text, primary_key=True),
-    sql.Column("source", sql.Text, nullable=False, unique=True),
-    sql.Column("state", sql.Text, nullable=False),
-)
-
 
 # Waiting writers ask for SQLite's lock this often, at random. Its own waiting (ever longer, up to 0.1 s) starves some
 # of them: with 32 writers one waited for 8 of 12 seconds.
 _POLL_SECONDS: Final = (0.001, 0.005)
-# A number of our own, so that two processes do not create the tables of one PostgreSQL database at once.
-_CREATION_LOCK: Final = 0x737564617265
 # What servers call a lock that was not given in time (PostgreSQL: lock timeout, deadlock, serialisation).
 _BUSY_STATES: Final = ("55P03", "40P01", "40001")
 # Rights are lacking, or the server takes no writes.
@@ -161,7 +121,7 @@ class Storage:
 
     def _begin_in_file(self, connection: sql.Connection) -> None:
         raw: Any = connection.connection.driver_connection
-        if _is_reading(connection):
+        if is_reading(connection):
             raw.execute("BEGIN")
             return
         deadline = time.monotonic() + self.timeout_seconds
@@ -173,7 +133,7 @@ class Storage:
         raw.execute(f"PRAGMA busy_timeout = {math.ceil(1000 * self.timeout_seconds)}")
 
     def _begin_on_server(self, connection: sql.Connection) -> None:
-        if _is_reading(connection):
+        if is_reading(connection):
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             return
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
@@ -242,7 +202,8 @@ class Storage:
 _READING: Final = "sudare_reading"
 
 
-def _is_reading(connection: sql.Connection) -> bool:
+def is_reading(connection: sql.Connection) -> bool:
+    """Whether a transaction was begun by `Storage.reading`."""
     return bool(connection.get_execution_options().get(_READING))
 
 
@@ -296,160 +257,6 @@ def _file_url(path: str) -> sql.URL:
     if path in ("", ":memory:"):
         raise InvalidParameter("A ledger in memory would forget what was spent.", "Give a path such as 'ledger.db'.")
     return sql.URL.create("sqlite", database=str(Path(path).absolute()))
-
-
-def create_tables_if_absent(connection: sql.Connection) -> None:
-    """The tables of a ledger in a database that has none; one with a ledger of whatever format is left alone."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sql.select(sql.func.pg_advisory_xact_lock(_CREATION_LOCK)))
-    found = {table for table in _tables.tables if sql.inspect(connection).has_table(table)}
-    if not found:
-        _tables.create_all(connection, checkfirst=False)
-    elif _chain.name not in found:
-        raise LedgerCorrupt("The database has a part of a ledger's tables only.", LedgerCorrupt.help)
-
-
-def head(connection: sql.Connection, *, ledger: str | None = None) -> Head | None:
-    """The chain's last point, locked until a write transaction ends; None in a database without a ledger.
-
-    A newer format is refused, an older one migrated; another ledger than the expected one is refused.
-    """
-    is_reading = _is_reading(connection)
-    query = sql.select(_chain) if is_reading else sql.select(_chain).with_for_update()
-    rows = connection.execute(query.limit(2)).all()
-    if not rows:
-        return None
-    row = rows[0]
-    if len(rows) > 1 or not (_are_integers(row.format, row.position) and _are_texts(row.ledger, row.hash)):
-        raise LedgerCorrupt("The head of the ledger cannot be read.", LedgerCorrupt.help)
-    if row.format > FORMAT:
-        raise LedgerVersion(
-            f"The ledger has format {row.format}, this version knows up to {FORMAT}.", LedgerVersion.help
-        )
-    if row.format < FORMAT:
-        _migrate(connection, row.format)
-    if ledger is not None and row.ledger != ledger:
-        raise LedgerMissing("Another ledger stands where the one in use was.", LedgerMissing.help)
-    return Head(row.ledger, row.position, row.hash)
-
-
-def _migrate(connection: sql.Connection, found: int) -> None:
-    if _is_reading(connection):
-        raise LedgerVersion(
-            f"The ledger has format {found}, an older one than {FORMAT}.",
-            "Open it anew with Ledger(…), which migrates it.",
-        )
-    for version in range(found, FORMAT):
-        if version not in MIGRATIONS:
-            raise LedgerCorrupt(f"The ledger has format {version}, which never was.", LedgerCorrupt.help)
-        MIGRATIONS[version](connection)
-        connection.execute(sql.update(_chain).values(format=version + 1))
-
-
-def is_ready(connection: sql.Connection) -> bool:
-    """Whether the database holds a ledger in this version's format, which needs nothing done to it."""
-    if not sql.inspect(connection).has_table(_chain.name):
-        return False
-    return connection.execute(sql.select(_chain.c.format)).scalars().first() == FORMAT
-
-
-def _are_integers(*values: object) -> bool:
-    return all(type(value) is int for value in values)
-
-
-def _are_texts(*values: object) -> bool:
-    return all(type(value) is str for value in values)
-
-
-def start(connection: sql.Connection, ledger: str, entry: Entry) -> None:
-    """Write the first entry of a new ledger."""
-    connection.execute(sql.insert(_chain).values(one=1, format=FORMAT, ledger=ledger, position=0, hash=entry.hash))
-    _insert(connection, entry)
-
-
-def append(connection: sql.Connection, entry: Entry) -> None:
-    """Write an entry and move the head to it."""
-    _insert(connection, entry)
-    connection.execute(sql.update(_chain).values(position=entry.position, hash=entry.hash))
-
-
-def _insert(connection: sql.Connection, entry: Entry) -> None:
-    connection.execute(
-        sql.insert(_entries).values(
-            position=entry.position,
-            previous=entry.previous,
-            time=entry.time,
-            account=entry.account,
-            kind=entry.kind,
-            body=canonical_json(dict(entry.body)),
-            hash=entry.hash,
-        )
-    )
-
-
-def entries(connection: sql.Connection, account: str | None = None) -> list[Entry]:
-    """All entries in order, or those of one account."""
-    query = sql.select(_entries).order_by(_entries.c.position)
-    if account is not None:
-        query = query.where(_entries.c.account == account)
-    return [_entry(row) for row in connection.execute(query)]
-
-
-def entry_at(connection: sql.Connection, position: int) -> Entry | None:
-    """One entry by its position."""
-    row = connection.execute(sql.select(_entries).where(_entries.c.position == position)).one_or_none()
-    return None if row is None else _entry(row)
-
-
-def has_entries(connection: sql.Connection, account: str) -> bool:
-    """Whether anything was ever entered for an account."""
-    query = sql.select(_entries.c.position).where(_entries.c.account == account).limit(1)
-    return connection.execute(query).one_or_none() is not None
-
-
-def _entry(row: sql.Row[Any]) -> Entry:
-    """An entry, if every cell has its type and the body is the one text for what it says."""
-    texts = (row.previous, row.time, row.account, row.kind, row.body, row.hash)
-    body = _parsed(row.body) if _are_integers(row.position) and _are_texts(*texts) else None
-    if body is None:
-        raise LedgerCorrupt("An entry of the ledger cannot be read.", LedgerCorrupt.help)
-    return Entry(row.position, row.previous, row.time, row.account, row.kind, body, row.hash)
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        body = json.loads(text)
-        return body if isinstance(body, dict) and canonical_json(body) == text else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def account_states(connection: sql.Connection) -> dict[str, tuple[str, str]]:
-    """Source and state of every account, by name."""
-    return {
-        row.name: (row.source, row.state)
-        for row in connection.execute(sql.select(_accounts).order_by(_accounts.c.name))
-    }
-
-
-def account_state(connection: sql.Connection, name: str) -> str | None:
-    """State of one account."""
-    return connection.execute(sql.select(_accounts.c.state).where(_accounts.c.name == name)).scalar_one_or_none()
-
-
-def account_of_source(connection: sql.Connection, source: str) -> str | None:
-    """The account that a source is bound to."""
-    return connection.execute(sql.select(_accounts.c.name).where(_accounts.c.source == source)).scalar_one_or_none()
-
-
-def add_account(connection: sql.Connection, name: str, source: str, state: str) -> None:
-    """Write a new account."""
-    connection.execute(sql.insert(_accounts).values(name=name, source=source, state=state))
-
-
-def set_account_state(connection: sql.Connection, name: str, state: str) -> None:
-    """Overwrite an account's state."""
-    connection.execute(sql.update(_accounts).where(_accounts.c.name == name).values(state=state))
 
 
 def copy_file(source: Path, target: Path) -> None:
