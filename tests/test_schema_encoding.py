@@ -35,7 +35,8 @@ from sudare.errors import (
     WrongType,
 )
 from sudare.schema import ENCODINGS, Category, Encoding, Label, Number, Schema, SchemaEncoder, counted, encode
-from sudare.schema.encoder import BLOCK_ROWS, bin_positions
+from sudare.schema.arrays import block_rows
+from sudare.schema.encoder import bin_positions, encoded_by_blocks
 from sudare.schema.layout import square_root_rounded_up
 from tests.schema_strategies import SCHEMAS_WITH_TABLES, assert_keeps, numbers, schemas
 
@@ -78,19 +79,22 @@ def test_no_row_leaves_the_public_bounds(drawn: tuple[Schema, dict[str, list[Any
 @given(
     st.lists(numbers(), min_size=1, max_size=4),
     st.lists(st.integers(0, 2**32), min_size=1, max_size=3),
-    st.sampled_from([1, 7, BLOCK_ROWS, BLOCK_ROWS + 1]),
+    st.sampled_from([1, 7, "a block", "a row more than a block"]),
+    st.sampled_from([0.0, 0.2]),
     st.booleans(),
 )
 def test_an_array_is_encoded_as_its_columns_are(
-    declared: list[Number], seeds: list[int], rows: int, gaps: bool
+    declared: list[Number], seeds: list[int], size: int | str, beyond: float, gaps: bool
 ) -> None:
     """The quick path for whole arrays gives the very numbers of the general one; gaps, infinities and zeros included."""
     schema = Schema({f"c{index}": number for index, number in enumerate(declared)})
     random = np.random.default_rng(seeds)
+    rows = size if isinstance(size, int) else block_rows(len(declared)) + (size != "a block")
     low, high = (np.array([getattr(number, end) for number in declared]) for end in ("low", "high"))
     with np.errstate(over="ignore"):
-        array = low + (high - low) * random.uniform(-0.2, 1.2, size=(rows, len(declared)))
-    array[random.random(array.shape) < 0.1] = random.choice([0.0, -0.0, np.inf, -np.inf])
+        array = low + (high - low) * random.uniform(-beyond, 1 + beyond, size=(rows, len(declared)))
+    if beyond:
+        array[random.random(array.shape) < 0.1] = random.choice([0.0, -0.0, np.inf, -np.inf])
     if gaps and all(number.missing is not None for number in declared):
         array[random.random(array.shape) < 0.2] = np.nan
     columns = {name: array[:, index] for index, name in enumerate(schema.features)}
@@ -98,6 +102,10 @@ def test_an_array_is_encoded_as_its_columns_are(
         from_array, from_columns = encode(schema, array, encoding), encode(schema, columns, encoding)
         np.testing.assert_array_equal(from_array.matrix, from_columns.matrix)
         assert from_array.clipped == from_columns.clipped
+        by_blocks = encoded_by_blocks(schema, array, encoding)
+        blocks = [block.copy() for block in by_blocks.blocks()]
+        np.testing.assert_array_equal(np.concatenate(blocks), from_columns.matrix)
+        assert (by_blocks.shape, by_blocks.clipped) == (from_columns.matrix.shape, from_columns.clipped)
     for table in (array, columns):
         found = counted(schema, table)
         assert found.cells.tolist() == encode(schema, columns, "binned").matrix.sum(axis=0).tolist()
@@ -119,6 +127,22 @@ def test_bins_are_found_by_comparing_or_by_searching(edges: int) -> None:
     gaps = np.arange(len(values)) % 7 == 0
     expected = np.where(gaps, edges + 1, np.searchsorted(number.edges, values, side="right"))
     np.testing.assert_array_equal(bin_positions(values, gaps, number), expected)
+
+
+def test_rounding_does_not_carry_an_array_out_of_its_bounds() -> None:
+    """(−2 + 1.9)/0.1 comes out below −1: floats have no tenths."""
+    number = Number(-2.0, -1.8)
+    assert (number.low - number.public_centre) / number.public_scale < -1
+    encoded = encode(Schema({"x": number}), np.array([[-2.0], [-1.8]]), "centred").matrix
+    assert encoded[0, 0] == -1
+    assert encoded[1, 0] <= 1
+
+
+def test_a_gap_is_filled_in_the_column_that_has_it() -> None:
+    schema = Schema({"x": Number(0, 10, missing="centre"), "y": Number(0, 10, missing=2.0)})
+    encoded = encode(schema, np.array([[4.0, np.nan], [11.0, 3.0]]))
+    np.testing.assert_array_equal(encoded.matrix, [[0.4, 0.2], [1.0, 0.3]])
+    assert encoded.clipped == {"x": 1, "y": 0}
 
 
 def test_an_array_with_a_gap_that_means_nothing_is_refused() -> None:

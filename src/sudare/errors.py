@@ -205,7 +205,10 @@ class LedgerMissing(LedgerError):
     """The ledger that a handle points to is gone or was replaced."""
 
     exit_code = 45
-    help = "The ledger file is gone or another one stands in its place. A handle never creates a new ledger: bring the old one back."
+    help = (
+        "If there was a ledger, bring it back: what it spent must not be forgotten. "
+        "A first ledger is made when an account is opened with a budget (--budget, or epsilon=… in Python)."
+    )
 
 
 class ReleaseError(SudareError):

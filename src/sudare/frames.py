@@ -105,8 +105,13 @@ def row_count(source: object) -> int | None:
 def column_types(source: object) -> pa.Schema:
     """The names and Arrow types of the columns of a source, read from the least of it that tells them."""
     if isinstance(source, str | os.PathLike):
-        file = files_at(source)[0]
-        return opened_parquet(file).schema_arrow if is_parquet(file) else csv_types(file)
+        first, *others = (_types_in(file) for file in files_at(source))
+        if any(set(types.names) != set(first.names) for types in others):
+            raise DataError(
+                f"The files at {os.fspath(source)!r} do not all have the same columns.",
+                "Keep those together that are parts of one table.",
+            )
+        return first
     if isinstance(source, SqlSource):
         first = next(batches(source, batch_rows=1000), None)
         return first.arrow.schema if first else pa.schema([])
@@ -176,6 +181,10 @@ def files_at(source: str | os.PathLike[str]) -> list[Path]:
             f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}.",
         )
     return found
+
+
+def _types_in(file: Path) -> pa.Schema:
+    return opened_parquet(file).schema_arrow if is_parquet(file) else csv_types(file)
 
 
 def is_parquet(file: Path) -> bool:
@@ -299,7 +308,7 @@ def csv_explanation(file: Path, schema: Schema | None) -> Callable[[Exception], 
         kind = "numbers" if isinstance(facts, Number) else f"{'classes' if isinstance(facts, Label) else 'categories'}"
         return WrongType(
             f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
-            "Correct the file, or change the declaration in the schema.",
+            "Correct the file (it must be UTF-8, with a point in decimals), or change the declaration in the schema.",
         )
 
     return explain

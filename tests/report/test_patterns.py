@@ -17,7 +17,7 @@ PANELS = [
     stacked_shares(["a", "b"], SHARES, ["first", "second"], y_label="share", title="who"),
     dependency_graph(["x", "y", "z"], STRENGTHS, title="graph"),
     timeline(np.array([1.0, 5.0, 2.0]), 3.0, x_label="hour", y_label="score"),
-    shaded(["x", "y"], np.array([[0.0, 1.0], [2.0, -1.0]]), x_label="hour"),
+    shaded(["x", "y"], np.array([[0.0, 1.0], [2.0, -1.0]]), x_label="hour", scale_label="score"),
 ]
 
 
@@ -55,3 +55,16 @@ def test_a_row_for_each_name() -> None:
     axes = drawn(PANELS[3])
     assert axes.images[0].get_array().shape == (2, 2)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y"]
+
+
+def test_what_raised_no_alarm_is_not_called_usual() -> None:
+    """A faulty hour below the threshold was drawn as a usual one; and what the dashed line is stood nowhere."""
+    axes = Figure().add_subplot()
+    timeline(np.array([1.0, 5.0]), 3.0, x_label="hour", y_label="score", marked=(0, 2, "the fault"))(axes, DAY)
+    assert set(axes.get_legend_handles_labels()[1]) == {"no alarm", "alarm", "threshold", "the fault"}
+
+
+def test_colours_have_a_scale() -> None:
+    figure = Figure()
+    shaded(["x"], np.array([[0.0, 1.0]]), x_label="hour", scale_label="strangeness")(figure.add_subplot(), DAY)
+    assert "strangeness" in [axes.get_xlabel() for axes in figure.axes]

@@ -24,6 +24,17 @@ WORD_BITS: Final = 64
 _MOST_STEPS: Final = 2**62
 
 
+def vector_of_numbers(values: ArrayLike) -> Floats:
+    """A member's vector as floats. Numpy's own refusal would quote what it could not read, so it is not shown."""
+    try:
+        vector = None if np.iscomplexobj(values) else np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        vector = None
+    if vector is None:
+        raise DataError("This member's vector holds something other than numbers.", "Nothing was sent. Use numbers.")
+    return vector
+
+
 @dataclass(frozen=True)
 class Encoded:
     """Words of one vector, and how many of its values were outside the declared range: for the owner only."""
@@ -114,7 +125,7 @@ class FixedPoint:
 
     def encode(self, values: ArrayLike) -> Encoded:
         """Words of the values. NaN is refused here, before the protocol starts; everything else has a nearest step."""
-        vector = np.asarray(values, dtype=np.float64)
+        vector = vector_of_numbers(values)
         self._check_shape(vector)
         (lowest, highest), (low, high, _) = self._lowest_and_highest, self._declared
         inside = np.clip(vector, lowest * self.step, highest * self.step)

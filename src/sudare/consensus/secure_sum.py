@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudare.consensus import dissemination
 from sudare.consensus.averaging import Method
-from sudare.consensus.fixed_point import WORD_BITS, FixedPoint
+from sudare.consensus.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.consensus.graphs import Graph, graph_named
 from sudare.consensus.participant import Participant
 from sudare.consensus.rehearsal import failure_of, rehearse
@@ -105,6 +105,12 @@ def secure_sum(
     """
     if hide not in HIDES:
         raise InvalidParameter(f"There is no way of hiding named {hide!r}.", f"Use one of: {', '.join(HIDES)}.")
+    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | np.integer)):
+        raise InvalidParameter("threshold is not a whole number.", "Say how many members must stay, or leave it out.")
+    if set(leave_after or {}) - set(range(len(vectors))):
+        raise InvalidParameter(
+            "leave_after names a member that is not there.", f"Members are numbered from 0 to {len(vectors) - 1}."
+        )
     if leave_after and hide != "masks":
         raise InvalidParameter("Only sums under masks survive members that leave.", "Leave leave_after away.")
     if hide in EXACT:
@@ -300,7 +306,7 @@ def _graph(over: str | Graph, members: int, hide: str) -> Graph:
 
 def _finite_rows(vectors: Sequence[ArrayLike]) -> Floats:
     _check_lengths([np.shape(vector) for vector in vectors])
-    rows = np.stack([np.asarray(vector, dtype=np.float64) for vector in vectors])
+    rows = np.stack([vector_of_numbers(vector) for vector in vectors])
     for member, row in enumerate(rows):
         if not np.isfinite(row).all():
             raise DataError(f"The vector of member {member} is not finite.", "Nothing was sent. Use finite numbers.")
@@ -308,6 +314,8 @@ def _finite_rows(vectors: Sequence[ArrayLike]) -> Floats:
 
 
 def _check_lengths(shapes: Sequence[tuple[int, ...]]) -> None:
+    if not shapes:
+        raise DataError("There are no vectors.", "Give one vector for each member.")
     if len(set(shapes)) != 1 or len(shapes[0]) != 1 or shapes[0][0] < 1:
         raise DataError(
             f"{len(shapes)} members' vectors are not one-dimensional, of one length and not empty.",

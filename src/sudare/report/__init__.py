@@ -1,10 +1,26 @@
 """Pictures, cards and pages. Everything here takes plain numbers and text; nothing here knows where they come from."""
 
-from sudare.report.budget import BudgetBar
-from sudare.report.card import Card, Strength, card_text, strength_of
-from sudare.report.page import Page, Part, Table, Transcript, page_html
-from sudare.report.patterns import dependency_graph, shaded, stacked_shares, timeline
-from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
+from typing import TYPE_CHECKING
+
+from sudare.rooms import opened_on_use
+
+if TYPE_CHECKING:
+    from sudare.report.budget import BudgetBar
+    from sudare.report.card import Card, Strength, card_text, strength_of
+    from sudare.report.page import Page, Part, Table, Transcript, page_html
+    from sudare.report.patterns import dependency_graph, shaded, stacked_shares, timeline
+    from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
+else:
+    __getattr__, __dir__ = opened_on_use(
+        __name__,
+        {
+            "budget": "BudgetBar",
+            "card": "Card Strength card_text strength_of",
+            "page": "Page Part Table Transcript page_html",
+            "patterns": "dependency_graph shaded stacked_shares timeline",
+            "plots": "Picture Series compared_bars curves picture rendered",
+        },
+    )
 
 __all__ = [
     "BudgetBar",

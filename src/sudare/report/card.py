@@ -71,6 +71,9 @@ def card_of(
 ) -> Card:
     """The card of a release from its manifest and how many numbers each of its tensors has."""
     promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
+    if manifest["learner"] == "RecordPerturbation":
+        # The tensor is a Parquet file; what leaves is a perturbed value a row of each column.
+        sizes = {name: parameters["rows"] for name, _ in parameters["columns"]}
     numbers = ", ".join(
         f"{whole(size)} {'number' if size == 1 else 'numbers'} ({name})" for name, size in sizes.items()
     )

@@ -73,32 +73,48 @@ def dependency_graph(names: Sequence[str], strengths: Floats, *, title: str = ""
     return panel
 
 
-def timeline(scores: Floats, threshold: float, *, x_label: str, y_label: str, title: str = "") -> Panel:
-    """A score for each moment, the threshold, and what was above it."""
+def timeline(
+    scores: Floats,
+    threshold: float,
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    marked: tuple[int, int, str] | None = None,
+) -> Panel:
+    """A score for each moment, the threshold, and what was above it; `marked` is a stretch of moments with a name."""
 
     def panel(axes: Axes, theme: Theme) -> None:
         moments = np.arange(len(scores))
         above = scores > threshold
         axes.plot(moments, scores, color=theme.faint, lw=0.8, zorder=1)
-        axes.scatter(moments[~above], scores[~above], s=8, color=BLUE, label="usual", zorder=2)
+        if marked is not None:
+            axes.axvspan(
+                marked[0] - 0.5, marked[1] - 0.5, color=theme.faint, alpha=0.5, lw=0, label=marked[2], zorder=0
+            )
+        axes.scatter(moments[~above], scores[~above], s=8, color=BLUE, label="no alarm", zorder=2)
         axes.scatter(moments[above], scores[above], s=22, color=VERMILLION, marker="^", label="alarm", zorder=3)
-        axes.axhline(threshold, color=theme.ink, linestyle="--", lw=1)
+        axes.axhline(threshold, color=theme.ink, linestyle="--", lw=1, label="threshold")
         finished(axes, theme, x_label, y_label, title)
 
     return panel
 
 
-def shaded(names: Sequence[str], values: Floats, *, x_label: str, title: str = "") -> Panel:
-    """A row for each name, a column for each moment, darker for more."""
+def shaded(names: Sequence[str], values: Floats, *, x_label: str, scale_label: str, title: str = "") -> Panel:
+    """A row for each name, a column for each moment, brighter for more; the highest hundredth of values is as bright as its least."""
 
     def panel(axes: Axes, theme: Theme) -> None:
         top = float(np.quantile(values, 0.99)) or 1.0
         low = min(0.0, float(values.min()))
-        axes.imshow(
+        image = axes.imshow(
             np.clip(values, low, top), aspect="auto", cmap="cividis", interpolation="nearest", vmin=low, vmax=top
         )
         axes.set_yticks(np.arange(len(names)), names)
         axes.grid(visible=False)
+        bar = axes.figure.colorbar(image, ax=axes, location="bottom", fraction=0.07, aspect=40)
+        bar.set_label(scale_label, color=theme.ink)
+        bar.ax.tick_params(colors=theme.ink, length=3)
+        bar.outline.set_visible(False)
         finished(axes, theme, x_label, "", title)
 
     return panel

@@ -1,10 +1,26 @@
 """Public facts about columns: bounds, categories, classes, units, row norm; and an encoder that never looks at the data."""
 
-from sudare.schema.columns import Category, Column, Label, Level, Number, Person
-from sudare.schema.declaration import Schema
-from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode
-from sudare.schema.layout import ENCODINGS, Encoding
-from sudare.schema.table import Table, as_table
+from typing import TYPE_CHECKING
+
+from sudare.rooms import opened_on_use
+
+if TYPE_CHECKING:
+    from sudare.schema.columns import Category, Column, Label, Level, Number, Person
+    from sudare.schema.declaration import Schema
+    from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode, encoded_by_blocks
+    from sudare.schema.layout import ENCODINGS, Encoding
+    from sudare.schema.table import Table, as_table
+else:
+    __getattr__, __dir__ = opened_on_use(
+        __name__,
+        {
+            "columns": "Category Column Label Level Number Person",
+            "declaration": "Schema",
+            "encoder": "Counted Encoded SchemaEncoder counted encode encoded_by_blocks",
+            "layout": "ENCODINGS Encoding",
+            "table": "Table as_table",
+        },
+    )
 
 __all__ = [
     "ENCODINGS",
@@ -23,4 +39,5 @@ __all__ = [
     "as_table",
     "counted",
     "encode",
+    "encoded_by_blocks",
 ]

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Literal
 
@@ -74,9 +75,8 @@ class Number:
             )
         if self.scale is not None and not self.scale > 0:
             raise SchemaError(f"`scale` = {self.scale:g} is not above 0.", "Give a positive scale.")
-        with np.errstate(over="ignore"):
-            largest = np.abs((np.array([self.low, self.high]) - self.public_centre) / self.public_scale).max()
-        if not largest <= LARGEST_CENTRED_VALUE:
+        centre, scale = self.public_centre, self.public_scale
+        if not max(centre - self.low, self.high - centre) / scale <= LARGEST_CENTRED_VALUE:
             raise SchemaError(
                 f"`scale` = {self.public_scale:g} is too small for the range from {self.low:g} to {self.high:g}.",
                 "Give a scale of the order of the range.",
@@ -118,7 +118,7 @@ class Number:
         # Half of the smallest subnormal range would round to zero.
         return (self.high - self.low) / 2 or self.high - self.low
 
-    @property
+    @cached_property
     def edges(self) -> tuple[float, ...]:
         """The inner bin edges: those declared, or those of ten bins of equal width (fewer if floats lie too far apart)."""
         if self.bins is not None:

@@ -63,8 +63,10 @@ class Schema:
         )
         self._check_person()
         object.__setattr__(self, "target", self._checked_target())
-        for encoding in ENCODINGS:
-            self._check_names(encoding)
+        # Encoded names begin with a column's own name and "=": only where that sign is in a name can two be the same.
+        if any("=" in name for name in self.features):
+            for encoding in ENCODINGS:
+                self._check_names(encoding)
 
     def _check_person(self) -> None:
         if self.person is None:
@@ -115,10 +117,10 @@ class Schema:
                     )
                 origin[name] = column
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Column]:
         """All columns but the target."""
-        return {name: column for name, column in self.columns.items() if name != self.target}
+        return MappingProxyType({name: column for name, column in self.columns.items() if name != self.target})
 
     @property
     def label(self) -> str | None:
@@ -135,10 +137,17 @@ class Schema:
         """Every column that the schema knows of a data source: those declared, and the person column."""
         return (*self.columns, *([self.person.column] if self.person else []))
 
-    def blocks(self, encoding: Encoding) -> list[Block]:
+    def blocks(self, encoding: Encoding) -> tuple[Block, ...]:
         """The layout of every feature."""
         checked = checked_encoding(encoding)
-        return [block_of(name, column, checked) for name, column in self.features.items()]
+        if checked not in self._layouts:
+            self._layouts[checked] = tuple(block_of(name, column, checked) for name, column in self.features.items())
+        return self._layouts[checked]
+
+    @cached_property
+    def _layouts(self) -> dict[Encoding, tuple[Block, ...]]:
+        """What `blocks` returned, by encoding: a fit asks many times."""
+        return {}
 
     def names(self, encoding: Encoding = "scaled") -> tuple[str, ...]:
         """The names of the encoded columns."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeGuard
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.schema.arrays import EncodedArray, is_plain, row_slices
 from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
-from sudare.schema.layout import Encoding, Floats, checked_encoding, encoded_bounds, encoded_numbers
+from sudare.schema.layout import Encoding, Floats, checked_encoding, encoded_numbers
 from sudare.schema.table import as_table, column_names, refuse_missing_columns
-from sudare.schema.values import Codes, clipped_numbers, codes
+from sudare.schema.values import Codes, clipped_numbers, codes, numbers
 
-# Rows treated at once, so that they stay in the processor's cache.
-BLOCK_ROWS = 1024
 # Beyond so many edges a search is quicker than looking at each; eight bits must hold their number.
 MOST_EDGES_COMPARED = 64
 
@@ -33,6 +32,16 @@ class Encoded:
     matrix: Floats
     clipped: Mapping[str, int]
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and encoded columns."""
+        rows, columns = self.matrix.shape
+        return rows, columns
+
+    def blocks(self) -> Iterator[Floats]:
+        """A few rows at a time; who changes them changes the matrix."""
+        return (self.matrix[rows] for rows in row_slices(*self.shape))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counted:
@@ -46,9 +55,9 @@ class Counted:
 def encode(schema: Schema, table: object, encoding: Encoding = "scaled") -> Encoded:
     """The features of a table as a matrix, one row per row."""
     features = schema.features
-    encoded = encoded_array(features, table, checked_encoding(encoding))
-    if encoded is not None:
-        return encoded
+    array = EncodedArray.of(table, features, checked_encoding(encoding))
+    if array is not None:
+        return Encoded(array.matrix(), array.clipped)
     columns = opened_columns(features, table)
     blocks = schema.blocks(encoding)
     matrix = np.zeros((len(columns[0]) if columns else 0, sum(block.width for block in blocks)))
@@ -64,6 +73,12 @@ def encode(schema: Schema, table: object, encoding: Encoding = "scaled") -> Enco
     return Encoded(matrix, clipped)
 
 
+def encoded_by_blocks(schema: Schema, table: object, encoding: Encoding = "scaled") -> Encoded | EncodedArray:
+    """What `encode` gives, for those who need its `blocks()` only: of an array of numbers there is never more than one."""
+    array = EncodedArray.of(table, schema.features, checked_encoding(encoding))
+    return encode(schema, table, encoding) if array is None else array
+
+
 def counted(schema: Schema, table: object) -> Counted:
     """The sums of the columns of `encode(schema, table, "binned")`, without the matrix."""
     features = schema.features
@@ -72,11 +87,10 @@ def counted(schema: Schema, table: object) -> Counted:
     clipped: dict[str, int] = {}
     for (name, column), values, block in zip(features.items(), columns, schema.blocks("binned"), strict=True):
         if isinstance(column, Number):
-            within, missing, clipped[name] = clipped_numbers(values, column, name)
-            positions = bin_positions(within, missing, column)
+            counts, clipped[name] = bin_counts(values, column, name)
         else:
-            positions = codes(values, column, name)
-        cells.append(np.bincount(positions, minlength=block.width))
+            counts = np.bincount(codes(values, column, name), minlength=block.width)
+        cells.append(counts)
     return Counted(np.concatenate(cells), len(columns[0]), clipped)
 
 
@@ -86,54 +100,6 @@ def opened_columns(features: Mapping[str, Column], table: object) -> list[Any]:
         return list(table.T)
     named = as_table(table, list(features))
     return [named.column(name) for name in features]
-
-
-def is_plain(table: object, features: Mapping[str, Column]) -> TypeGuard[Floats]:
-    """Whether a table is an array of floats, and all features are numbers."""
-    return (
-        type(table) is np.ndarray
-        and table.dtype == np.float64
-        and table.ndim == 2
-        and table.shape[1] == len(features)
-        and all(isinstance(column, Number) for column in features.values())
-    )
-
-
-def encoded_array(features: Mapping[str, Column], table: object, encoding: Encoding) -> Encoded | None:
-    """What `encode` gives for an array of numbers without gaps, by the same operations on whole blocks of rows; else None."""
-    numbers = [column for column in features.values() if isinstance(column, Number) and not column.has_indicator]
-    if encoding == "binned" or len(numbers) < len(features) or not is_plain(table, features) or table.size == 0:
-        return None
-    facts = [encoding_facts(number, encoding) for number in numbers]
-    # One row of facts for every row of a block: operations on arrays of one shape are the quickest.
-    low, high, shift, scale, least, most = (
-        np.tile(fact, (min(BLOCK_ROWS, len(table)), 1)) for fact in zip(*facts, strict=True)
-    )
-    matrix = np.empty(table.shape)
-    clipped = np.zeros(len(numbers), dtype=np.int64)
-    for start in range(0, len(table), BLOCK_ROWS):
-        block, part = table[start : start + BLOCK_ROWS], matrix[start : start + BLOCK_ROWS]
-        size = len(part)
-        np.maximum(block, low[:size], out=part)
-        np.minimum(part, high[:size], out=part)
-        changed = part != block
-        if changed.any():
-            if np.isnan(block).any():
-                return None
-            clipped += np.count_nonzero(changed, axis=0)
-        part -= shift[:size]
-        part /= scale[:size]
-        np.maximum(part, least[:size], out=part)
-        np.minimum(part, most[:size], out=part)
-    return Encoded(matrix, dict(zip(features, clipped.tolist(), strict=True)))
-
-
-def encoding_facts(number: Number, encoding: Encoding) -> tuple[float, float, float, float, float, float]:
-    """Bounds of the values, what is subtracted, what is divided by, and bounds of the result."""
-    least, most = encoded_bounds(number, encoding)
-    if encoding == "scaled":
-        return number.low, number.high, number.low, number.high - number.low, least, most
-    return number.low, number.high, number.public_centre, number.public_scale, least, most
 
 
 def fill_number(part: Floats, column: Any, name: str, number: Number, encoding: Encoding) -> int:
@@ -146,6 +112,26 @@ def fill_number(part: Floats, column: Any, name: str, number: Number, encoding: 
         if number.has_indicator:
             part[:, 1] = missing
     return outside
+
+
+def bin_counts(values: Any, number: Number, name: str) -> tuple[Codes, int]:
+    """How many numbers are in each bin, missing ones last where they have one of their own; and how many were clipped."""
+    found, gaps, outside = np.ascontiguousarray(numbers(values, name)), 0, 0
+    # Where a number is missing neither holds.
+    if len(found) and not (number.low <= found.min() and found.max() <= number.high):
+        within, missing, outside = clipped_numbers(found, number, name)
+        found, gaps = (within[~missing], int(missing.sum())) if number.has_indicator else (within, 0)
+    counts = counts_between(found, number.edges)
+    return np.append(counts, gaps) if number.has_indicator else counts, outside
+
+
+def counts_between(values: Floats, edges: tuple[float, ...]) -> Codes:
+    """How many numbers are below the first edge, from there below the next, and so on to those from the last edge on."""
+    if len(edges) > MOST_EDGES_COMPARED:
+        return np.bincount(np.searchsorted(np.array(edges), values, side="right"), minlength=len(edges) + 1)
+    reached: Codes = np.array([len(values), *(np.count_nonzero(values >= edge) for edge in edges), 0])
+    counts: Codes = reached[:-1] - reached[1:]
+    return counts
 
 
 def bin_positions(values: Floats, missing: npt.NDArray[np.bool_], number: Number) -> Codes:

@@ -14,9 +14,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
-import scipy.sparse
 
 from sudare.errors import ColumnMissing, DataError, WrongType
 
@@ -108,7 +106,9 @@ def refuse_missing_columns(wanted: Sequence[str], present: Sequence[str]) -> Non
 
 def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Callable[[int], object]]:
     """The names of the columns of `data`, and a function that gives a column by position."""
-    if scipy.sparse.issparse(data):
+    from scipy.sparse import issparse
+
+    if issparse(data):
         raise WrongType(
             "The table is a sparse matrix.", "Give a dense array (`.toarray()`), or a frame with named columns."
         )
@@ -233,6 +233,8 @@ def without(entries: npt.NDArray[np.object_], mask: npt.NDArray[np.bool_]) -> np
 
 def array_of_objects(entries: npt.NDArray[np.object_]) -> pa.Array | None:
     """Python objects of one type as Arrow array; None if the types are mixed (True among numbers, text among dates)."""
+    import pandas as pd
+
     kind = pd.api.types.infer_dtype(entries, skipna=True)
     if kind not in ONE_TYPE_KINDS:
         return None if kind.startswith("mixed") else pa.array(entries, from_pandas=True)

@@ -1,0 +1,19 @@
+"""A room's public names, loaded when somebody first asks for one: scikit-learn alone takes a second to import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def opened_on_use(room: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a package. `names` gives, for each of its modules, the names it holds, with spaces between."""
+    place = {name: f"{room}.{module}" for module, held in names.items() for name in held.split()}
+
+    def get(name: str) -> Any:
+        if name not in place:
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        return getattr(import_module(place[name]), name)
+
+    return get, lambda: sorted(place)
