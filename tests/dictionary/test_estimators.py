@@ -52,6 +52,18 @@ def test_a_hard_case_is_found():
     assert truth.gap(dictionary_scores(fitted, tests), tests) < 0.15
 
 
+@pytest.mark.long
+def test_a_pattern_of_few_records_is_found():
+    """Fifty-six records in ten columns: worth a sparse description, not a dense one."""
+    from sudare.studies.dictionary.truths import hard_truth
+
+    truth = hard_truth(np.random.default_rng(1089))
+    fitted = PatternDictionary(10, hide="nothing").fit(truth.records(np.random.default_rng([1089, 1]), 150))
+    assert truth.weights.sum(axis=0).min() * 150 < 57
+    assert fitted.n_patterns_ == 5
+    assert support_f1(fitted, truth) > 0.9
+
+
 def test_how_sums_are_hidden_does_not_change_a_bit():
     tables = TRUTH.records(np.random.default_rng(0), 40)
     fits = [PatternDictionary(3, hide=hide).fit(tables) for hide in ("masks", "shares", "nothing")]

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import graphical_lasso as graphical_lasso_of_scikit_learn
 
+from sudare.dictionary import newton_kernels
 from sudare.dictionary.compiled import compiled
-from sudare.dictionary.graphical_lasso import graphical_lasso, graphical_lasso_as_printed
+from sudare.dictionary.graphical_lasso import GraphicalLassoResult, graphical_lasso, graphical_lasso_as_printed
 from sudare.dictionary.interior_point import interior_solution
 from sudare.errors import DataError, InvalidParameter, NotSolved
 
@@ -151,6 +152,83 @@ def test_a_start_that_is_not_positive_definite_is_not_used():
     np.testing.assert_array_equal(result.precision, graphical_lasso(S, 0.1).precision)
 
 
+@pytest.mark.parametrize(("variables", "rows", "kind", "penalty"), EASY + HARD[:2])
+def test_a_result_as_start_changes_nothing(variables, rows, kind, penalty):
+    S, penalties = covariance_of(variables, rows, kind), off_diagonal(penalty, variables)
+    cold = graphical_lasso(S, penalty, tolerance=1e-11)
+    near = graphical_lasso(1.01 * S + 0.001 * np.diag(np.diag(S)), penalty, tolerance=1e-11)
+    for start in (cold, near):
+        warm = graphical_lasso(S, penalty, tolerance=1e-11, start=start)
+        assert 0 <= warm.gap <= 1e-11
+        assert abs(objective(S, penalties, warm.precision) - objective(S, penalties, cold.precision)) < 1e-10
+        assert warm.iterations <= cold.iterations
+        assert largest_violation(S, penalties, warm) < 1e-4
+
+
+def test_a_start_that_is_the_answer_is_returned_bit_by_bit():
+    S = covariance_of(12, 200, "mixed")
+    first = graphical_lasso(S, 0.1, tolerance=1e-11)
+    for start in (first, first.precision):
+        again = graphical_lasso(S, 0.1, tolerance=1e-9, start=start)
+        assert again.iterations == 0
+        np.testing.assert_array_equal(again.precision, first.precision)
+
+
+def test_from_nearby_the_steps_for_settled_signs_are_all_it_takes(monkeypatch):
+    """With blocks of an odd size, so that no loop over four entries or sixteen columns comes out even."""
+    S, other = covariance_of(67, 100, "plain"), covariance_of(67, 100, "plain", seed=1)
+    start = graphical_lasso(S, 0.15)
+    S = 0.99 * S + 0.01 * other
+    cold = graphical_lasso(S, 0.15, tolerance=1e-12)
+    monkeypatch.setattr(newton_kernels, "newton_target", None)
+    warm = graphical_lasso(S, 0.15, start=start)
+    penalties = off_diagonal(0.15, 67)
+    assert 1 <= warm.iterations <= 3
+    assert 0 <= warm.gap <= 1e-8
+    assert objective(S, penalties, warm.precision) - objective(S, penalties, cold.precision) <= warm.gap + 1e-12
+    np.testing.assert_array_equal(warm.precision, warm.precision.T)
+    np.testing.assert_allclose(warm.precision @ warm.covariance, np.eye(67), atol=1e-10)
+    assert graphical_lasso(S, 0.15, start=warm).iterations <= 1
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.floats(-2, 0), st.sampled_from(["inverse", "wrong", "none"]))
+def test_any_symmetric_start_leads_to_the_same_answer(variables, seed, log_penalty, given_covariance):
+    """Also one that is not positive definite, whether its inverse is right or not."""
+    S, penalty = covariance_of(variables, 20, "mixed", seed), 10**log_penalty
+    random = np.random.default_rng(seed)
+    precision = random.normal(size=(variables, variables))
+    precision += precision.T
+    covariance = {"inverse": np.linalg.inv(precision), "wrong": np.diag(random.normal(size=variables)), "none": None}
+    inverse = covariance[given_covariance]
+    start = precision if inverse is None else GraphicalLassoResult(precision, (inverse + inverse.T) / 2, 0.0, 0)
+    found = graphical_lasso(S, penalty, tolerance=1e-9, start=start)
+    cold = graphical_lasso(S, penalty, tolerance=1e-9)
+    penalties = off_diagonal(penalty, variables)
+    assert 0 <= found.gap <= 1e-9
+    assert abs(objective(S, penalties, found.precision) - objective(S, penalties, cold.precision)) <= 2e-9
+
+
+def test_a_covariance_that_is_not_the_inverse_does_no_harm():
+    S = covariance_of(12, 200, "mixed")
+    cold = graphical_lasso(S, 0.1)
+    for covariance in (1.1 * cold.covariance, np.eye(12), -cold.covariance):
+        warm = graphical_lasso(S, 0.1, start=GraphicalLassoResult(cold.precision, covariance, 0.0, 0))
+        assert warm.gap <= 1e-8
+        np.testing.assert_allclose(warm.precision, cold.precision, atol=1e-3 * np.abs(cold.precision).max())
+
+
+def test_a_result_from_a_larger_support_starts_a_fit_on_a_smaller_one():
+    """What is zero by an infinite penalty makes the inverse of the start another one."""
+    S = covariance_of(8, 40, "mixed")
+    start = graphical_lasso(S, 0.01)
+    support = np.eye(8, dtype=bool) | np.eye(8, k=1, dtype=bool) | np.eye(8, k=-1, dtype=bool)
+    penalties = np.where(support, 0.0, np.inf)
+    warm, cold = (graphical_lasso(S, penalties, tolerance=1e-13, start=first) for first in (start, None))
+    np.testing.assert_array_equal(warm.precision != 0, support)
+    np.testing.assert_allclose(warm.precision, cold.precision, atol=1e-4)
+
+
 @settings(max_examples=25)
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1), st.floats(-2, 1))
 def test_order_of_variables_does_not_matter(variables, seed, log_penalty):
@@ -236,6 +314,12 @@ def test_input_is_not_changed():
     graphical_lasso(S, penalty, start=start, penalize_diagonal=True)
     for array, copy in zip((S, penalty, start), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
+    result = graphical_lasso(S, penalty)
+    precision, covariance = result.precision.copy(), result.covariance.copy()
+    again = graphical_lasso(1.01 * S, penalty, start=result)
+    np.testing.assert_array_equal(result.precision, precision)
+    np.testing.assert_array_equal(result.covariance, covariance)
+    assert not np.shares_memory(again.precision, result.precision)
 
 
 def test_no_solution_is_said():
@@ -268,6 +352,8 @@ SECRET = 12345.678
         (SECRET * np.eye(2), 0.1, {"tolerance": 0.0}, InvalidParameter, "tolerance"),
         (SECRET * np.eye(2), 0.1, {"start": np.eye(3)}, DataError, "3 rows, the covariance 2"),
         (SECRET * np.eye(2), 0.1, {"start": [[1.0, np.nan], [np.nan, 1.0]]}, DataError, "start"),
+        (SECRET * np.eye(2), 0.1, {"start": GraphicalLassoResult(np.eye(3), np.eye(3), 0.0, 0)}, DataError, "3 rows"),
+        (SECRET * np.eye(2), 0.1, {"start": GraphicalLassoResult(np.eye(2), np.eye(3), 0.0, 0)}, DataError, "3 rows"),
     ],
 )
 def test_errors_say_what_is_wrong_and_show_no_value(covariance, penalty, options, error, match):

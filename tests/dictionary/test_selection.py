@@ -18,8 +18,8 @@ from sudare.dictionary.selection import (
     normal_points,
     refined,
     splits,
-    support_by_ebic,
 )
+from sudare.dictionary.supports import edge_price
 from tests.dictionary.kit import chapter_terms, random_patterns
 
 
@@ -86,32 +86,15 @@ def test_merged_patterns_have_the_moments_of_both():
     np.testing.assert_array_equal(united["means"][0], fit.patterns["means"][1])
 
 
-def graph_covariance(edges, size):
-    precision = np.eye(size)
-    for first, second in edges:
-        precision[first, second] = precision[second, first] = 0.4
-    return np.linalg.inv(precision)
-
-
-@pytest.mark.parametrize("edges", [(), ((0, 1),), ((0, 1), (1, 2), (2, 3)), ((0, 1), (2, 4), (3, 5))])
-def test_supports_are_found_from_the_covariance(edges):
-    support = support_by_ebic(graph_covariance(edges, 6), 500.0)
-    expected = np.eye(6, dtype=bool)
-    for first, second in edges:
-        expected[first, second] = expected[second, first] = True
-    np.testing.assert_array_equal(support, expected)
-
-
-def test_a_single_column_has_no_dependencies():
-    np.testing.assert_array_equal(support_by_ebic(np.array([[2.0]]), 50.0), [[True]])
-
-
-def test_few_records_do_not_show_dependencies():
-    """Noise of 12 records in six columns: EBIC stays with fewer dependencies than records could bear."""
-    random = np.random.default_rng(0)
-    sample = random.normal(size=(12, 6))
-    support = support_by_ebic(np.cov(sample.T), 12.0)
-    assert np.count_nonzero(support) <= 6 + 2 * 3
+def test_bic_pays_for_sparse_patterns_what_they_would_keep():
+    """Never more than for all entries, never less than for means and variances; other families pay for every number."""
+    ground, fit = some_fit()
+    least = 2 * 16 * np.log(300)
+    pairs = 4 * 6 * edge_price(300, 4)
+    assert least < fit.bic(ground, ground.family) < least + pairs + 1e-6
+    diagonal = DiagonalGaussian()
+    patterns = random_patterns(diagonal, np.random.default_rng(0), 4, 4)
+    assert diagonal.description_length(fit.counts, fit.statistics, patterns, 300) == pytest.approx(least)
 
 
 def test_only_sparse_patterns_are_refined():

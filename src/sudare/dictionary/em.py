@@ -94,8 +94,8 @@ class Fit:
 
     def bic(self, ground: Ground, family: Family) -> float:
         """−2 ln L + ln N × parameters, members' own weights counted by their own numbers of records."""
-        parameters = family.free_parameters(self.patterns)
-        return -2 * self.log_likelihood + math.log(ground.overall.rows) * parameters + self.weight_cost
+        length = family.description_length(self.counts, self.statistics, self.patterns, ground.overall.rows)
+        return -2 * self.log_likelihood + length + self.weight_cost
 
 
 def row_count(terms: Terms) -> Script[int]:

@@ -16,6 +16,7 @@ from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Terms
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
+from sudare.dictionary.home import Home, at_home
 from sudare.dictionary.private import PrivateTerms, trained_privately
 from sudare.dictionary.records import Bounds, Held, Layout, check_family, levels_of, opened_members
 from sudare.dictionary.summing import adder
@@ -61,7 +62,8 @@ class PatternDictionary(BaseEstimator):
     Attributes
     ----------
     n_patterns_, means_, precisions_, patterns_ : the dictionary, in the units of the columns.
-    weights_ : members × patterns; a real member sees only its own row.
+    weights_ : members × patterns; a real member sees only its own row. A row lacks the weight of a pattern that only its member has.
+    homes_ : what each member knows alone, such a pattern included (sparse Gaussian patterns without `epsilon`).
     history_ : the objective after every iteration on the way that was kept.
     n_sums_, n_numbers_ : how many totals and numbers every member saw.
     guarantee_, receipt_ : what is promised (nothing without `epsilon`), and the ledger entry that was written first.
@@ -175,16 +177,20 @@ class PatternDictionary(BaseEstimator):
         return self._terms(layout, family, members), records
 
     def member(self, position: int) -> MemberModel:
-        """The model of one member: shared patterns, own weights."""
+        """The model of one member: shared patterns, own weights, and last a pattern of its own where it has one."""
         check_is_fitted(self)
         if not 0 <= position < len(self.weights_):
             raise InvalidParameter(
                 f"There is no member {position!r}.", f"Members are numbered from 0 to {len(self.weights_) - 1}."
             )
+        home, patterns, weights = self.homes_[position], self.patterns_, self.weights_[position]
+        if home.pattern is not None:
+            patterns = patterns.joined(self.dictionary_.family.natural(home.pattern, self.dictionary_.frame))
+            weights = np.append(weights, home.pattern_weight)
         return MemberModel(
             self.dictionary_.family,
-            self.patterns_,
-            self.weights_[position],
+            patterns,
+            weights,
             self.columns_,
             self.false_alarm_rate,
             self.schema,
@@ -251,12 +257,16 @@ class PatternDictionary(BaseEstimator):
         self.dictionary_: Dictionary = dictionary
         self.patterns_: Patterns = dictionary.natural()
         self.columns_: tuple[str, ...] = layout.names
-        self.weights_: Floats = np.array(
-            [
-                own_weights(records, dictionary, own.weights.get(dictionary.branch.number))
-                for records, own in zip(members, rehearsal.own, strict=True)
-            ]
+        weights = [
+            own_weights(records, dictionary, own.weights.get(dictionary.branch.number))
+            for records, own in zip(members, rehearsal.own, strict=True)
+        ]
+        is_shared = self.epsilon is None and len(members) > 1
+        self.homes_: tuple[Home, ...] = tuple(
+            at_home(records, dictionary, own) if is_shared else Home(own)
+            for records, own in zip(members, weights, strict=True)
         )
+        self.weights_: Floats = np.array([home.weights for home in self.homes_])
         self.n_patterns_: int = len(self.patterns_)
         for name in ("means", "precisions"):
             if name in self.patterns_.arrays:

@@ -151,6 +151,10 @@ class Family(ABC):
     def free_parameters(self, patterns: Patterns) -> int:
         """How many numbers describe them, for BIC."""
 
+    def description_length(self, counts: Floats, statistics: Floats, patterns: Patterns, rows: int) -> float:
+        """What BIC pays for the patterns, in units of −2 ln L; `counts` and `statistics` are the totals they came from."""
+        return math.log(rows) * self.free_parameters(patterns)
+
     @abstractmethod
     def start(self, points: Floats, overall: Overall) -> Patterns:
         """One pattern around each point of a standard normal cloud, from the opening sums alone."""

@@ -6,8 +6,9 @@ over |Uᵢⱼ| ≤ ρᵢⱼ. Any such U bounds the minimum from below, so the di
 
 Variables that no chain of pairs with |Sᵢⱼ| > ρᵢⱼ joins are solved apart (Mazumder & Hastie 2012). Each block is solved
 by the steps of Hsieh et al. (2014, QUIC): the smooth part is replaced by its quadratic model, the model with the penalty
-is minimised over the entries that are free to move, and a line search keeps Λ positive definite. If that takes too many
-steps, because variables nearly determine each other and the penalty is small, an interior-point method takes over.
+is minimised over the entries that are free to move, and a line search keeps Λ positive definite (`newton_steps`). If that
+takes too many steps, because variables nearly determine each other and the penalty is small, an interior-point method
+takes over.
 """
 
 from __future__ import annotations
@@ -18,17 +19,13 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack
 
+from sudare.dictionary.newton_steps import Start, lower_bound, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.schema.table import attempt
 
 Floats = NDArray[np.float64]
 
-_MOST_STEPS: Final = 30
-_TRUSTING_STEPS: Final = 10
-_SMALLEST_STEP: Final = 2.0**-40
-_SUFFICIENT_DECREASE: Final = 1e-3
 _ASYMMETRY: Final = 1e-8
 
 
@@ -45,33 +42,24 @@ class GraphicalLassoResult:
     iterations: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """A positive definite Λ with its inverse and its objective."""
-
-    precision: Floats
-    inverse: Floats
-    objective: float
-
-
 def graphical_lasso(
     covariance: ArrayLike,
     penalty: float | ArrayLike,
     tolerance: float = 1e-8,
-    start: ArrayLike | None = None,
+    start: ArrayLike | GraphicalLassoResult | None = None,
     penalize_diagonal: bool = False,
 ) -> GraphicalLassoResult:
     """The Λ that minimises −ln det Λ + tr(SΛ) + Σ ρᵢⱼ|Λᵢⱼ|, with a duality gap of at most `tolerance` nats.
 
     `penalty` is one number for all pairs or a symmetric matrix of them; infinity forces an entry to zero. Diagonal entries
-    are penalised only with `penalize_diagonal`. `start` is a precision matrix to begin from, such as that of a covariance
-    that differed a little; one that is not positive definite is not used. Raises NotSolved if the gap is not reached.
+    are penalised only with `penalize_diagonal`. `start` is where to begin: the result for a covariance that differed a
+    little, or only its precision; one that is not positive definite is not used. Raises NotSolved if the gap is not reached.
     """
-    S = checked_covariance(covariance)
+    S = checked_covariance(covariance).copy()
     penalties = penalty_matrix(penalty, len(S), penalize_diagonal)
     if not tolerance > 0:
         raise InvalidParameter("`tolerance` is not above zero.", "Give a number of nats such as 1e-8.")
-    first = None if start is None else _checked_square(start, "start", len(S))
+    first = None if start is None else _checked_start(start, len(S))
     # Diagonal entries are positive, so that penalising them is the same as adding to the variances.
     S[np.diag_indices(len(S))] += penalties.diagonal()
     np.fill_diagonal(penalties, 0.0)
@@ -87,7 +75,7 @@ def checked_covariance(covariance: ArrayLike) -> Floats:
 def _checked_square(matrix: ArrayLike, name: str, size: int | None) -> Floats:
     from sudare.dictionary.newton_kernels import largest_and_difference
 
-    values = attempt(lambda: np.array(matrix, dtype=np.float64, order="C"))
+    values = attempt(lambda: np.asarray(matrix, dtype=np.float64, order="C"))
     if values is None:
         raise DataError(f"`{name}` is not an array of numbers.", "Give an M × M array.")
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
@@ -102,6 +90,12 @@ def _checked_square(matrix: ArrayLike, name: str, size: int | None) -> Floats:
     if difference > _ASYMMETRY * largest:
         raise DataError(f"`{name}` is not symmetric.", "Give (A + Aᵀ)/2 if the asymmetry is only rounding.")
     return np.asarray((values + values.T) / 2) if difference else values
+
+
+def _checked_start(start: ArrayLike | GraphicalLassoResult, size: int) -> Start:
+    if isinstance(start, GraphicalLassoResult):
+        return Start(_checked_square(start.precision, "start", size), _checked_square(start.covariance, "start", size))
+    return Start(_checked_square(start, "start", size), None)
 
 
 def penalty_matrix(penalty: float | ArrayLike, size: int, penalize_diagonal: bool) -> Floats:
@@ -135,7 +129,7 @@ def _refuse_constant_variables(S: Floats) -> None:
         )
 
 
-def _solved_by_blocks(S: Floats, penalties: Floats, tolerance: float, start: Floats | None) -> GraphicalLassoResult:
+def _solved_by_blocks(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
     """The solution put together from those of the blocks, which share the tolerance by their sizes."""
     from sudare.dictionary.newton_kernels import component_labels
 
@@ -147,126 +141,50 @@ def _solved_by_blocks(S: Floats, penalties: Floats, tolerance: float, start: Flo
     for label in np.flatnonzero(sizes > 1):
         block = np.ix_(*2 * (np.flatnonzero(labels == label),))
         share = tolerance * sizes[label] / sizes[sizes > 1].sum()
-        part = _solved(S[block], penalties[block], share, None if start is None else start[block])
+        part = _solved(S[block], penalties[block], share, None if start is None else start.within(block))
         precision[block], covariance[block] = part.precision, part.covariance
         gap, iterations = gap + part.gap, max(iterations, part.iterations)
     return GraphicalLassoResult(precision, covariance, gap, iterations)
 
 
-def _solved(S: Floats, penalties: Floats, tolerance: float, start: Floats | None) -> GraphicalLassoResult:
-    """The solution of one block, in units in which variances are one: the gap stays, rounding gets smaller."""
+def _solved(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
+    """The solution of one block, in units in which variances are one: the gap stays, rounding gets smaller.
+
+    S and the penalties are changed to these units.
+    """
+    from sudare.dictionary.newton_kernels import rescale
+
     deviations = np.sqrt(S.diagonal())
-    outer = np.outer(deviations, deviations)
-    found = _standardised_solution(S / outer, penalties / outer, tolerance, None if start is None else start * outer)
+    first = None if start is None else start.standardised(deviations)
+    rescale(S, deviations, True)
+    rescale(penalties, deviations, True)
+    found = _standardised_solution(S, penalties, tolerance, first)
     if not found.gap <= tolerance:
         raise NotSolved(
             f"The graphical lasso stopped at a duality gap of {found.gap:.2g} nats; {tolerance:.2g} was asked for.",
             "Use a larger penalty or tolerance; without a penalty the covariance must be well conditioned.",
         )
-    return GraphicalLassoResult(found.precision / outer, found.covariance * outer, found.gap, found.iterations)
+    rescale(found.covariance, deviations, False)
+    if start is not None and first is not None and np.array_equal(found.precision, first.precision):
+        # To other units and back, the last bits of a start that is the answer would change.
+        np.copyto(found.precision, start.precision)
+    else:
+        rescale(found.precision, deviations, True)
+    return found
 
 
-def _standardised_solution(
-    S: Floats, penalties: Floats, tolerance: float, start: Floats | None
-) -> GraphicalLassoResult:
+def _standardised_solution(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
     """By Newton steps, and by the interior point where these did not get there."""
     from sudare.dictionary.interior_point import interior_solution, solvable
 
-    result = _newton_solution(S, penalties, tolerance, start)
-    if result.gap <= tolerance or not solvable(len(S)):
-        return result
-    precision, bound, steps = interior_solution(S, penalties, tolerance / 2)
-    point = _point(S, penalties, precision)
-    if point is None:
-        return result
-    gap = max(point.objective - bound, 0.0)
-    return GraphicalLassoResult(precision, point.inverse, gap, result.iterations + steps)
-
-
-def _newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Floats | None) -> GraphicalLassoResult:
-    """Where at most so many Newton steps lead; the gap says how far that is."""
-    from sudare.dictionary.newton_kernels import newton_target
-
-    point = _first_point(S, penalties, start)
-    bound, steps = -math.inf, 0
-    while True:
-        bound = max(bound, _lower_bound(S, penalties, point))
-        gap = max(point.objective - bound, 0.0)
-        if gap <= tolerance or steps == _MOST_STEPS:
-            break
-        # Far from the solution the model is poor and its minimum not worth much; near it steps converge quadratically.
-        accuracy = min(0.03, max(0.1 * gap, 1e-3))
-        # After many steps sweeps are not to be trusted: they can be fast for a while and then slow.
-        slow = 0.7 if steps < _TRUSTING_STEPS else 0.0
-        target = newton_target(S, penalties, point.precision, point.inverse, accuracy, slow)
-        moved = _line_search(S, penalties, point, target)
-        if moved is None:
-            break
-        point = moved
-        steps += 1
+    point, gap, steps = newton_solution(S, penalties, tolerance, start)
+    if gap <= tolerance or not solvable(len(S)):
+        return GraphicalLassoResult(point.precision, point.inverse, gap, steps)
+    precision, bound, more_steps = interior_solution(S, penalties, tolerance / 2)
+    inside = point_at(S, penalties, precision)
+    if inside is not None:
+        point, gap, steps = inside, max(inside.objective - bound, 0.0), steps + more_steps
     return GraphicalLassoResult(point.precision, point.inverse, gap, steps)
-
-
-def _first_point(S: Floats, penalties: Floats, start: Floats | None) -> _Point:
-    """The given start if it can be used, else the solution without any pair."""
-    point = None if start is None else _point(S, penalties, np.where(np.isinf(penalties), 0.0, start))
-    if point is not None:
-        return point
-    variances = S.diagonal()
-    return _Point(np.diag(1 / variances), np.diag(variances), len(S) + float(np.log(variances).sum()))
-
-
-def _point(S: Floats, penalties: Floats, precision: Floats) -> _Point | None:
-    """Λ with its inverse and objective, or None if it is not positive definite."""
-    from sudare.dictionary.newton_kernels import linear_and_penalty, mirrored
-
-    # The transpose of a symmetric matrix is in the order that LAPACK wants.
-    factor, failed = lapack.dpotrf(precision.T, lower=1, clean=0)
-    if failed:
-        return None
-    log_det = _log_det(factor)
-    half, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    objective = linear_and_penalty(S, penalties, precision) - log_det
-    if failed or not math.isfinite(objective):
-        return None
-    return _Point(precision, mirrored(half.T), objective)
-
-
-def _log_det(factor: Floats) -> float:
-    """ln det of a matrix from its Cholesky factor."""
-    return 2 * float(np.log(factor.diagonal()).sum())
-
-
-def _line_search(S: Floats, penalties: Floats, point: _Point, target: Floats) -> _Point | None:
-    """The first of 1, ½, ¼, … of the way that lowers the objective enough, or None if none does."""
-    from sudare.dictionary.newton_kernels import slope_towards
-
-    slope = slope_towards(S, penalties, point.inverse, point.precision, target)
-    length = 1.0
-    rounding = 1e-14 * max(abs(point.objective), len(S))
-    while length > _SMALLEST_STEP:
-        there = target if length == 1.0 else point.precision + length * (target - point.precision)
-        moved = _point(S, penalties, there)
-        if moved is not None and moved.objective <= point.objective + _SUFFICIENT_DECREASE * length * slope + rounding:
-            return moved
-        length /= 2
-    return None
-
-
-def _lower_bound(S: Floats, penalties: Floats, point: _Point) -> float:
-    """A value of the dual problem at a feasible U derived from Λ and its inverse; −∞ if S + U is not positive definite.
-
-    U = ρ·sign(Λ) where Λ is not zero is off by the square of the error of Λ once the signs are right; U nearest to
-    Λ⁻¹ − S is off in proportion to the error, but may be had earlier.
-    """
-    from sudare.dictionary.newton_kernels import dual_point
-
-    for by_signs in (True, False):
-        dual = dual_point(S, penalties, point.precision, point.inverse, by_signs)
-        factor, failed = lapack.dpotrf(dual.T, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return _log_det(factor) + len(S)
-    return -math.inf
 
 
 def graphical_lasso_as_printed(
@@ -319,5 +237,5 @@ def _gap_of(S: Floats, penalty: float, precision: Floats) -> float:
     penalties = np.full(S.shape, penalty)
     np.fill_diagonal(penalties, 0.0)
     S = S + penalty * np.eye(len(S))
-    point = _point(S, penalties, precision)
-    return math.inf if point is None else max(point.objective - _lower_bound(S, penalties, point), 0.0)
+    point = point_at(S, penalties, precision)
+    return math.inf if point is None else max(point.objective - lower_bound(S, penalties, point), 0.0)

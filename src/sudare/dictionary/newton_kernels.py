@@ -16,6 +16,7 @@ from sudare.dictionary.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Reals = NDArray[np.float64] | NDArray[np.float32]
 
 MOST_FACES: Final = 5
 MOST_SWEEPS: Final = 50
@@ -94,6 +95,15 @@ def mirrored(matrix: Floats) -> Floats:
         for j in range(i):
             matrix[i, j] = matrix[j, i]
     return matrix
+
+
+@compiled()
+def rescale(matrix: Floats, units: Floats, divide: bool) -> None:
+    """Aᵢⱼ ← Aᵢⱼ·uᵢuⱼ, or divided by it, without a second matrix."""
+    for i in range(len(matrix)):
+        for j in range(len(matrix)):
+            unit = units[i] * units[j]
+            matrix[i, j] = matrix[i, j] / unit if divide else matrix[i, j] * unit
 
 
 @compiled()
@@ -178,22 +188,22 @@ def descent_sweep(
     columns: Integers,
     gradient: Floats,
     penalty: Floats,
-    inverse: Floats,
+    inverse: Reals,
     values: Floats,
-    product: Floats,
+    product: Reals,
 ) -> float:
     """Minimises the model over one pair after the other; returns twice the decrease.
 
-    `values` are X, `gradient` is S − W, both at the pairs; `product` = DW is kept up to date.
+    `values` are X, `gradient` is S − W, both at the pairs; `product` = DW is kept up to date, in W's precision.
     """
     size = len(inverse)
-    column = np.empty(size)
+    column, rounded = np.empty(size, inverse.dtype), np.zeros(2, inverse.dtype)
     decrease = 0.0
     for i in range(size):
         for k in range(size):
             column[k] = product[k, i]
         for pair in range(starts[i], starts[i + 1]):
-            j, bend = columns[pair], 0.0
+            j, bend = columns[pair], rounded[0]
             for k in range(size):
                 bend += column[k] * inverse[j, k]
             curvature = inverse[i, i] * inverse[j, j]
@@ -206,17 +216,18 @@ def descent_sweep(
             change = new - old
             if change == 0.0:
                 continue
-            values[pair] = new
+            values[pair], rounded[1] = new, change
+            move = rounded[1]
             for k in range(size):
-                product[j, k] += change * inverse[i, k]
-            column[j] += change * inverse[i, i]
+                product[j, k] += move * inverse[i, k]
+            column[j] += move * inverse[i, i]
             if i == j:
                 decrease += curvature * change * change
                 continue
             decrease += 2.0 * curvature * change * change
             for k in range(size):
-                product[i, k] += change * inverse[j, k]
-            column[i] += change * inverse[i, j]
+                product[i, k] += move * inverse[j, k]
+            column[i] += move * inverse[i, j]
     return decrease
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from sudare.schema.table import Table, as_table
 from sudare.schema.values import clipped_numbers, codes, numbers
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
+
+# Moments are sums of squares and of products of variances: beyond this they overflow.
+_LARGEST: Final = 1e75
 
 
 class Records(Protocol):
@@ -69,6 +72,11 @@ class Layout:
         found = numbers(values, name)
         if not np.all(np.isfinite(found)):
             raise DataError(f"Column {name!r} holds gaps or infinities.", "Fill or drop them before use.")
+        if np.abs(found).max(initial=0.0) > _LARGEST:
+            raise DataError(
+                f"Column {name!r} holds numbers beyond {_LARGEST:g}, whose squares are none.",
+                "Use other units, or a schema.",
+            )
         if self.low is None or self.high is None:
             return found
         return np.clip(found, self.low[position], self.high[position])

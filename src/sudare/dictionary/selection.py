@@ -1,13 +1,14 @@
 """How many patterns, and which dependencies: decided from sums alone.
 
-Patterns are merged, deleted and split as long as BIC falls. Then, for sparse Gaussian patterns, the extended BIC of Foygel and
-Drton (2010) chooses each pattern's support along a path of penalties, and EM goes on without a penalty on what was chosen.
+Patterns are merged, deleted and split as long as BIC falls. Then, for sparse Gaussian patterns, the extended BIC chooses each
+pattern's support (`sudare.dictionary.supports`), and EM goes on without a penalty on what was chosen.
 The chapter's way (γ − 1 small and positive, then remove what is empty) never prunes: see the study.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -19,8 +20,8 @@ from scipy.stats import qmc
 from sudare.dictionary.em import Fit, Ground, Script, maximised
 from sudare.dictionary.families import Booleans, Floats, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian, symmetric
-from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.questions import Branch, Overlaps, power_of_two_at_least
+from sudare.dictionary.supports import support_by_ebic
 
 _HALTON_COLUMNS: Final = 12
 _MERGES_TRIED: Final = 3
@@ -28,10 +29,7 @@ _DIRECTIONS_TRIED: Final = 2
 _MOST_MOVES: Final = 60
 # Nats a record by which an iteration must still help a candidate: BIC differences are far larger.
 _SEARCH_TOLERANCE: Final = 1e-4
-_PATH: Final = np.geomspace(1.0, 0.01, 30)
-_SUPPORT_WEIGHT: Final = 0.5
 _SUPPORT_ROUNDS: Final = 3
-_ZERO: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,18 +69,21 @@ def searched(ground: Ground) -> Script[Fit]:
 
 
 def _improved(ground: Ground, fit: Fit) -> Script[Fit | None]:
-    """The first candidate with a lower BIC; None if there is none."""
-    yet = fit.bic(ground, ground.family)
+    """The first candidate with a lower BIC; None if there is none.
+
+    Lower by more than one parameter's price: a split whose half vanishes again is the fit it began with, a few iterations later.
+    """
+    enough = fit.bic(ground, ground.family) - math.log(ground.overall.rows)
     if len(fit.patterns) > 1:
         overlap = yield from _overlap(ground, fit)
         for candidate in itertools.chain(merges(ground, fit, overlap), [deletion(fit)]):
             tried = yield from _tried(ground, fit, candidate)
-            if tried.bic(ground, ground.family) < yet:
+            if tried.bic(ground, ground.family) < enough:
                 return tried
     if len(fit.patterns) < ground.terms.n_patterns:
         for candidate in splits(ground, fit):
             tried = yield from _tried(ground, fit, candidate)
-            if tried.bic(ground, ground.family) < yet:
+            if tried.bic(ground, ground.family) < enough:
                 return tried
     return None
 
@@ -159,42 +160,3 @@ def chosen_supports(family: SparseGaussian, counts: Floats, statistics: Floats) 
     """Each pattern's support, from its own totals."""
     covariances = family.covariances(counts, statistics)
     return tuple(support_by_ebic(covariance, count) for covariance, count in zip(covariances, counts, strict=True))
-
-
-def support_by_ebic(covariance: Floats, count: float, weight: float = _SUPPORT_WEIGHT) -> Booleans:
-    """Of the supports along the graphical lasso's path, the one whose unpenalised fit has the lowest extended BIC.
-
-    EBIC = −2 ln L + edges × (ln N + 4·weight·ln M). With weight ½ it finds the right graph as N grows even if M grows with it.
-    """
-    roots = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.outer(roots, roots)
-    size = len(correlation)
-    largest = np.abs(correlation - np.eye(size)).max(initial=0.0)
-    diagonal = np.eye(size, dtype=np.bool_)
-    best, support = _extended_bic(correlation, diagonal, count, weight), diagonal
-    seen = {diagonal.tobytes()}
-    start: Floats | None = None
-    for penalty in _PATH * largest:
-        if penalty == 0:
-            break
-        start = graphical_lasso(correlation, penalty, 1e-6, start).precision
-        tried = np.abs(start) > _ZERO
-        edges = (np.count_nonzero(tried) - size) // 2
-        if tried.tobytes() in seen or edges + size >= count:
-            continue
-        seen.add(tried.tobytes())
-        value = _extended_bic(correlation, tried, count, weight)
-        if value < best:
-            best, support = value, tried
-    return support
-
-
-def _extended_bic(correlation: Floats, support: Booleans, count: float, weight: float) -> float:
-    size = len(correlation)
-    # A little penalty on the diagonal, worth one record, keeps a clique of more variables than records finite.
-    penalty = np.where(support, 0.0, np.inf)
-    np.fill_diagonal(penalty, 1e-3 / (count + 1))
-    precision = graphical_lasso(correlation, penalty, 1e-7, penalize_diagonal=True).precision
-    log_likelihood = np.linalg.slogdet(precision)[1] - float(np.sum(precision * correlation))
-    edges = (np.count_nonzero(support) - size) // 2
-    return float(-count * log_likelihood + edges * (np.log(count) + 4 * weight * np.log(size)))
