@@ -1,6 +1,9 @@
 """Six members in processes of their own, with a relay, on this machine: a round of our sums beside a round of a bare FLARE ring.
 
-    python -m benchmarks.consortium_rounds [MEMBERS] [LENGTH]
+    python -m benchmarks.consortium_rounds [MEMBERS] [LENGTH] [--namespaces] [--delay-seconds SECONDS]
+
+They talk over the loopback address, or (as root, with iproute2) each from a network namespace of its own, where a delay each way can
+be put on every member's cable.
 
 Both send vectors of LENGTH numbers over the same cells, in turns. The ring is what FLARE alone gives: each member sends its vector to
 both neighbours and waits for theirs; nothing is masked, acknowledged, resent or saved. Ours is a whole masked sum, its state on disk
@@ -9,6 +12,7 @@ before every message, divided by its ⌈log₂ S⌉ rounds.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -17,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,7 @@ from sudare.consortium.driving import drive, settle
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Circle, Patience, SumRunner
 from sudare.consortium.transport.flare import FlareTransport
+from tests.consortium.namespaces import Network, network
 from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
 
 BLOCKS, RING_ROUNDS, SUMS = 4, 12, 8
@@ -92,9 +98,9 @@ def take_part(order: Order) -> dict[str, Any]:
     return found
 
 
-def measured(members: int, length: int) -> dict[str, float]:
+def measured(members: int, length: int, between: Network | None = None) -> dict[str, float]:
     """Milliseconds a round, ours and bare, and seconds until everyone knew everyone."""
-    with tempfile.TemporaryDirectory() as folder, processes(Path(folder), members) as together:
+    with tempfile.TemporaryDirectory() as folder, processes(Path(folder), members, between) as together:
         for position in range(members):
             order = together.order(position, "vector", options={"length": length})
             program = [sys.executable, "-m", "benchmarks.consortium_rounds", "member", json.dumps(vars(order))]
@@ -117,6 +123,13 @@ if __name__ == "__main__":
         given = Order(**json.loads(sys.argv[2]))
         (Path(given.folder) / f"{given.name}.json").write_text(json.dumps(take_part(given)))
         os._exit(0)
-    asked = [int(argument) for argument in sys.argv[1:]]
-    sizes = (asked[0] if asked else 6, asked[1] if len(asked) > 1 else 10_000)
-    print(json.dumps({"members": sizes[0], "length": sizes[1], **measured(*sizes)}))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.consortium_rounds")
+    parser.add_argument("members", type=int, nargs="?", default=6)
+    parser.add_argument("length", type=int, nargs="?", default=10_000)
+    parser.add_argument("--namespaces", action="store_true")
+    parser.add_argument("--delay-seconds", type=float, default=0.0)
+    asked = parser.parse_args()
+    asked.namespaces |= asked.delay_seconds > 0
+    place = network(names_of(asked.members), asked.delay_seconds) if asked.namespaces else nullcontext()
+    with place as between:
+        print(json.dumps({**vars(asked), **measured(asked.members, asked.length, between)}))

@@ -124,7 +124,7 @@ def graphical_lasso_cold(variables: int, rows: int, penalty: float, tolerance_of
 
 def graphical_lasso_warm(variables: int, rows: int, penalty: float, tolerance_of_peer: float) -> Run:
     """The same for weights that changed by 2%, from the solution before."""
-    start = graphical_lasso(sparse_correlations(variables, rows), penalty).precision
+    start = graphical_lasso(sparse_correlations(variables, rows), penalty)
     S = sparse_correlations(variables, rows, disturbance=0.02)
     return lambda: graphical_lasso(S, penalty, start=start)
 

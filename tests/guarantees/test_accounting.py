@@ -30,15 +30,14 @@ from sudare.privacy.accounting import (
     Budget,
     Cost,
     Spent,
-    declared_batch,
     exact,
     gaussian_cost,
     gaussian_delta,
     mu_of_pure,
-    parallel_cost,
     pure_cost,
     rounded_down,
 )
+from sudare.privacy.composition import declared_batch, parallel_cost
 from sudare.privacy.guarantee import Guarantee, group_delta
 
 STEP = Fraction(1, 20)

@@ -30,6 +30,7 @@ from sudare.records import (
     categorical,
     epsilon_of_k,
     laplace,
+    square_wave,
 )
 from sudare.records.categorical import chosen_of_each
 from sudare.records.draws import AliasTable, laplace_weights, largest_ratio, step_noise
@@ -322,6 +323,25 @@ def test_compiled_laplace_outputs_are_those_of_the_table(epsilon: float, monkeyp
     values = np.resize(np.concatenate(([-3, 4, -9, 9, np.inf, -np.inf], np.linspace(-3, 4, 2_001))), len(words))
     monkeypatch.setattr(laplace, "CHUNK_VALUES", len(words))
     monkeypatch.setattr(laplace, "MANY_ROWS", 0)
+    compiled = perturbation.drawn(values, Given(words))  # type: ignore[arg-type]
+    plain = perturbation.packed(perturbation.draw(perturbation.codes(values), Given(words)))  # type: ignore[arg-type]
+    assert compiled.dtype == plain.dtype
+    assert np.array_equal(compiled, plain)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_compiled_square_waves_are_those_of_the_law(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At both ends of what leads far and near, at both ends of every fiftieth output's words, and for random words; all kinds of inputs."""
+    perturbation = SquareWave((-3, 4), epsilon=epsilon)
+    far_words = perturbation.steps * perturbation.far_weight
+    far = [place * perturbation.far_weight for place in range(0, perturbation.steps + 1, 50)]
+    near = [far_words + place * perturbation.near_weight for place in range(0, 2 * perturbation.overshoot + 2, 50)]
+    ends = [0, WORDS - 1, far_words - 1, far_words, *far, *near]
+    edges = [(word + shift) % WORDS for word in ends for shift in (-1, 0)]
+    words = np.concatenate((np.array(edges, dtype=np.uint64), SystemNoise().words(2**17)))
+    values = np.resize(np.concatenate(([-3, 4, -9, 9, np.inf, -np.inf], np.linspace(-3, 4, 2_003))), len(words))
+    monkeypatch.setattr(square_wave, "CHUNK_VALUES", len(words))
+    monkeypatch.setattr(square_wave, "MANY_ROWS", 0)
     compiled = perturbation.drawn(values, Given(words))  # type: ignore[arg-type]
     plain = perturbation.packed(perturbation.draw(perturbation.codes(values), Given(words)))  # type: ignore[arg-type]
     assert compiled.dtype == plain.dtype

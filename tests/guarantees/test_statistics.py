@@ -20,8 +20,8 @@ from hypothesis.extra.numpy import arrays
 
 from sudare.privacy import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from sudare.privacy.base import Plan
-from sudare.privacy.estimators import exact_sums, fixed_point_step
 from sudare.privacy.mechanisms import Laplace
+from sudare.privacy.sums import exact_sums, fixed_point_step
 from sudare.schema import Category, Number, Person, Schema
 
 LEARNERS = (PrivateMean, PrivateHistogram, PrivateStandardScaler)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from sudare.records.bands import Band, Member, mixture_quantiles, solved
+from sudare.records.bands import Band, Member, Seen, mixture_quantiles, solved
 
 MANY = 10**15
 """So many records that their sampling noise is nothing."""
@@ -47,6 +47,51 @@ def test_limits_are_shares():
 def test_few_records_make_bands_of_their_own_sampling_noise():
     low, high = mixture_quantiles([member(1.0, 0.5, 1e-9)], np.eye(2), 100, (0.05, 0.95))
     assert high[0] - low[0] == pytest.approx(2 * 1.6449 * 0.05, abs=1e-3)
+
+
+def random_problem(seed):
+    """Frequencies of five answers, a channel from four states to them, two bins of the states, and a member."""
+    generator = np.random.default_rng(seed)
+    channel = generator.dirichlet(np.ones(5), 4).T
+    seen = Seen(generator.dirichlet(np.ones(5)), lambda: channel)
+    bins = np.array([[1.0, 0.5, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])
+    return seen, bins, Member(1.0, generator.dirichlet(np.ones(4)), 0.01 * generator.standard_normal((4, 3)))
+
+
+def test_values_that_tell_everything_leave_nothing_open():
+    """Without noise the records' own shares are known, whatever is known of the population they came from."""
+    seen = Seen(np.array([0.2, 0.5, 0.3]), lambda: np.eye(3))
+    unsure = Member(1.0, np.array([0.3, 0.3, 0.4]), 0.1 * np.eye(3))
+    means, variances = unsure.shares(np.eye(3)[:2], 100, seen)
+    np.testing.assert_allclose(means, [0.2, 0.5])
+    np.testing.assert_allclose(variances, 0.0, atol=1e-18)
+
+
+def test_values_that_tell_nothing_leave_a_sample_of_the_population():
+    nothing = Seen(np.array([0.2, 0.5, 0.3]), lambda: np.full((3, 2), 1 / 3))
+    # Probabilities add up to one, so what is unknown about them adds up to nothing.
+    one = Member(1.0, np.array([0.4, 0.6]), np.array([[0.02], [-0.02]]))
+    for told, untold in zip(one.shares(np.eye(2), 100, nothing), one.shares(np.eye(2), 100, None), strict=True):
+        np.testing.assert_allclose(told, untold)
+
+
+@given(seed=st.integers(0, 1000))
+def test_shares_follow_from_what_each_value_says(seed):
+    """Mean and sampling noise by sums over answers; what is unknown of θ by moving it a little."""
+    seen, bins, one = random_problem(seed)
+
+    def mean_share(probabilities):
+        joint = seen.channel * probabilities
+        return seen.frequencies @ (joint / joint.sum(axis=1, keepdims=True) @ bins.T)
+
+    means, variances = one.shares(bins, 50, seen)
+    np.testing.assert_allclose(means, mean_share(one.probabilities))
+    joint = seen.channel * one.probabilities
+    within = joint / joint.sum(axis=1, keepdims=True) @ bins.T
+    step = 1e-6
+    moved = [mean_share(one.probabilities + step * column) - means for column in one.spread.T]
+    unknown = 0.81 * (np.array(moved) ** 2).sum(axis=0) / step**2
+    np.testing.assert_allclose(variances, unknown + seen.frequencies @ (within * (1 - within)) / 50, rtol=1e-3)
 
 
 def test_halving_finds_where_a_rising_function_takes_a_value():

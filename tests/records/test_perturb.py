@@ -82,7 +82,7 @@ def test_persons_with_several_rows_need_less_epsilon() -> None:
         ({"k": 2.5, "n_records": 10}, InvalidParameter, "k must be a whole number from 2"),
         ({"k": 10, "n_records": 10}, InvalidParameter, "cannot be reached among 10 records"),
         ({"k": 11, "n_records": 10}, InvalidParameter, "cannot be reached among 10 records"),
-        ({"k": 2, "n_records": 1}, InvalidParameter, "n_records must be a whole number from 2"),
+        ({"k": 2, "n_records": 1}, InvalidParameter, "k = 2 cannot be reached among 1 record"),
         ({"k": 2, "n_records": True}, InvalidParameter, "n_records must be a whole number"),
         ({"epsilon": 0.0}, InvalidParameter, "must lie from"),
         ({"epsilon": -1.0}, InvalidParameter, "must lie from"),

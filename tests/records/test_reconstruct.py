@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.records.binning import continuous_states, counted
+from sudare.records.binning import continuous_states, counted, few_whole_numbers, whole_numbers
 from sudare.records.categorical import RetainReplace
 from sudare.records.families import resolution_of, shares_of, smooth_family
 from sudare.records.laplace import LaplacePerturbation
@@ -17,8 +17,6 @@ from sudare.records.reconstruct import (
     Reconstruction,
     SmoothReconstruction,
     each_method,
-    few_whole_numbers,
-    whole_numbers,
 )
 from sudare.records.square_wave import SquareWave
 
@@ -186,7 +184,7 @@ def test_a_smooth_column_has_no_limit_of_resolution():
     column = np.clip(np.random.default_rng(0).normal(5, 2, 20_000), *BOUNDS)
     counts = counted(PERTURBATION, PERTURBATION.perturb(column, random_state=0), 240)
     family = smooth_family(continuous_states(PERTURBATION, counts.edges, 240, np.empty(0)), counts)
-    assert resolution_of(family) == 0
+    assert resolution_of([family]) == 0
     assert shares_of([family]) == pytest.approx([1.0])
 
 

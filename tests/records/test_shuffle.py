@@ -59,6 +59,24 @@ def test_columns_stay_together() -> None:
         assert np.array_equal(np.sort(first), numbers)
 
 
+def test_narrow_columns_travel_in_one_word_and_stay_together() -> None:
+    """Rows of at most eight bytes: a number, three bytes of ticks and a truth value, in one order."""
+    rows = 2**17 + 3
+    numbers = np.arange(rows, dtype=np.uint32)
+    ticks = np.column_stack([numbers & 255, numbers >> 8 & 255, numbers >> 16]).astype(np.uint8)
+    columns = [numbers, ticks, numbers % 3 == 0]
+    assert sum(map(shuffle.row_bytes, columns)) == 8
+    words = shuffle.words_of_rows(columns)
+    for before, after in zip(columns, shuffle.rows_of_words(words, columns), strict=True):
+        assert before.dtype == after.dtype
+        assert np.array_equal(before, after)
+    first, second, third = shuffle.shuffled_together(columns, SeededNoise(0))
+    assert not np.array_equal(first, numbers)
+    assert np.array_equal(np.sort(first), numbers)
+    assert np.array_equal(second, ticks[first])
+    assert np.array_equal(third, first % 3 == 0)
+
+
 def test_ties_are_drawn_again() -> None:
     """Two equal keys would be told apart by where their rows stood."""
 

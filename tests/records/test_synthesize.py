@@ -35,8 +35,9 @@ from sudare.errors import (
 )
 from sudare.privacy import Ledger, Release
 from sudare.privacy.container import parsed, written
+from sudare.privacy.content import Content
 from sudare.privacy.noise import SeededNoise
-from sudare.privacy.release import Content, audited
+from sudare.privacy.release import audited
 from sudare.records import PrivateSynthesizer
 from sudare.records.coding import Layout, coded_rows, decoded, levels_array, opened_tables
 from sudare.records.estimation import (
@@ -544,6 +545,19 @@ def test_noise_in_stages():
     assert smooth.for_counts(Fraction(1, 4), 4, 9).noise_scale == pytest.approx(4 * smooth.noise_scale)
     assert mean_size(smooth.for_counts(Fraction(1), 1, 1)) == pytest.approx(smooth.noise_scale * math.sqrt(2 / math.pi))
     assert noise.apply(np.array([5.0, 7.0]), Replay(SeededNoise(0), [np.array([1, 2])])).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("epsilon", "stages"), [(1.0, 3), (15.0, 20), (20.0, 3), (25.0, 100)])
+def test_the_cost_of_stages_covers_the_distances_of_their_noise(epsilon, stages):
+    noise = StagedNoise(epsilon, 1e-5, "replace-one", 2, stages)
+    stage = noise.for_counts(Fraction(1, stages), 3, 500)
+    assert stages * stage.cost.total_variation <= noise.cost.total_variation
+    assert noise.cost.epsilon == Fraction(epsilon)
+
+
+def test_stages_whose_noise_cannot_be_exact_enough_are_refused():
+    with pytest.raises(InvalidParameter, match=r"cannot be exact enough for epsilon = 40\.0 .* Use a larger delta"):
+        _ = StagedNoise(40.0, 1e-5, "replace-one", 1, 3).cost
 
 
 def test_a_table_between_two_columns_follows_the_forest():

@@ -52,6 +52,7 @@ from sudare.records import (
 )
 from sudare.records.parquet import Frame
 from sudare.records.plan import RecordNoise
+from sudare.records.square_wave import wave_half_width
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.release_kit import (
     KEY,
@@ -111,7 +112,7 @@ def test_epsilon_is_split_and_never_exceeded(account: Account) -> None:
     assert model.split_["age"] == 0.7
     assert sum(exact(share) for share in model.split_.values()) <= 1
     assert {name: type(each) for name, each in model.table_.perturbations.items()} == {
-        "age": LaplacePerturbation, "sex": RetainReplace, "town": SubsetSelection, "ill": RetainReplace,
+        "age": SquareWave, "sex": RetainReplace, "town": SubsetSelection, "ill": RetainReplace,
     }  # fmt: skip
     thirds = RecordPerturbation(SCHEMA, epsilon=1.0).fit(people()).split_
     assert sum(map(exact, thirds.values())) <= Fraction(1)
@@ -119,10 +120,10 @@ def test_epsilon_is_split_and_never_exceeded(account: Account) -> None:
 
 
 def test_methods_can_be_named() -> None:
-    methods = {"age": "square-wave", "town": "unary", "sex": "subset", "ill": "auto"}
+    methods = {"age": "laplace", "town": "unary", "sex": "subset", "ill": "auto"}
     table = RecordPerturbation(SCHEMA, epsilon=8.0, methods=methods).perturb(people())
     kinds = [type(table.perturbation(name)) for name in table.names]
-    assert kinds == [SquareWave, SubsetSelection, UnaryEncoding, RetainReplace]
+    assert kinds == [LaplacePerturbation, SubsetSelection, UnaryEncoding, RetainReplace]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,8 @@ def test_a_record_is_the_sum_of_its_columns(account: Account) -> None:
     assert plan.mechanism.cost.epsilon == 2
     assert isinstance(plan.mechanism, RecordNoise)
     assert plan.mechanism.apply(np.array([40.0, 1, 5, 0]), SeededNoise(0)).shape == (1 + 1 + 31 + 1,)
-    assert plan.mechanism.noise_scale == pytest.approx(2.0, rel=1e-3)
+    # The wave's half-width at ε = ½ in units of the range (Li et al., eq. (6)); on a grid of a 1024th.
+    assert plan.mechanism.noise_scale == pytest.approx(wave_half_width(0.5), abs=1e-3)
     assert RecordNoise(1.0, {"sex": plan.perturbations["sex"]}).noise_scale == 0.0
 
 
@@ -211,7 +213,7 @@ def test_rows_that_can_be_read_once_are_refused(account: Account) -> None:
 def test_one_record_can_be_perturbed_but_not_hidden() -> None:
     model = RecordPerturbation(SCHEMA, epsilon=1.0).fit(people(1))
     assert "nobody to hide among" in str(model.statement())
-    with pytest.raises(InvalidParameter, match="n_records must be a whole number from 2"):
+    with pytest.raises(InvalidParameter, match="k = 2 cannot be reached among 1 record"):
         RecordPerturbation(SCHEMA, k=2).fit(people(1))
 
 

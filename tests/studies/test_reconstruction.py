@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import foldnorm
 
 from sudare.report.plots import rendered
 from sudare.studies import load_study
-from sudare.studies.reconstruction import bands_table, columns, figure2, floors, square_waves
+from sudare.studies.reconstruction import bands_table, columns, figure2, floors, limits, other_columns, square_waves
 from sudare.studies.reconstruction.found import Found
 from sudare.studies.reconstruction.printed import (
     binned,
@@ -135,16 +140,98 @@ def test_masses_outside_of_the_bins_count_into_the_last_ones():
 
 
 def test_coverage_is_noted_where_a_band_is_drawn(census):
-    trial = bands_table.simulated(1000)
+    trial = replace(bands_table.simulated(1000), more=1)
     found = bands_table.measured(QUIET, 2, [trial])
     table = bands_table.coverage_table(found, [trial])
     assert table.rows[0][2] == 100
     assert 0 <= table.rows[0][3].value <= 100
-    assert [one.name for one in bands_table.trials()][-1] == "comb, 30,000 records"
+    laplace, waves = np.array_split(np.array(bands_table.trials(), dtype=object), 2)
+    assert laplace[-1].name == "comb, 30,000 records"
+    assert [wave.name for wave in waves] == [f"{one.name}, square wave" for one in laplace]
+    assert all(a.perturbation.epsilon == b.perturbation.epsilon for a, b in zip(laplace, waves, strict=True))
+    assert {one.name: one.more for one in laplace if one.more > 1} == {
+        "figure 1, 1,000 records": 4,
+        "education-num, bins of one": 4,
+    }
     rough = Found()
     for _ in range(2):
         rough.note((trial.name, "bins", "calibrated"), 0.0)
     assert bands_table.coverage_table(rough, [trial]).rows[0][3] == "not calibrated"
+
+
+def test_small_samples_are_repeated_more_often():
+    assert [figure2.repeats_at(size, 10) for size in (1_000, 10_000, 100_000, 1_000_000)] == [100, 40, 10, 10]
+
+
+def test_what_is_known_of_the_family_is_weighed_by_the_data(monkeypatch):
+    perturbation = figure2.perturbation_of(1000)
+    family = limits.known_family(perturbation, 2500, np.random.default_rng(0))
+    assert family.log_seen.shape[0] == 2500
+    for histograms in family.histograms.values():
+        np.testing.assert_allclose(histograms.sum(axis=1), 1)
+    # Many records drawn from one of the draws leave that one.
+    counts = 1e5 * np.exp(family.log_seen[77])
+    assert family.weights(counts)[77] > 0.99
+    found, simulated = Found(), Found()
+    limits.note_known_family(found, family, 0)
+    assert 1 <= found.values(("known", "draws"))[0] <= 2500
+    for width in figure2.WIDTHS:
+        for accuracy in (70.0, 71.0):
+            simulated.note((1000, width, "auto"), accuracy)
+            simulated.note((5000, width, "auto"), accuracy)
+    rows = limits.known_family_rows(QUIET, simulated, 2, 500)
+    assert rows[0][2].value > rows[2][2].value
+    monkeypatch.setitem(figure2.FIGURE_2_NOISE, 5000, 2.5)
+    assert len(limits.known_count_rows(QUIET, simulated, 2, 5000)) == 2 * len(figure2.WIDTHS)
+
+
+def test_limits_of_capital_gains(census):
+    values = np.concatenate((np.zeros(900), np.full(5, 99_999), np.exp(np.random.default_rng(0).normal(9, 0.5, 95))))
+    census["capital-gain"] = np.resize(values, 400)
+    found = Found()
+    for bins in columns.COLUMNS[2].bins:
+        for accuracy in (95.0, 96.0):
+            found.note(("capital-gain", bins, "auto"), accuracy)
+    census.loc[:4, "capital-gain"] = 99_999
+    census.loc[5:90, "capital-gain"] = values[905:991]
+    rows = limits.census_rows(found)
+    assert len(rows) == 6
+    fine, coarse = rows[:3], rows[3:]
+    for small, large, efficient in (fine, coarse):
+        # Less blur is better; both ends known is better than four unknown parameters.
+        assert small[2] > large[2] > efficient[2]
+    assert coarse[1][2] > fine[1][2]
+
+
+def test_a_blur_that_is_nothing_loses_nothing_and_atoms_stay():
+    values = np.concatenate((np.zeros(50), np.full(10, 100.0), np.linspace(20.5, 39.5, 40)))
+    edges = np.array([-0.5, 0.5, *range(10, 101, 10)])
+    assert limits.blurred_accuracy(values, edges, 1e-6) == pytest.approx(100)
+    assert 60 < limits.blurred_accuracy(values, edges, 30.0) < 90
+
+
+@given(mean=st.floats(-3, 3), deviation=st.floats(0.01, 3))
+def test_mean_size_of_a_normal_variable(mean, deviation):
+    assert limits.mean_sizes(np.array([mean]), np.array([deviation]))[0] == pytest.approx(
+        foldnorm.mean(abs(mean) / deviation, scale=deviation), rel=1e-6
+    )
+
+
+def test_other_columns_lie_between_their_bounds_and_are_compared_with_every_method():
+    for place, (name, draw) in enumerate(other_columns.COLUMNS.items()):
+        column = np.clip(draw(np.random.default_rng(place), 2000), 0, 1)
+        assert np.histogram(column, other_columns.edges_of(name))[0].sum() == 2000
+        assert (np.mean(column == 0) > 0.7) == ("zero" in name)
+    names = ["uniform", "80% zero, gamma"]
+    found = other_columns.measured(QUIET, 6, names, [500])
+    table = other_columns.accuracy_table(found, names, [500])
+    assert found.repeats == 2
+    assert [row[0] for row in table.rows] == [*names, "all", "auto less this"]
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    uniform, zeros, both, difference = table.rows
+    assert both[1].value == pytest.approx((uniform[1].value + zeros[1].value) / 2)
+    assert difference[1].value == 0
+    assert difference[2].value == pytest.approx(both[1].value - both[2].value)
 
 
 def test_speed_is_told_with_memory():

@@ -15,7 +15,7 @@ TWO = multivariate.MIXTURES[0]
 
 
 def test_settings_are_proper_mixtures():
-    assert len({(one.columns, one.name, one.split) for one in multivariate.MIXTURES}) == 6
+    assert len({(one.columns, one.name, one.split, one.noise) for one in multivariate.MIXTURES}) == 10
     for one in multivariate.MIXTURES:
         assert one.weights.sum() == pytest.approx(1)
         assert np.linalg.eigvalsh(one.covariances).min() > 0
@@ -32,13 +32,28 @@ def test_a_small_run_fills_both_tables():
     for table in (multivariate.accuracy_table(found, [TWO]), multivariate.covariance_table(found, [TWO])):
         assert len(table.rows) == 1
         assert len(table.rows[0]) == len(table.columns)
-        assert all(isinstance(cell, Estimate) for cell in table.rows[0][3:])
+        assert all(isinstance(cell, Estimate) for cell in table.rows[0][4:])
     assert found.at((TWO, "accuracy", "auto")).value > 60
     against_technique, covariance = floors.mixture_rows(found, TWO)
     assert against_technique[2].value == pytest.approx(
         found.at((TWO, "accuracy", "auto")).value - found.at((TWO, "accuracy", "bayes")).value
     )
     assert covariance[2].value == pytest.approx(13 - found.at((TWO, "components", "mixture")).value)
+
+
+def test_square_waves_have_no_lines_of_the_paper():
+    """Its ways are for Laplace noise; ours take any."""
+    waves = multivariate.MIXTURES[2]
+    assert waves.split
+    assert not waves.is_papers
+    assert waves.perturbation(100_000).epsilon == multivariate.MIXTURES[1].perturbation(100_000).epsilon
+    found = multivariate.measured(QUIET, 2, [waves], records=3000)
+    (row,) = multivariate.covariance_table(found, [waves]).rows
+    assert row[2] == "Square Wave"
+    assert row[4] is None
+    assert row[5] is None
+    assert all(isinstance(cell, Estimate) for cell in (row[6], *row[8:]))
+    assert found.at((waves, "accuracy", "auto")).value > 60
 
 
 def test_cross_tables_of_a_made_up_census(monkeypatch):

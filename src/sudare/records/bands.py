@@ -2,13 +2,19 @@
 
 Each member of an average comes with the covariance of its probabilities (Laplace's approximation, linearised). Under a smooth prior
 such intervals hold their level on average over the bins, because the prior's variance stands for the bias of smoothing (Wahba
-1983, Nychka 1988). Members that disagree widen the band. The original records are a sample of their own: their noise is added.
+1983, Nychka 1988). Members that disagree widen the band.
+
+The band is one for shares of the original records, a sample of their own. Given the probabilities θ, a record whose perturbed value is y
+lay in a bin with probability r(y, θ), independently of the others: the share of the bin has mean E_y r, a step of expectation maximisation
+from θ, and variance E_y r(1 − r)/N. Where noise is wide that step is nearly θ itself and the variance that of a sample; where it is narrow,
+records are nearly known, and both their own sampling noise and what is unknown about θ hardly matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -19,8 +25,22 @@ Floats = NDArray[np.float64]
 
 _HALVINGS: Final = 60
 _LEAST_VARIANCE: Final = 1e-30
+_LEAST_PROBABILITY: Final = 1e-300
 # Members' deviations times this held their level best over simulated columns; without it bands were a little wide.
 _SIMULATED_FACTOR: Final = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The perturbed values: how often each bin of them came, and the channel to these bins, one column a state."""
+
+    frequencies: Floats
+    made_channel: Callable[[], Floats]
+
+    @cached_property
+    def channel(self) -> Floats:
+        """P(bin of the perturbed value | state); made when a band is asked for."""
+        return self.made_channel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +50,22 @@ class Member:
     weight: float
     probabilities: Floats
     spread: Floats
+
+    def shares(self, bins: Floats, records: int, seen: Seen | None) -> tuple[Floats, Floats]:
+        """Mean and variance of the share of records in each bin; without `seen`, as if no value said anything about its own record."""
+        if seen is None:
+            means = bins @ self.probabilities
+            variances = _SIMULATED_FACTOR**2 * ((bins @ self.spread) ** 2).sum(axis=1)
+            return means, variances + np.clip(means * (1 - means), 0.0, None) / records
+        expected = np.maximum(seen.channel @ self.probabilities, _LEAST_PROBABILITY)
+        # r(y, θ), one row a bin of y.
+        within = seen.channel @ (bins * self.probabilities).T / expected[:, np.newaxis]
+        pull = seen.channel.T @ (seen.frequencies / expected)
+        # The derivative of E_y r by θ.
+        slopes = bins * pull - (within * (seen.frequencies / expected)[:, np.newaxis]).T @ seen.channel
+        variances = _SIMULATED_FACTOR**2 * ((slopes @ self.spread) ** 2).sum(axis=1)
+        sampling = seen.frequencies @ np.clip(within * (1 - within), 0.0, None) / records
+        return seen.frequencies @ within, variances + sampling
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +90,17 @@ class Band:
 
 
 def mixture_quantiles(
-    members: Sequence[Member], bins: Floats, records: int, probabilities: tuple[float, float]
+    members: Sequence[Member],
+    bins: Floats,
+    records: int,
+    probabilities: tuple[float, float],
+    seen: Seen | None = None,
 ) -> tuple[Floats, Floats]:
     """Two quantiles of the share of records in each bin; a row of `bins` says how much of each state lies in it."""
     weights = np.array([member.weight for member in members])[:, np.newaxis]
-    means = np.array([bins @ member.probabilities for member in members])
-    variances = np.array([((bins @ member.spread) ** 2).sum(axis=1) for member in members])
-    sampling = np.clip(means * (1 - means), 0.0, None) / records
-    deviations = np.sqrt(_SIMULATED_FACTOR**2 * variances + sampling + _LEAST_VARIANCE)
+    moments = [member.shares(bins, records, seen) for member in members]
+    means = np.array([mean for mean, _ in moments])
+    deviations = np.sqrt(np.array([variance for _, variance in moments]) + _LEAST_VARIANCE)
 
     def below(shares: Floats) -> Floats:
         return np.asarray((weights * ndtr((shares - means) / deviations)).sum(axis=0) / weights.sum())

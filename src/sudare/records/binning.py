@@ -21,9 +21,12 @@ from sudare.report.numbers import whole
 Floats = NDArray[np.float64]
 
 CELLS: Final = 240
-_MOST_CELLS: Final = 720
+_MOST_CELLS: Final = 480
 _CELLS_IN_SCALE: Final = 12
 LEAST_RECORDS: Final = 10
+# With at most so many whole numbers between whole bounds, a column of whole numbers is likelier than a continuous one: codes,
+# grades, counts. Noise often hides the difference; where it does not, evidence decides.
+_FEW_WHOLE_NUMBERS: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,3 +140,15 @@ def whole_states(perturbation: NumberPerturbation, edges_y: Floats, *, spread: b
         edges = np.clip(edges, low, high)
         return States(edges, np.empty(0), True, perturbation.transition(edges_y, edges))
     return States(edges, np.empty(0), False, perturbation.transition_at(edges_y, np.arange(first, last + 0.5)))
+
+
+def whole_numbers(perturbation: NumberPerturbation) -> int:
+    """How many whole numbers lie between the bounds."""
+    low, high = perturbation.bounds
+    return math.floor(high) - math.ceil(low) + 1
+
+
+def few_whole_numbers(perturbation: NumberPerturbation) -> bool:
+    """Whether both bounds are whole and few whole numbers lie between them."""
+    is_whole = all(float(bound).is_integer() for bound in perturbation.bounds)
+    return is_whole and 2 < whole_numbers(perturbation) <= _FEW_WHOLE_NUMBERS

@@ -62,7 +62,7 @@ class CategoryPerturbation(Perturbation):
         missing: Level | None = None,
     ) -> None:
         super().__init__(epsilon=epsilon, k=k, n_records=n_records)
-        self._category = Category(tuple(values), missing)
+        self._category = Category(values, missing)  # type: ignore[arg-type]
         if len(self.values) > MOST_VALUES:
             raise SchemaError(f"There are more than {MOST_VALUES} categories.", "Group them by a public rule.")
 
@@ -129,22 +129,26 @@ class RetainReplace(CategoryPerturbation):
     kind = "retain-replace"
     answers_with_sets = False
 
-    def __init__(
-        self,
-        values: Sequence[Level],
-        *,
-        epsilon: float | None = None,
-        k: int | None = None,
-        n_records: int | None = None,
-        missing: Level | None = None,
-    ) -> None:
-        super().__init__(values, epsilon=epsilon, k=k, n_records=n_records, missing=missing)
-        limit, others = ratio_within(self.epsilon), len(self.values) - 1
+    @cached_property
+    def _bits(self) -> int:
+        """How many random bits a value takes: half a word where every outcome has enough of the half words."""
         half = WORD_BITS // 2
-        self._bits: int = half if 2**half / (limit + others) >= _FEWEST_HALF_WORDS else WORD_BITS
+        return half if 2**half / (ratio_within(self.epsilon) + self._others) >= _FEWEST_HALF_WORDS else WORD_BITS
+
+    @cached_property
+    def other_weight(self) -> int:
+        """How many of the 2^bits words give a certain other category."""
         # Own words are 2^bits − others·w ≤ r·w exactly if w ≥ 2^bits/(r + others).
-        self.other_weight = math.ceil(Fraction(2**self._bits) / (limit + others))
-        self.own_weight = 2**self._bits - others * self.other_weight
+        return math.ceil(Fraction(2**self._bits) / (ratio_within(self.epsilon) + self._others))
+
+    @cached_property
+    def own_weight(self) -> int:
+        """How many of them give the own category."""
+        return (1 << self._bits) - self._others * self.other_weight
+
+    @property
+    def _others(self) -> int:
+        return len(self.values) - 1
 
     @property
     def retained(self) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.records.atoms import detected_atoms
@@ -142,6 +143,7 @@ class CrossTable(BaseEstimator):
 
     def counts(self) -> Floats:
         """Expected numbers of records."""
+        check_is_fitted(self)
         expected: Floats = self.probabilities_ * self.n_records_
         return expected
 

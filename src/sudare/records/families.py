@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sudare.records.bands import Member
+from sudare.records.bands import Member, Seen
 from sudare.records.binning import Counts, States, whole_states
 from sudare.records.mixture import (
     MOST_COMPONENTS,
@@ -29,6 +30,7 @@ from sudare.records.smooth import LENGTHS, LogDensity, smooth_fits
 
 Floats = NDArray[np.float64]
 
+WHOLE_NUMBERS: Final = "whole numbers"
 # Odds that a column with few whole numbers between whole bounds consists of them.
 _PRIOR_ODDS_OF_WHOLE: Final = 2.5
 # Evidences of different families rest on different priors: differences of a few units are not taken at face value.
@@ -38,7 +40,10 @@ _PREFERENCE_FOR_MIXTURES: Final = 3.0
 _LEAST_WEIGHT: Final = 1e-3
 _SHARP_AMPLITUDE: Final = 1.4
 # Long curves are refuted if they are so much worse than the best; the shortest are as good if they are at most so much worse.
-_LONG, _REFUTED, _AS_GOOD, _LENGTHS_IN_RESOLUTION = 0.2, 5.0, 1.0, 2.0
+_LONG, _REFUTED, _AS_GOOD = 0.2, 5.0, 1.0
+# Bins of a rough column should have several of the shortest lengths: a spike near an edge may belong to either side. Whole numbers
+# are not near the edges of bins around them.
+_LENGTHS_IN_RESOLUTION, _LENGTHS_IF_WHOLE = 4.0, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,7 @@ def whole_family(perturbation: NumberPerturbation, counts: Counts, continuous: F
     exactly = smooth_family(whole_states(perturbation, counts.edges, spread=False), counts)
     log_odds = math.log(_PRIOR_ODDS_OF_WHOLE) + exactly.evidence - continuous.evidence
     spread = smooth_family(whole_states(perturbation, counts.edges, spread=True), counts)
-    return replace(spread, name="whole numbers", share=float(expit(log_odds)))
+    return replace(spread, name=WHOLE_NUMBERS, share=float(expit(log_odds)))
 
 
 def mixture_families(states: States, counts: Counts, smooth: Family, components: int | None = None) -> list[Family]:
@@ -125,10 +130,11 @@ def combined(families: Sequence[Family], counts: Counts, perturbation: NumberPer
         by_name,
         members,
         clusters_of(families, counts),
-        max((resolution_of(family) for family in families), default=0.0),
+        resolution_of(families),
         ""
         if any(family.is_smooth for family in families)
         else "mixtures alone are too sure of themselves; use 'auto'.",
+        Seen(counts.counts / counts.records, partial(layout.channel, perturbation, counts.edges)),
     )
 
 
@@ -148,19 +154,24 @@ def band_shares(families: Sequence[Family], shares: Floats) -> Floats:
     return (shares + smooth / smooth.sum()) / 2 if smooth.any() else shares
 
 
-def resolution_of(family: Family) -> float:
-    """The width below which nothing is known of a rough column; zero if the data show how rough it is, or that it is smooth.
-
-    A column is rough without limit if long curves are refuted and the shortest do as well as any.
-    """
-    if not family.is_smooth or family.name != "smooth":
+def resolution_of(families: Sequence[Family]) -> float:
+    """The width below which nothing is known of a rough column; zero if the data show how rough it is, or that it is smooth."""
+    rough = [family for family in families if is_rough(family)]
+    if not rough:
         return 0.0
+    edges = rough[0].best.states.edges
+    has_whole_numbers = any(family.name == WHOLE_NUMBERS or not family.best.states.spread for family in families)
+    lengths = _LENGTHS_IF_WHOLE if has_whole_numbers else _LENGTHS_IN_RESOLUTION
+    return float(lengths * LENGTHS[0] * (edges[-1] - edges[0]))
+
+
+def is_rough(family: Family) -> bool:
+    """Whether a column is rough without limit: long curves are refuted and the shortest do as well as any."""
+    if not family.is_smooth or family.name != "smooth":
+        return False
     weights = family.log_weights.reshape(len(LENGTHS), -1).max(axis=1)
     shortest, long = weights[0], weights[[length >= _LONG for length in LENGTHS]].max()
-    if weights.max() - long < _REFUTED or weights.max() - shortest > _AS_GOOD:
-        return 0.0
-    edges = family.best.states.edges
-    return float(_LENGTHS_IN_RESOLUTION * LENGTHS[0] * (edges[-1] - edges[0]))
+    return bool(weights.max() - long >= _REFUTED and weights.max() - shortest <= _AS_GOOD)
 
 
 def clusters_of(families: Sequence[Family], counts: Counts) -> Clusters | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -24,7 +25,30 @@ _MOST_NEWTON_WORK: Final = 4 * 10**8
 _PAIR_STEPS: Final = 600
 
 
-class CategoricalReconstruction(BaseEstimator):
+class _Proportions(BaseEstimator):
+    """What both reconstructions learn, and how it follows from unbiased proportions or from a likelihood."""
+
+    method: Method
+    n_records_: int
+    probabilities_: Floats
+    gap_: float
+
+    def _keep(self, unbiased: Floats, standard_errors: Floats, likeliest: Callable[[], Fitted]) -> None:
+        """Keep proportions by the method that was asked for; `likeliest` looks for them only if that is needed."""
+        self.unbiased_, self.standard_errors_ = unbiased, standard_errors
+        if self.method == "likelihood":
+            fitted = likeliest()
+            self.probabilities_, self.gap_ = fitted.proportions, fitted.gap
+        else:
+            self.probabilities_, self.gap_ = from_unbiased(self.method, unbiased, standard_errors), math.nan
+
+    def counts(self) -> Floats:
+        """Expected numbers of records, shaped like the proportions."""
+        expected: Floats = self.probabilities_ * self.n_records_
+        return expected
+
+
+class CategoricalReconstruction(_Proportions):
     """The proportions of a category column from its perturbed values. Post-processing: it costs no budget.
 
     Parameters
@@ -52,19 +76,8 @@ class CategoricalReconstruction(BaseEstimator):
         self.n_records_ = answers.records
         self.values_ = self.perturbation.values
         scores = tick_scores(self.perturbation, answers.ticks)
-        self.unbiased_, self.standard_errors_ = mean_scores(answers.counts, scores)
-        if self.method == "likelihood":
-            fitted = answers.maximum_likelihood(self.perturbation)
-            self.probabilities_, self.gap_ = fitted.proportions, fitted.gap
-        else:
-            self.probabilities_ = from_unbiased(self.method, self.unbiased_, self.standard_errors_)
-            self.gap_ = math.nan
+        self._keep(*mean_scores(answers.counts, scores), lambda: answers.maximum_likelihood(self.perturbation))
         return self
-
-    def counts(self) -> Floats:
-        """Expected numbers of records, one a category."""
-        expected: Floats = self.probabilities_ * self.n_records_
-        return expected
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -84,7 +97,7 @@ class CategoricalReconstruction(BaseEstimator):
         )
 
 
-class CategoricalCrossTable(BaseEstimator):
+class CategoricalCrossTable(_Proportions):
     """Proportions of all pairs of categories of two columns that were perturbed independently of each other.
 
     Maximum likelihood is the default here: the errors of pairs go together, which shrinkage does not know.
@@ -110,19 +123,12 @@ class CategoricalCrossTable(BaseEstimator):
         self.values_ = self.first.values, self.second.values
         pair = pair_counts(rows, columns)
         left, right = tick_scores(self.first, pair[0]), tick_scores(self.second, pair[1])
-        self.unbiased_, self.standard_errors_ = mean_scores(pair[2], left, right)
-        if self.method == "likelihood":
-            fitted = maximum_likelihood(pair_channel(self.first, self.second, *pair), most_steps=_PAIR_STEPS)
-            self.probabilities_, self.gap_ = fitted.proportions, fitted.gap
-        else:
-            self.probabilities_ = from_unbiased(self.method, self.unbiased_, self.standard_errors_)
-            self.gap_ = math.nan
-        return self
 
-    def counts(self) -> Floats:
-        """Expected numbers of records."""
-        expected: Floats = self.probabilities_ * self.n_records_
-        return expected
+        def likeliest() -> Fitted:
+            return maximum_likelihood(pair_channel(self.first, self.second, *pair), most_steps=_PAIR_STEPS)
+
+        self._keep(*mean_scores(pair[2], left, right), likeliest)
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""

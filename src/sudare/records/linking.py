@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any, Final
 
 from flint import arb
@@ -41,14 +42,14 @@ def epsilon_of_k(k: int, n_records: int, rows_per_person: int = 1) -> float:
     ½·ln((N − m)/(m·(k − 1))) for persons with at most m rows each; with one row each that is ½·ln((N − 1)/(k − 1)).
     """
     checked_count("k", k, 2)
-    checked_count("n_records", n_records, 2)
+    checked_count("n_records", n_records, 1)
     checked_count("rows_per_person", rows_per_person, 1)
     squared = Fraction(n_records - rows_per_person, rows_per_person * (k - 1))
     if squared <= 1:
         raise InvalidParameter(
-            f"k = {k} cannot be reached among {whole(n_records)} records"
+            f"k = {k} cannot be reached among {whole(n_records)} {'record' if n_records == 1 else 'records'}"
             + (f" of persons with up to {rows_per_person} rows." if rows_per_person > 1 else "."),
-            f"Use k below {max(2, (n_records - rows_per_person) // rows_per_person + 1)}, or perturb more records together.",
+            _reachable(k, n_records, rows_per_person),
         )
     with ball_context.workprec(_BALL_BITS):
         ball = (arb(squared.numerator) / arb(squared.denominator)).log() / 2
@@ -56,8 +57,17 @@ def epsilon_of_k(k: int, n_records: int, rows_per_person: int = 1) -> float:
     return decimal_down(Fraction(below))
 
 
+def _reachable(k: int, n_records: int, rows_per_person: int) -> str:
+    """What to do about a k that so many records cannot have."""
+    below = (n_records - rows_per_person) // rows_per_person + 1
+    enough = f"perturb {rows_per_person * k + 1:,} or more records together."
+    return f"Use k below {below}, or {enough}" if below > 2 else enough.capitalize()
+
+
 def k_of_epsilon(epsilon: float, n_records: int, rows_per_person: int = 1) -> float:
     """The k that rows of local ε have, rounded down: 1 + (N − m)/(m·e^{2ε})."""
+    if not (isinstance(epsilon, Real) and 0 < epsilon < math.inf):
+        raise InvalidParameter(f"epsilon must be a positive number, got {epsilon!r}.", "Use for example 1.0.")
     others = Fraction(n_records - rows_per_person, rows_per_person)
     rate = exact(epsilon)
     with ball_context.workprec(_BALL_BITS):

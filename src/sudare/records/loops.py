@@ -1,4 +1,4 @@
-"""Draws for many rows at once, compiled: the same laws as in `laplace.py` and `categorical.py`, one row after the other."""
+"""Draws for many rows at once, compiled: the laws of `laplace.py`, `square_wave.py` and `categorical.py`, one row after the other."""
 
 from __future__ import annotations
 
@@ -46,6 +46,26 @@ def laplace_outputs(
         threshold, alias = pairs[own, 0], pairs[own, 1]
         output = np.int64(steps[row]) + np.int64(own if (word & mask) < threshold else alias) - shift
         outputs[row] = min(max(output, 0), last)
+
+
+@compiled()
+def wave_outputs(
+    steps: NDArray[np.int32],
+    words: Words,
+    far_words: np.uint64,
+    far_weight: np.uint64,
+    near_weight: np.uint64,
+    wave: int,
+    outputs: NDArray[Any],
+) -> None:
+    """Outputs of a square wave, from the least one on: `SquareWave.draw`, with one division a row."""
+    for row in range(len(steps)):
+        word, code = words[row], np.int64(steps[row])
+        is_far = word < far_words
+        place = np.int64((word if is_far else word - far_words) // (far_weight if is_far else near_weight))
+        far = place if place < code else place + 2 * wave + 1
+        near = code + (place if place < 2 * wave else 2 * wave)
+        outputs[row] = far if is_far else near
 
 
 @compiled()

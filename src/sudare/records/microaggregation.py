@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from sudare.errors import InvalidParameter
+from sudare.privacy.content import on_grid
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import on_grid
 from sudare.records.coding import LARGEST_CELL, SCALED_STEP, CodedRows, Layout
 from sudare.records.estimation import nonnegative_with_sum
 from sudare.records.marginals import MOST_CELLS, whole_counts

@@ -6,6 +6,7 @@ are low + output·grid as well, and may lie outside of the bounds. `cdf`, `trans
 
 from __future__ import annotations
 
+import datetime
 import math
 from abc import abstractmethod
 from typing import Any, Final
@@ -23,6 +24,7 @@ Bounds = tuple[float, float]
 
 # Values of y that were computed as low + n·grid may be a rounding error away from it.
 _GRID_TOLERANCE: Final = 2.0**-20
+_NO_NUMBERS: Final = (str, bytes, bool, np.bool_, complex, datetime.date, datetime.timedelta)
 _MOST_CELLS_AT_ONCE: Final = 2**21
 
 
@@ -178,7 +180,7 @@ def checked_bounds(bounds: object) -> Bounds:
     """(low, high) as floats, if they are two finite numbers with low < high."""
     try:
         low, high = (float(end) for end in bounds)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high and 2.0**-900 <= high - low <= 2.0**900):
         raise InvalidParameter(
@@ -190,9 +192,11 @@ def checked_bounds(bounds: object) -> Bounds:
 
 def checked_numbers(values: Any) -> Floats:
     """A column of numbers without gaps."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        numbers = np.asarray(values, dtype=np.float64) if _holds_numbers(np.asarray(values)) else None
+    except (TypeError, ValueError, OverflowError):
         numbers = None
     # Raised here and not above: the original error may quote a value.
     if numbers is None:
@@ -207,9 +211,19 @@ def checked_numbers(values: Any) -> Floats:
     return numbers
 
 
+def _holds_numbers(values: NDArray[Any]) -> bool:
+    """Whether numpy's floats of these values are what they say: it would also turn dates, truth values and text into floats."""
+    if values.dtype.kind == "O":
+        return not any(isinstance(value, _NO_NUMBERS) for value in values.ravel())
+    return values.dtype.kind in "iuf"
+
+
 def checked_edges(edges: ArrayLike, name: str) -> Floats:
     """Edges of bins, rising."""
-    checked = np.array(edges, dtype=np.float64)
+    try:
+        checked = np.array(edges, dtype=np.float64)
+    except (TypeError, ValueError):
+        checked = np.empty(0)
     if checked.ndim != 1 or len(checked) < 2 or not np.all(np.diff(checked) > 0):
         raise InvalidParameter(f"{name} must rise strictly, with two or more edges.", "Use for example numpy.linspace.")
     return checked

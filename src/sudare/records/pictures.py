@@ -31,7 +31,9 @@ def histogram_panel(
         if truth is not None:
             axes.stairs(truth, places, fill=True, color=theme.faint, label="original")
         if seen is not None:
-            axes.stairs(seen, places, color=VERMILLION, linestyle=":", lw=1.2, label="perturbed")
+            axes.stairs(
+                seen, places, color=VERMILLION, linestyle=":", lw=1.2, label="perturbed, as far as within bounds"
+            )
         if band.low is not None and band.high is not None:
             axes.stairs(
                 band.high, places, baseline=band.low, fill=True, color=BLUE, alpha=0.25, label=f"{level:.0%} band"
@@ -39,6 +41,7 @@ def histogram_panel(
         else:
             axes.text(0.01, 0.98, "band not calibrated", transform=axes.transAxes, va="top", color=theme.ink)
         axes.stairs(band.estimate, places, color=BLUE, lw=1.4, label="reconstructed")
+        axes.set_ylim(bottom=0.0)
         axes.set_xlabel(x_label, color=theme.ink)
         axes.set_ylabel("share of records", color=theme.ink)
         axes.set_title(title, color=theme.ink, loc="left", fontsize=FONT_POINTS + 1)

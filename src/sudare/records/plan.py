@@ -26,9 +26,9 @@ from sudare.schema import Category, Column, Label, Number, Schema
 Floats = NDArray[np.float64]
 
 AUTOMATIC: Final = "auto"
-OF_NUMBERS: Final[dict[str, type[LaplacePerturbation] | type[SquareWave]]] = {
-    LaplacePerturbation.kind: LaplacePerturbation,
+OF_NUMBERS: Final[dict[str, type[SquareWave] | type[LaplacePerturbation]]] = {
     SquareWave.kind: SquareWave,
+    LaplacePerturbation.kind: LaplacePerturbation,
 }
 OF_CATEGORIES: Final[dict[str, type[CategoryPerturbation]]] = {
     kind.kind: kind for kind in (RetainReplace, UnaryEncoding, SubsetSelection)
@@ -139,9 +139,9 @@ def checked_methods(declared: Schema, methods: object) -> dict[str, str]:
 
 
 def perturbation_of(column: Column, kind: str, epsilon: float) -> Perturbation:
-    """The perturbation of one column: Laplace noise for numbers, and for categories what has the smaller variance, unless named."""
+    """The perturbation of one column: a square wave for numbers, and for categories what has the smaller variance, unless named."""
     if isinstance(column, Number):
-        number_kind = LaplacePerturbation if kind == AUTOMATIC else OF_NUMBERS[kind]
+        number_kind = SquareWave if kind == AUTOMATIC else OF_NUMBERS[kind]
         return number_kind((column.low, column.high), epsilon=epsilon)
     chosen = best_kind(len(column.levels), epsilon) if kind == AUTOMATIC else OF_CATEGORIES[kind]
     return chosen(listed_values(column), epsilon=epsilon, missing=column.missing)

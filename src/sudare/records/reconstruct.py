@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 
@@ -13,7 +12,16 @@ from sklearn.base import BaseEstimator
 from sudare.errors import InvalidParameter
 from sudare.records.atoms import declared_atoms, detected_atoms
 from sudare.records.bayes import stopped_by_validation
-from sudare.records.binning import Counts, States, cell_count, continuous_states, counted, whole_states
+from sudare.records.binning import (
+    Counts,
+    States,
+    cell_count,
+    continuous_states,
+    counted,
+    few_whole_numbers,
+    whole_numbers,
+    whole_states,
+)
 from sudare.records.families import Family, combined, mixture_families, smooth_family, whole_family
 from sudare.records.mixture import MOST_COMPONENTS
 from sudare.records.numbers import NumberPerturbation
@@ -22,9 +30,6 @@ from sudare.records.result import Distribution, Layout
 Atoms = Sequence[float] | Literal["auto"]
 
 _MOST_WHOLE_NUMBERS: Final = 512
-# With at most so many whole numbers between whole bounds, a column of whole numbers is likelier than a continuous one: codes,
-# grades, counts. Noise often hides the difference; where it does not, evidence decides.
-_FEW_WHOLE_NUMBERS: Final = 32
 
 
 class _ColumnReconstruction(BaseEstimator):
@@ -41,6 +46,8 @@ class _ColumnReconstruction(BaseEstimator):
                 "perturbation must be one of a number column.",
                 "Use LaplacePerturbation or SquareWave as it was applied.",
             )
+        if not (self.whole is None or isinstance(self.whole, bool | np.bool_)):
+            raise InvalidParameter(f"whole must be True, False or None, got {self.whole!r}.", "Leave it out if unsure.")
         cells = cell_count(self.perturbation)
         counts = counted(self.perturbation, y, cells)
         if self.whole and whole_numbers(self.perturbation) < 2:
@@ -213,15 +220,3 @@ def each_method(perturbation: NumberPerturbation, y: ArrayLike) -> dict[str, Dis
     single = {name: [family for family in families if family.name == name] for name in ("smooth", "mixture")}
     found = {name: combined(own, counts, perturbation) for name, own in {"auto": families, **single}.items()}
     return {**found, "bayes": BayesReconstruction(perturbation).fit(y).distribution_}
-
-
-def whole_numbers(perturbation: NumberPerturbation) -> int:
-    """How many whole numbers lie between the bounds."""
-    low, high = perturbation.bounds
-    return math.floor(high) - math.ceil(low) + 1
-
-
-def few_whole_numbers(perturbation: NumberPerturbation) -> bool:
-    """Whether both bounds are whole and few whole numbers lie between them."""
-    is_whole = all(float(bound).is_integer() for bound in perturbation.bounds)
-    return is_whole and 2 < whole_numbers(perturbation) <= _FEW_WHOLE_NUMBERS

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import exact
-from sudare.privacy.base import Bounds, PrivateEstimator, TensorRule, checked_matrix, natural_bounds
+from sudare.privacy.base import Bounds, Plan, PrivateEstimator
+from sudare.privacy.content import Beside, Content, unfit
+from sudare.privacy.declared import written_columns
 from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
-from sudare.privacy.ledger import Account, Quote
-from sudare.privacy.release import Beside, Content
+from sudare.privacy.ledger import Account
+from sudare.privacy.matrices import checked_matrix
 from sudare.records.linking import Statement, checked_count
 from sudare.records.parquet import Columns, Frame
 from sudare.records.perturb import Perturbation
@@ -27,8 +30,6 @@ from sudare.records.released import (
     check_size,
     fits_inside,
     named_pieces,
-    unfit,
-    written_columns,
     written_perturbations,
 )
 from sudare.records.shuffle import shuffled_together
@@ -37,10 +38,6 @@ from sudare.records.spool import HELD_BYTES, check_room, shuffled_on_disk
 from sudare.records.table import ROWS_SUFFIX, PerturbedTable, RowsElsewhere, described
 from sudare.report.numbers import whole
 from sudare.schema import Number, Schema
-
-__all__ = ["RecordPerturbation", "unfit", "written_columns"]
-
-_EXTRA_PARAMETERS: Final = ("perturbations", "row_epsilon", "rows_digest", "shuffled")
 
 
 class RecordPerturbation(PrivateEstimator):
@@ -55,8 +52,8 @@ class RecordPerturbation(PrivateEstimator):
     epsilon : the local ε of a record, or of a person with all rows where the schema names persons; or instead
     k : the most that a shuffled row can be linked with is 1/k, among `n_records` (default: all rows).
     split : weights by which ε is divided among the columns; equal shares without it.
-    methods : kinds of perturbation by column: "laplace" or "square-wave" for numbers, "retain-replace", "unary" or
-        "subset" for categories, or "auto".
+    methods : kinds of perturbation by column: "square-wave" (which is "auto") or "laplace" for numbers, "retain-replace",
+        "unary" or "subset" for categories.
     shuffle : whether rows get a random order. Without it there is no statement about linking.
     account : who pays. Without one the result may be looked at by its owner but not released.
     random_state : a seed, for tests and simulation only; it voids the guarantee.
@@ -69,6 +66,7 @@ class RecordPerturbation(PrivateEstimator):
     clipped_ : how many values lay outside the bounds, per column; for the owner only.
     """
 
+    extra_parameters = ("perturbations", "row_epsilon", "rows_digest", "shuffled")
     delta = 0.0
 
     table_: PerturbedTable
@@ -128,6 +126,7 @@ class RecordPerturbation(PrivateEstimator):
 
     def statement(self) -> Statement:
         """Linking, local and central promise of the perturbed table."""
+        check_is_fitted(self)
         return replace(self.table_, guarantee=self.guarantee_).statement()
 
     def plan(self, rows: int, declared: Schema) -> RecordPlan:
@@ -150,12 +149,8 @@ class RecordPerturbation(PrivateEstimator):
             check_manifest(plan, declared)
         return plan
 
-    def price(self, X: object) -> Quote:
-        """What perturbing this table would take from the account. It is looked through; nothing is charged or stored."""
-        if self.account is None:
-            raise InvalidParameter("A price needs an account.", "Give account=….")
-        plan, _, _ = self.rehearsed(X)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+    def _plan_for(self, X: Any, y: Any) -> Plan:
+        return self.rehearsed(X)[0]
 
     def rehearsed(self, X: object) -> tuple[RecordPlan, Statement, Seen]:
         """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
@@ -198,14 +193,6 @@ class RecordPerturbation(PrivateEstimator):
             )
         self._check_declarations()
 
-    def _check_declarations(self) -> None:
-        if self.account is not None and not isinstance(self.account, Account):
-            raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
-        if self.schema is not None and not isinstance(self.schema, Schema):
-            raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
-        if self.schema is not None and self.bounds is not None:
-            raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
-
     @classmethod
     def _suited(cls, schema: Schema) -> Schema:
         """All declared columns, the target too; a missing number is the declared stand-in."""
@@ -238,7 +225,6 @@ class RecordPerturbation(PrivateEstimator):
     def release_content(self) -> Content:
         """What is promised, and the rows as a Parquet file; of more rows than a release holds only the file's digest."""
         table = self.table_
-        document = self.declared_.to_dict()
         file = b"".join(table.parquet()) if fits_inside(table.frame) else None
         digest = table.digest() if file is None else hashlib.sha256(file).hexdigest()
         parameters = {
@@ -246,8 +232,7 @@ class RecordPerturbation(PrivateEstimator):
             "delta": 0.0,
             "neighbours": self.neighbours,
             "rows": self.n_rows_,
-            "columns": [list(pair) for pair in document["columns"].items()],
-            "person": document.get("person"),
+            **written_columns(self.declared_),
             "perturbations": [described(each) for each in table.perturbations.values()],
             "row_epsilon": table.row_epsilon,
             "rows_digest": digest,
@@ -258,49 +243,29 @@ class RecordPerturbation(PrivateEstimator):
         return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
 
     @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """Lengths depend on rows and perturbations as well: `check_content` looks at them."""
-        return {}
-
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """The same."""
-        return True
-
-    @classmethod
     def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
         """What a released content promises, if it is one that `from_release` can take."""
-        parameters = content.parameters
-        shared = {name: value for name, value in parameters.items() if name not in _EXTRA_PARAMETERS}
-        guarantee = super().check_content(Content(shared, {}, {}), schema_digest)
-        row_epsilon = parameters.get("row_epsilon")
-        if guarantee.delta != 0 or type(row_epsilon) is not float or type(parameters.get("shuffled")) is not bool:
-            raise unfit("its parameters are not those of its learner")
-        perturbations = written_perturbations(parameters)
-        most_rows = 1 if parameters["person"] is None else parameters["person"]["most_rows"]
+        return replace(super().check_content(content, schema_digest), notion="local")
+
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if the columns cost no more than is promised, and the rows are those that they give."""
+        parameters, person = content.parameters, self.declared_.person
+        perturbations, row_epsilon = written_perturbations(parameters), exact(parameters["row_epsilon"])
         spent = sum(exact(each.epsilon) for each in perturbations.values())
-        if not spent <= exact(checked_epsilon(row_epsilon)) or exact(row_epsilon) * most_rows > exact(
-            guarantee.epsilon
-        ):
+        most_rows = 1 if person is None else person.most_rows
+        if not spent <= row_epsilon or row_epsilon * most_rows > exact(parameters["epsilon"]):
             raise unfit("its columns cost more than it promises")
         check_rows(content, perturbations)
-        return replace(guarantee, notion="local")
 
     @classmethod
-    def from_release(cls, content: Content, schema_digest: str | None) -> Self:
-        """A perturbed table from content that `check_content` accepted."""
-        parameters = content.parameters
-        declared = written_columns(parameters)
-        model = cls(epsilon=parameters["epsilon"], shuffle=parameters["shuffled"])
-        if schema_digest is None:
-            low, high = natural_bounds(declared)
-            model.bounds, model.n_features_in_ = (tuple(low.tolist()), tuple(high.tolist())), len(low)
-        else:
-            model.schema = declared
-        model._keep(declared, schema_digest)
-        model.n_rows_ = parameters["rows"]
-        model._take(content)
-        return model
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"epsilon": parameters["epsilon"], "shuffle": parameters["shuffled"]}
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        row_epsilon, shuffled = parameters["row_epsilon"], parameters["shuffled"]
+        if parameters["delta"] != 0 or type(row_epsilon) is not float or type(shuffled) is not bool:
+            raise unfit("its parameters are not those of its learner")
+        checked_epsilon(row_epsilon)
 
     def _take(self, content: Content) -> None:
         parameters = content.parameters

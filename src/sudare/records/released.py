@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.errors import InvalidParameter, NotCharged, ReleaseMalformed, SudareError
+from sudare.errors import InvalidParameter, NotCharged, SudareError
 from sudare.privacy.chain import canonical_json
 from sudare.privacy.container import LARGEST_FILE_BYTES, LARGEST_HEADER_BYTES
-from sudare.privacy.release import Content
+from sudare.privacy.content import Content, unfit
+from sudare.privacy.declared import read_columns
 from sudare.records.parquet import LARGEST_PAGE_BYTES, Frame
 from sudare.records.perturb import Perturbation
 from sudare.records.plan import RecordPlan, perturbation_of
@@ -61,20 +62,9 @@ def check_rows(content: Content, perturbations: Mapping[str, Perturbation]) -> N
             raise unfit("its rows are not those that its manifest names")
 
 
-def unfit(reason: str) -> ReleaseMalformed:
-    """What is said of content that no perturbation could have made."""
-    return ReleaseMalformed(f"This is not a release sudare can use: {reason}.", ReleaseMalformed.help)
-
-
-def written_columns(parameters: Mapping[str, Any]) -> Schema:
-    """The declared columns of a release whose shared parameters were checked."""
-    person = {"person": parameters["person"]} if parameters["person"] else {}
-    return Schema.from_dict({"columns": dict(parameters["columns"]), **person})
-
-
 def written_perturbations(parameters: Mapping[str, Any]) -> dict[str, Perturbation]:
     """The perturbations that a release names, if they are just what its columns, kinds and ε give."""
-    written, columns = parameters.get("perturbations"), written_columns(parameters).columns
+    written, columns = parameters.get("perturbations"), read_columns(parameters).columns
     if not isinstance(written, list) or len(written) != len(columns):
         raise unfit("its perturbations are not those of its columns")
     made: dict[str, Perturbation] = {}

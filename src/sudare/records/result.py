@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.records.bands import Band, Member, mixture_quantiles
+from sudare.records.bands import Band, Member, Seen, mixture_quantiles
 from sudare.records.binning import States
 from sudare.records.mixture import Components
-from sudare.records.numbers import checked_edges, checked_numbers
+from sudare.records.numbers import NumberPerturbation, checked_edges, checked_numbers
 from sudare.report.numbers import nearest, whole
 
 Floats = NDArray[np.float64]
@@ -52,6 +52,11 @@ class Layout:
         carried[cells + np.searchsorted(self.atoms, states.atoms), states.cells + np.arange(len(states.atoms))] = 1.0
         return carried
 
+    def channel(self, perturbation: NumberPerturbation, edges_y: Floats) -> Floats:
+        """P(perturbed value in a bin | cell or atom), one row a bin."""
+        spread = perturbation.transition(edges_y, self.edges)
+        return np.hstack([spread, perturbation.transition_at(edges_y, self.atoms)]) if len(self.atoms) else spread
+
     def binning(self, edges: Floats) -> Floats:
         """The matrix that turns probabilities of this layout into those of bins [e₀, e₁), …, the last with its upper edge."""
         bins = np.zeros((len(edges) - 1, self.size))
@@ -77,8 +82,8 @@ class Clusters:
 class Distribution:
     """What the original column looked like: evenly spread cells, atoms, and how sure that is.
 
-    `method_weights` says how much each method has in the average; `members` are what bands are made of. Bands are not drawn for
-    bins narrower than `resolution`, nor at all if `unresolved` gives a reason.
+    `method_weights` says how much each method has in the average; `members` and the perturbed values that were `seen` are what bands are
+    made of. Bands are not drawn for bins narrower than `resolution`, nor at all if `unresolved` gives a reason.
     """
 
     layout: Layout
@@ -89,6 +94,7 @@ class Distribution:
     clusters: Clusters | None = None
     resolution: float = 0.0
     unresolved: str = ""
+    seen: Seen | None = None
 
     def __repr__(self) -> str:
         quartiles = " / ".join(nearest(float(place), 4) for place in self.quantile([0.25, 0.5, 0.75]))
@@ -132,7 +138,10 @@ class Distribution:
 
     def quantile(self, probability: ArrayLike) -> Floats:
         """The least x with P(X ≤ x) ≥ probability."""
-        wanted = np.asarray(probability, dtype=np.float64)
+        try:
+            wanted = np.asarray(probability, dtype=np.float64)
+        except (TypeError, ValueError):
+            wanted = np.asarray(np.nan)
         if not np.all((wanted >= 0) & (wanted <= 1)):
             raise InvalidParameter("A probability for a quantile must lie from 0 to 1.", "Use for example 0.5.")
         places = np.union1d(self.layout.edges, self.layout.atoms)
@@ -167,6 +176,8 @@ class Distribution:
 
     def sample(self, size: int, random_state: int | np.random.Generator | None = None) -> Floats:
         """New values with this distribution; none belongs to anybody."""
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+            raise InvalidParameter("size must be a whole number from 0.", "Use for example size=1_000.")
         generator = np.random.default_rng(random_state)
         shares = np.clip(self.probabilities, 0.0, None)
         state = generator.choice(self.layout.size, size=size, p=shares / shares.sum())
@@ -190,7 +201,7 @@ class Distribution:
     def band(self, edges: ArrayLike, level: float = 0.9, *, cumulative: bool = False) -> Band:
         """Limits for the histogram over these edges, or for its running sums: shares of the original records."""
         places = checked_edges(edges, "edges")
-        if not _LEVELS[0] <= level <= _LEVELS[1]:
+        if not (isinstance(level, int | float) and _LEVELS[0] <= level <= _LEVELS[1]):
             raise InvalidParameter(f"level must lie from {_LEVELS[0]} to {_LEVELS[1]}, got {level}.", "Use 0.9.")
         bins = self.layout.binning(places)
         reason = self._reason(places)
@@ -199,7 +210,8 @@ class Distribution:
         estimate = bins @ self.probabilities
         if reason:
             return Band(places, estimate, level, calibrated=False, reason=reason)
-        low, high = mixture_quantiles(self.members, bins, self.records, ((1 - level) / 2, (1 + level) / 2))
+        sides = (1 - level) / 2, (1 + level) / 2
+        low, high = mixture_quantiles(self.members, bins, self.records, sides, self.seen)
         return Band(
             places, estimate, level, calibrated=True, low=np.minimum(low, estimate), high=np.maximum(high, estimate)
         )

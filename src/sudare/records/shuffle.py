@@ -7,6 +7,7 @@ then every bucket is shuffled by itself while it lies in the processor's cache: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from sudare.privacy.noise import NoiseSource
 from sudare.records.draws import MANY_ROWS, many_words
 
 Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 _ROWS_IN_BUCKET: Final = 2**12
 _MOST_BUCKETS: Final = 2**8
@@ -41,8 +43,40 @@ def shuffled_together(columns: Sequence[NDArray[Any]], source: NoiseSource) -> l
     if len(columns) == 1 and columns[0].ndim == 1 and columns[0].itemsize in _ROW_BYTES:
         as_words = np.ascontiguousarray(columns[0]).view(f"u{columns[0].itemsize}")
         return [shuffled_in_buckets(as_words, source).view(columns[0].dtype)]
+    if sum(row_bytes(column) for column in columns) <= _ROW_BYTES[-1]:
+        words = shuffled_in_buckets(words_of_rows(columns), source)
+        return rows_of_words(words, columns)
     order = shuffled_in_buckets(np.arange(rows, dtype=np.uint32 if rows < 2**32 else np.uint64), source)
     return [column[order] for column in columns]
+
+
+def row_bytes(column: NDArray[Any]) -> int:
+    """How many bytes a row has in a column, or in a block of them."""
+    return column.itemsize * math.prod(column.shape[1:])
+
+
+def words_of_rows(columns: Sequence[NDArray[Any]]) -> Words:
+    """Rows of at most eight bytes, each in one word: to move a word is quicker than to look up a row by its number."""
+    words = np.zeros((len(columns[0]), _ROW_BYTES[-1]), dtype=np.uint8)
+    start = 0
+    for column in columns:
+        parts = np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1)
+        for number in range(parts.shape[1]):
+            words[:, start + number] = parts[:, number]
+        start += parts.shape[1]
+    return words.view(np.uint64)[:, 0]
+
+
+def rows_of_words(words: Words, like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The columns again."""
+    every, start, columns = words.view(np.uint8).reshape(len(words), -1), 0, []
+    for column in like:
+        parts = np.empty((len(words), row_bytes(column)), dtype=np.uint8)
+        for number in range(parts.shape[1]):
+            parts[:, number] = every[:, start + number]
+        start += parts.shape[1]
+        columns.append(parts.view(column.dtype).reshape(column.shape))
+    return columns
 
 
 def order_by_keys(rows: int, source: NoiseSource) -> Integers:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.privacy.noise import NoiseSource
-from sudare.records.draws import WORD_BITS, ratio_within
+from sudare.records.draws import CHUNK_VALUES, MANY_ROWS, WORD_BITS, ratio_within
 from sudare.records.numbers import Bounds, NumberPerturbation, grid_of
+from sudare.records.perturb import unsigned_type
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -76,6 +77,22 @@ class SquareWave(NumberPerturbation):
         near = ((words - far_words) // np.uint64(self.near_weight)).astype(np.int64)
         near = np.minimum(near, 2 * wave) + codes - wave
         return np.where(words < far_words, far, near)
+
+    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+        """One output for each number, packed; of many numbers by a compiled loop."""
+        if len(column) < MANY_ROWS:
+            return super().drawn(column, source)
+        from sudare.records.loops import steps_of, wave_outputs
+
+        outputs = np.empty(len(column), dtype=unsigned_type(self.output_count))
+        far_words = np.uint64(self.steps * self.far_weight)
+        weights = np.uint64(self.far_weight), np.uint64(self.near_weight)
+        for start in range(0, len(column), CHUNK_VALUES):
+            part = np.ascontiguousarray(column[start : start + CHUNK_VALUES], dtype=np.float64)
+            steps, words = steps_of(part, *self.bounds, self.grid), source.words(len(part))
+            own = outputs[start : start + CHUNK_VALUES]
+            wave_outputs(steps, words, far_words, *weights, self._half_width_steps, own)
+        return outputs
 
     def steps_cdf(self, outputs: Integers, codes: Integers) -> Floats:
         """Far outputs below and above the wave, and near ones, counted and weighed."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_cost, gaussian_mu_within, pure_cost
 from sudare.privacy.guarantee import Neighbours
-from sudare.privacy.mechanisms import Gaussian, Laplace
+from sudare.privacy.mechanisms import Gaussian, Laplace, gaussian_grid_bits
 from sudare.privacy.noise import Floats, NoiseSource
 from sudare.schema.layout import square_root_rounded_up
-
-_GRID_BITS: Final = 30
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,10 @@ class StagedNoise:
         """Pure ε; or the largest μ that (ε, δ) allows, with the distances of all stages to ideal noise."""
         if self.delta == 0:
             return pure_cost(self.epsilon)
-        # However many cells a stage has, its discrete noise is within μ²/(24·4³⁰) of ideal noise (proofs/synthesis.md).
+        # However many cells a stage has, its discrete noise is within μ²/(24·4^bits) of ideal noise (proofs/synthesis.md).
         mu = Fraction(gaussian_mu_within(self.epsilon, self.delta))
-        return gaussian_cost(self.epsilon, self.delta, self.stages * mu**2 / (24 * 4**_GRID_BITS))
+        bits = gaussian_grid_bits(self.epsilon, self.delta, self.stages)
+        return gaussian_cost(self.epsilon, self.delta, self.stages * mu**2 / (24 * 4**bits))
 
     def for_counts(self, share: Fraction, tables: int, cells: int, grid: float = 1.0) -> Laplace | Gaussian:
         """Noise for tables in which every row is in one cell each; `cells` are those of all tables together."""
@@ -61,7 +59,7 @@ class StagedNoise:
             return Laplace(float(l1), decimal_down(exact(self.epsilon) * share), dimension, integer_grid=grid)
         # Noise for a longer distance: what really moves is then √share of what (ε, δ) allows.
         longer = square_root_rounded_up(l2_squared / share)
-        return Gaussian(longer, self.epsilon, self.delta, dimension, integer_grid=grid)
+        return Gaussian(longer, self.epsilon, self.delta, dimension, integer_grid=grid, stages=self.stages)
 
     @property
     def noise_scale(self) -> float:

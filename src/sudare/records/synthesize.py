@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -12,18 +11,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import InvalidParameter, ReleaseMalformed, SudareError
-from sudare.privacy.base import Bounds, Plan, PrivateEstimator, TensorRule, checked_matrix, natural_bounds
-from sudare.privacy.estimators import rows_per_unit
-from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
-from sudare.privacy.ledger import Account, Quote
-from sudare.privacy.release import Content
+from sudare.errors import InvalidParameter
+from sudare.privacy.base import Bounds, Plan, PrivateEstimator
+from sudare.privacy.content import Content, unfit
+from sudare.privacy.declared import rows_per_unit
+from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
+from sudare.privacy.ledger import Account
+from sudare.privacy.matrices import checked_matrix
 from sudare.records import marginals, microaggregation
 from sudare.records.coding import SCALED_STEP, CodedRows, Layout, coded_rows, decoded, opened_tables
 from sudare.records.marginals import MarginalEngine, released_pairs
 from sudare.records.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.records.pairs import Pair
-from sudare.records.release import unfit, written_columns
 from sudare.records.sampling import generator_of
 from sudare.records.stages import StagedNoise
 from sudare.schema import Number, Schema
@@ -32,7 +31,6 @@ EngineName = Literal["marginals", "microaggregation"]
 ENGINES: Final = get_args(EngineName)
 
 _MOST_ROWS_BY_DEFAULT: Final = 1_000_000
-_EXTRA_PARAMETERS: Final = ("engine", "groups", "label", "tree")
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -62,6 +60,7 @@ class PrivateSynthesizer(PrivateEstimator):
 
     numbers_only = False
     relations = NEIGHBOURS
+    extra_parameters = ("engine", "groups", "label", "tree")
 
     released_: Mapping[str, NDArray[Any]]
     label_: str | None
@@ -142,12 +141,8 @@ class PrivateSynthesizer(PrivateEstimator):
         guarantee = self._guarantee(declared)
         return Plan(self._staged(declared), guarantee)
 
-    def price(self, X: object, y: object = None) -> Quote:
-        """What fitting to this table would take from the account. Nothing is charged or stored."""
-        if self.account is None:
-            raise InvalidParameter("A price needs an account.", "Give account=….")
-        plan, _ = self.rehearsed(X, y)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+    def _plan_for(self, X: Any, y: Any) -> Plan:
+        return self.rehearsed(X, y)[0]
 
     def rehearsed(self, X: object, y: object = None) -> tuple[Plan, CodedRows]:
         """Plan, and what looking through the rows tells the owner. Nothing is counted with noise, charged or stored."""
@@ -177,8 +172,6 @@ class PrivateSynthesizer(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.neighbours not in NEIGHBOURS:
-            raise InvalidParameter(f"neighbours must be one of {', '.join(NEIGHBOURS)}.", "Use one of these words.")
         if self.engine not in ENGINES:
             raise InvalidParameter(f"engine must be one of {', '.join(ENGINES)}.", "Use one of these words.")
         if self.schema is None and self.label is not None:
@@ -239,84 +232,44 @@ class PrivateSynthesizer(PrivateEstimator):
 
     def release_content(self) -> Content:
         """The noisy numbers, and which pairs were counted."""
-        grids = {name: SCALED_STEP if tensor.dtype.kind == "f" else None for name, tensor in self.released_.items()}
-        content = self._content(self.released_, grids)
         extra = {
             "engine": self.engine,
             "groups": self.groups if self.engine == "microaggregation" else None,
             "label": self.label_,
             "tree": None if self.tree is None else [list(pair) for pair in self.tree],
         }
-        return replace(content, parameters={**content.parameters, **extra})
+        return self._content(self.released_, _grids(self.released_), extra)
 
-    @classmethod
-    def tensor_rules(cls, declared: Schema) -> Mapping[str, TensorRule]:
-        """Lengths depend on engine, label and pairs as well: `check_content` looks at them."""
-        return {}
-
-    @classmethod
-    def values_fit(cls, content: Content, declared: Schema) -> bool:
-        """The same."""
-        return True
-
-    @classmethod
-    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
-        """What a released content promises, if it is one that `from_release` can take."""
-        parameters = content.parameters
-        shared = {name: value for name, value in parameters.items() if name not in _EXTRA_PARAMETERS}
-        guarantee = super().check_content(Content(shared, {}, {}), schema_digest)
-        if not set(_EXTRA_PARAMETERS) <= set(parameters):
-            raise unfit("its parameters are not those of its learner")
-        try:
-            engine = cls._shell(content, schema_digest)._engine()
-        except ReleaseMalformed:
-            raise
-        except (SudareError, TypeError, ValueError, KeyError, AttributeError):
-            raise unfit("its parameters are not those of its learner") from None
-        if not engine.fits(content.tensors):
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if the tensors are those of the engine, on their grid."""
+        if not self._engine().fits(content.tensors):
             raise unfit("its tensors are not those of its learner")
-        steps = {name: SCALED_STEP if tensor.dtype.kind == "f" else None for name, tensor in content.tensors.items()}
-        if dict(content.grids) != steps:
+        if dict(content.grids) != _grids(content.tensors):
             raise unfit("its numbers are not on their grid")
-        return guarantee
 
     @classmethod
-    def from_release(cls, content: Content, schema_digest: str | None) -> Self:
-        """A synthesizer from content that `check_content` accepted."""
-        model = cls._shell(content, schema_digest)
-        model._take(content)
-        return model
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        tree, groups = parameters["tree"], parameters["groups"]
+        told = ("delta", "engine", "epsilon", "label", "neighbours")
+        return {
+            **{name: parameters[name] for name in told},
+            "tree": None if tree is None else [tuple(pair) for pair in tree],
+            **({} if groups is None else {"groups": groups}),
+        }
 
-    @classmethod
-    def _shell(cls, content: Content, schema_digest: str | None) -> Self:
-        """A synthesizer with the declarations of a release, and without its numbers."""
-        parameters = content.parameters
-        declared, micro = written_columns(parameters), parameters["engine"] == "microaggregation"
-        if (parameters["groups"] is None) == micro:
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        if (parameters["groups"] is None) == (self.engine == "microaggregation"):
             raise unfit("its parameters are not those of its learner")
-        tree = parameters["tree"]
-        model = cls(
-            label=parameters["label"],
-            engine=parameters["engine"],
-            epsilon=parameters["epsilon"],
-            delta=parameters["delta"],
-            tree=None if tree is None else [tuple(pair) for pair in tree],
-            neighbours=parameters["neighbours"],
-            **({"groups": parameters["groups"]} if micro else {}),
-        )
-        if schema_digest is None:
-            low, high = natural_bounds(declared)
-            model.bounds, model.n_features_in_ = (tuple(low.tolist()), tuple(high.tolist())), len(low)
-        else:
-            model.schema = declared
-        model._check_parameters()
-        model.label_ = None if parameters["label"] is None else model._checked_label(declared)
-        model._keep(declared, schema_digest)
-        model.n_rows_ = parameters["rows"]
-        return model
+        self._check_parameters()
+        self.label_ = None if self.schema is None or self.label is None else self._checked_label(self.schema)
 
     def _take(self, content: Content) -> None:
         self._keep_released(content.tensors)
+
+
+def _grids(tensors: Mapping[str, NDArray[Any]]) -> dict[str, float | None]:
+    """Scaled numbers lie on a grid; counts and pairs are whole."""
+    return {name: SCALED_STEP if tensor.dtype.kind == "f" else None for name, tensor in tensors.items()}
 
 
 def declared_pairs(tree: object, names: Sequence[str]) -> tuple[Pair, ...] | None:

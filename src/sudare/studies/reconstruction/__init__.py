@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from sudare.studies.reconstruction import bands_table, columns, figure2, floors, multivariate, square_waves
+from sudare.studies.reconstruction import (
+    bands_table,
+    columns,
+    figure2,
+    floors,
+    limits,
+    multivariate,
+    other_columns,
+    square_waves,
+)
 from sudare.studies.results import Study, StudyResult, Tell
 
 
@@ -12,6 +21,7 @@ def run(tell: Tell, repeats: int) -> StudyResult:
     """All tables and figures."""
     table_2 = columns.measured(tell, repeats)
     simulated = figure2.measured(tell, repeats)
+    others = other_columns.measured(tell, repeats)
     bands = bands_table.measured(tell, repeats)
     waves = square_waves.measured(tell, repeats)
     joint = multivariate.measured(tell, repeats)
@@ -20,6 +30,8 @@ def run(tell: Tell, repeats: int) -> StudyResult:
             columns.table_2(table_2),
             *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
             floors.floors_table(table_2, simulated, joint),
+            limits.limits_table(tell, table_2, simulated, repeats),
+            other_columns.accuracy_table(others),
             bands_table.coverage_table(bands),
             square_waves.accuracy_table(waves),
             figure2.speed_table(tell),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.records.laplace import LaplacePerturbation
+from sudare.records.numbers import NumberPerturbation
 from sudare.records.reconstruct import Reconstruction
+from sudare.records.square_wave import SquareWave
 from sudare.studies.data import data
 from sudare.studies.reconstruction import columns, figure2
 from sudare.studies.reconstruction.found import Found
@@ -21,16 +23,26 @@ Floats = NDArray[np.float64]
 
 SEED: Final = 20240403
 LEVEL: Final = 0.9
+FEW_BINS_FACTOR: Final = 4
+_FEW_BINS: Final = 20
+_FEW_RECORDS: Final = 1_000
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A column, how it is perturbed, and bins."""
+    """A column, how it is perturbed, and bins; with few bins it takes `more` times as many repetitions to tell how often they hold."""
 
     name: str
-    perturbation: LaplacePerturbation
+    perturbation: NumberPerturbation
     edges: Floats
     records: Callable[[np.random.Generator], Floats]
+    more: int = 1
+
+    @property
+    def with_wave(self) -> Trial:
+        """The same column behind a square wave, at the same local ε."""
+        wave = SquareWave(self.perturbation.bounds, epsilon=self.perturbation.epsilon)
+        return replace(self, name=f"{self.name}, square wave", perturbation=wave)
 
 
 def census(name: str, bounds: tuple[float, float], edges: Floats) -> Trial:
@@ -47,6 +59,7 @@ def simulated(size: int) -> Trial:
         figure2.perturbation_of(size),
         figure2.edges_of(1.0),
         lambda generator: figure2.original_records(size, generator),
+        more=FEW_BINS_FACTOR if size <= _FEW_RECORDS else 1,
     )
 
 
@@ -63,13 +76,14 @@ def comb(size: int) -> Trial:
 
 
 def trials() -> list[Trial]:
-    """Every column of the study, two more of Adult that are spiked, and the comb."""
+    """Every column of the study, two more of Adult that are spiked, and the comb; all of them with Laplace noise and with square waves."""
     table_2 = [
         Trial(
             f"{column.name}, bins of {name}",
             columns.perturbation_of(column, len(column.values())),
             edges,
             lambda generator, column=column: column.values(),  # type: ignore[misc]
+            more=FEW_BINS_FACTOR if len(edges) <= _FEW_BINS else 1,
         )
         for column in columns.COLUMNS
         for name, edges in column.bins.items()
@@ -78,15 +92,16 @@ def trials() -> list[Trial]:
         census("capital-loss", (0, 4_356), np.concatenate(([-0.5, 0.5], np.arange(100, 4_401, 100)))),
         census("hours-per-week", (1, 99), np.arange(0.5, 100)),
     ]
-    return [*(simulated(size) for size in FIGURE_2_NOISE), *table_2, *others, comb(30_000)]
+    laplace = [*(simulated(size) for size in FIGURE_2_NOISE), *table_2, *others, comb(30_000)]
+    return [*laplace, *(trial.with_wave for trial in laplace)]
 
 
 def measured(tell: Tell, repeats: int, chosen: list[Trial] | None = None) -> Found:
     """Coverage and width of each trial's bands, for bins and for running sums."""
     found = Found()
     for trial in trials() if chosen is None else chosen:
-        for repetition in range(repeats):
-            tell(f"bands, {trial.name}, repetition {repetition + 1} of {repeats}")
+        for repetition in range(trial.more * repeats):
+            tell(f"bands, {trial.name}, repetition {repetition + 1} of {trial.more * repeats}")
             note_trial(found, trial, repetition)
     return found
 

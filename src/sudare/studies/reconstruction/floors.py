@@ -43,7 +43,7 @@ def floors_table(
             *(row for mixture in mixtures for row in mixture_rows(joint, mixture)),
         ],
         "L1 accuracy with `method='auto'`, ± one standard error. Differences are paired: the same records and the same noise for both. The best single method is "
-        f"known only afterwards, for each size and width. 99 at a million records is above what an efficient unbiased method reaches that knows the family (98.65). {NARROWLY}",
+        f"known only afterwards, for each size and width. What could be reached at all is in the table of limits. {NARROWLY}",
     )
 
 
@@ -74,7 +74,9 @@ def size_rows(found: Found, size: int) -> list[Row]:
 
 def mixture_rows(found: Found, mixture: Mixture) -> list[Row]:
     """Several columns: auto against the technique, and in two dimensions the error of the components' covariances."""
-    name = f"{mixture.columns} columns, {mixture.name}, ε {'split' if mixture.split else 'for each'}"
+    name = (
+        f"{mixture.columns} columns, {mixture.name}, {mixture.noise.kind}, ε {'split' if mixture.split else 'for each'}"
+    )
     auto, technique = (np.array(found.values((mixture, "accuracy", method))) for method in ("auto", "bayes"))
     rows = [line(f"{name}: auto less the iterative technique", 0.0, Estimate.of(auto - technique))]
     if mixture.columns == 2:

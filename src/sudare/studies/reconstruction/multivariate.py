@@ -14,6 +14,7 @@ from sudare.records.categorical import RetainReplace
 from sudare.records.cross_tables import CrossTable
 from sudare.records.laplace import LaplacePerturbation
 from sudare.records.multivariate import JointReconstruction
+from sudare.records.square_wave import SquareWave
 from sudare.studies.data import data
 from sudare.studies.reconstruction.found import Found
 from sudare.studies.reconstruction.printed import l1_accuracy
@@ -31,13 +32,14 @@ METHODS: Final = ("bayes", "mixture", "auto")
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Normal components with covariance, and whether ε is split over the columns or each column has the k = 2 rule for itself."""
+    """Normal components with covariance, whether ε is split over the columns or each has the k = 2 rule for itself, and the noise."""
 
     name: str
     weights: Floats
     means: Floats
     covariances: Floats
     split: bool
+    noise: type[LaplacePerturbation] | type[SquareWave] = LaplacePerturbation
 
     @property
     def columns(self) -> int:
@@ -56,9 +58,14 @@ class Mixture:
         roots = np.linalg.cholesky(self.covariances)
         return np.asarray(self.means[component] + np.einsum("nij,nj->ni", roots[component], noise))
 
-    def perturbation(self, size: int) -> LaplacePerturbation:
+    @property
+    def is_papers(self) -> bool:
+        """Whether the paper's two ways know what to do: Laplace noise, and two dimensions, where they show what they can."""
+        return self.noise is LaplacePerturbation and self.columns == 2
+
+    def perturbation(self, size: int) -> LaplacePerturbation | SquareWave:
         """k = 2: local ε = ½·ln(N − 1), for each column or for all together."""
-        return LaplacePerturbation(BOUNDS, epsilon=0.5 * math.log(size - 1) / (self.columns if self.split else 1))
+        return self.noise(BOUNDS, epsilon=0.5 * math.log(size - 1) / (self.columns if self.split else 1))
 
 
 _TWO: Final = (
@@ -79,12 +86,16 @@ _THREE: Final = (
         ]
     ),
 )
+# Three columns take twelve seconds a repetition, so they have fewer settings.
+_SETTINGS: Final = {
+    2: ((False, LaplacePerturbation), (True, LaplacePerturbation), (True, SquareWave)),
+    3: ((False, LaplacePerturbation), (True, SquareWave)),
+}
 MIXTURES: Final = tuple(
-    Mixture(f"{number} components", weights, means[:, :columns], covariances[:, :columns, :columns], split)
-    for columns in (2, 3)
+    Mixture(f"{number} components", weights, means[:, :columns], covariances[:, :columns, :columns], split, noise)
+    for columns, settings in _SETTINGS.items()
     for number, (weights, means, covariances) in (("two", _TWO), ("three", _THREE))
-    # Three columns take twelve seconds a repetition, so they have one setting.
-    for split in ((False, True) if columns == 2 else (False,))
+    for split, noise in settings
 )
 
 
@@ -116,12 +127,12 @@ def note_mixture(found: Found, mixture: Mixture, rows: Floats, seed: int) -> Non
     if known.components is not None:
         error = component_error(mixture, known.components.means, known.components.covariances)
         found.note((mixture, "components", "mixture"), error)
-    if mixture.columns == 2:
+    if mixture.is_papers:
         note_paper(found, mixture, rows, np.column_stack(columns), perturbation.noise_scale)
 
 
 def note_paper(found: Found, mixture: Mixture, rows: Floats, perturbed: Floats, noise_scale: float) -> None:
-    """The paper's two ways; in two dimensions, where they show what they can."""
+    """The paper's two ways."""
     for name, rotate in (("diagonal", False), ("rotated", True)):
         fit = paper_mixture(perturbed, noise_scale, mixture.means, rotate=rotate)
         found.note((mixture, "components", name), component_error(mixture, fit.means, fit.covariances))
@@ -150,15 +161,16 @@ def component_error(mixture: Mixture, means: Floats, covariances: Floats) -> flo
     )
 
 
-def _settings(mixture: Mixture) -> tuple[int, str, str]:
-    return mixture.columns, mixture.name, "split" if mixture.split else "k = 2 each"
+def _settings(mixture: Mixture) -> tuple[int, str, str, str]:
+    noise = "Laplace" if mixture.noise is LaplacePerturbation else "Square Wave"
+    return mixture.columns, mixture.name, noise, "split" if mixture.split else "k = 2 each"
 
 
 def accuracy_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> ResultTable:
     """L1 accuracy of joint histograms."""
     return ResultTable(
         "Several columns: L1 accuracy of the joint histogram",
-        ("columns", "mixture", "ε", *METHODS),
+        ("columns", "mixture", "noise", "ε", *METHODS),
         [(*_settings(one), *(found.at((one, "accuracy", method)) for method in METHODS)) for one in mixtures],
         f"{RECORDS:,} records; ± one standard error over {found.repeats} samples. Bins of 1 in two dimensions (144), of "
         "1.5 in three (512). 'bayes' is the Iterative Bayesian Technique on fine cells stopped by cross-validation; 'mixture' is "
@@ -178,6 +190,7 @@ def covariance_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> Re
         (
             "columns",
             "mixture",
+            "noise",
             "ε",
             "components, no covariance (19)",
             "components, Algorithm 2",
