@@ -9,7 +9,9 @@ from __future__ import annotations
 import fnmatch
 import importlib.util
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -64,10 +66,20 @@ def circumstance_holds(when: str) -> bool:
             return shutil.which(name) is None
         case "platform":
             return sys.platform.startswith(name)
+        case "fails":
+            return not succeeds(shlex.split(name))
         case _:
             raise pytest.UsageError(
-                f"expected_skips.toml: `when` is unset:, missing:, absent:, program: or platform:, got {when!r}."
+                f"expected_skips.toml: `when` is unset:, missing:, absent:, program:, platform: or fails:, got {when!r}."
             )
+
+
+def succeeds(command: list[str]) -> bool:
+    """Whether a command is there and ends without an error."""
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def read_expected_skips(path: Path) -> list[ExpectedSkip]:

@@ -111,7 +111,10 @@ def test_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not circumstance_holds("program:make")
     assert circumstance_holds(f"platform:{sys.platform}")
     assert not circumstance_holds("platform:amiga")
-    with pytest.raises(pytest.UsageError, match="unset:, missing:, absent:, program: or platform:"):
+    assert circumstance_holds("fails:no-such-program-anywhere --at-all")
+    assert circumstance_holds(f"fails:{sys.executable} -c 'raise SystemExit(1)'")
+    assert not circumstance_holds(f"fails:{sys.executable} -c pass")
+    with pytest.raises(pytest.UsageError, match="unset:, missing:, absent:, program:, platform: or fails:"):
         circumstance_holds("sometimes")
 
 

@@ -1,5 +1,7 @@
 """Members in processes of their own, with a relay between them, on this machine: started, watched and ended by their ids.
 
+They talk over the loopback address, or each lives in a network namespace of its own (`namespaces.Network`).
+
 Run as `python -m tests.consortium.processes JSON`, this is one such member. What it has in the end goes into a file as a digest, so that
 bits can be compared with those of one process.
 """
@@ -24,17 +26,21 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sudare.consensus.wire import unpacked
 from sudare.consortium.checkpoints import FolderStore
 from sudare.consortium.desk import Desk
 from sudare.consortium.driving import drive, settle
 from sudare.consortium.identity import Identity
 from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading
+from sudare.consortium.learning.rehearsal import plain_adder, walked
 from sudare.consortium.session import Pins, Session
-from sudare.consortium.sums import Circle, Finished, Patience, SumRunner, Walk, Words
+from sudare.consortium.sitting import Attempt
+from sudare.consortium.sums import Checkpoint, Circle, Finished, Patience, Stand, SumRunner, Walk, Words
 from sudare.consortium.transport.certificates import write_kits
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
+from tests.consortium.namespaces import PORT, RELAY, Network
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -143,6 +149,22 @@ def digest_of(result: object) -> str:
     return hashlib.sha256(result.outcome.parameters.tobytes()).hexdigest()  # type: ignore[attr-defined]
 
 
+def dictionary_in_process() -> str:
+    """The bits of the chapter's example, trained in one process."""
+    estimator, tables = chapter_example()
+    fitted = estimator.fit(tables)
+    arrays = fitted.dictionary_.natural().arrays
+    content = b"".join(np.ascontiguousarray(arrays[name]).tobytes() for name in sorted(arrays))
+    return hashlib.sha256(content + repr(fitted.history_).encode()).hexdigest()
+
+
+def hospitals_in_process() -> str:
+    """The bits of the ten hospitals' model, learned in one process."""
+    walks = [walk_of("hospitals", position, 10, {}) for position in range(10)]
+    found, _, _ = walked(walks, plain_adder(10), {})
+    return digest_of(found[0])
+
+
 # One member's process
 
 
@@ -191,17 +213,17 @@ class Processes:
 
     folder: Path
     members: int
+    network: Network | None = None
 
     def __post_init__(self) -> None:
-        with socket.socket() as found:
-            found.bind(("localhost", 0))
-            self.relay_address = f"localhost:{found.getsockname()[1]}"
-        write_kits(self.folder / "kits", "localhost", names_of(self.members))
+        host = "localhost" if self.network is None else self.network.address_of(RELAY)
+        self.relay_address = f"{host}:{free_port() if self.network is None else PORT}"
+        write_kits(self.folder / "kits", host, names_of(self.members))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start_relay(self) -> None:
         program = [sys.executable, "-c", "from sudare.cli.main import app; app()", "relay"]
-        self._start("relay", [*program, "--kit", str(self.folder / "kits/relay"), "--listen", self.relay_address])
+        self._start(RELAY, [*program, "--kit", str(self.folder / "kits/relay"), "--listen", self.relay_address])
 
     def order(self, position: int, work: str, **changes: Any) -> Order:
         return Order(position, self.members, str(self.folder), self.relay_address, work, **changes)
@@ -211,9 +233,11 @@ class Processes:
         self._start(order.name, program, **environment)
 
     def _start(self, name: str, arguments: list[str], **environment: str) -> None:
+        # `ip netns exec` becomes the program that it starts, so that the process has the id of the program.
+        place = [] if self.network is None else self.network.within(name)
         with open(self.folder / f"{name}.log", "ab") as log:
-            given = {**os.environ, **environment}
-            self.running[name] = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log, env=given)
+            given = {**os.environ, "no_grpc_proxy": self.relay_address.rpartition(":")[0], **environment}
+            self.running[name] = subprocess.Popen([*place, *arguments], cwd=ROOT, stdout=log, stderr=log, env=given)
 
     def kill(self, name: str) -> None:
         process = self.running.pop(name)
@@ -232,15 +256,42 @@ class Processes:
                 self.kill(name)
 
 
+def free_port() -> int:
+    """A port of the loopback address at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        return int(found.getsockname()[1])
+
+
 @contextmanager
-def processes(folder: Path, members: int) -> Iterator[Processes]:
+def processes(folder: Path, members: int, network: Network | None = None) -> Iterator[Processes]:
     """A relay that runs, and members to be started; all are ended afterwards."""
-    together = Processes(folder, members)
+    together = Processes(folder, members, network)
     try:
         together.start_relay()
         yield together
     finally:
         together.end()
+
+
+def check_outcomes(together: Processes, expected: str) -> list[dict[str, Any]]:
+    """What every member wrote, if all ended without an error and with these bits."""
+    outcomes = together.outcomes()
+    assert [outcome["error"] for outcome in outcomes] == [None] * together.members
+    assert {outcome["result"] for outcome in outcomes} == {expected}
+    return outcomes
+
+
+def wait_for_iteration(folder: Path, number: int, most_seconds: float = 900.0) -> None:
+    """Until a member has begun the sum of this number."""
+    store, end = FolderStore(folder), time.monotonic() + most_seconds
+    while time.monotonic() < end:
+        contents = [content for content in (store.load("sum-0"), store.load("sum-1")) if content is not None]
+        found = [unpacked(content, Checkpoint, Stand, Attempt).stand.iteration for content in contents]
+        if max(found, default=-1) >= number:
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"{folder.name} has not come to sum {number}")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def tasks(draw: st.DrawFn, columns: tuple[str, ...]) -> Task:
         case "models":
             return ModelsTask(name, "PrivateRidge", epsilon, delta, parameters=parameters)
         case "dictionary":
-            return DictionaryTask(name, tolerance, parameters=parameters)
+            return DictionaryTask(name, tolerance, draw(st.booleans()), parameters=parameters)
         case "learning":
             return draw(
                 st.sampled_from(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import CensusTask, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
-from sudare.consortium.node import ask_running_node, states_of
+from sudare.consortium.notes import ask_running_node, states_of
 from sudare.consortium.transport import LocalHub
 from sudare.consortium.transport.certificates import write_kits
 from sudare.privacy.release import audited, read
@@ -28,7 +28,9 @@ NUMBERS = Schema({name: SCHEMA.columns[name] for name in ("age", "pressure", "il
 TASKS: tuple[Task, ...] = (
     CensusTask("census", ("age",), 2.0),
     ModelsTask("models", "PrivateLogisticRegression", 1.0),
-    DictionaryTask("patterns", 2, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}),
+    DictionaryTask(
+        "patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
+    ),
     LearningTask("risk", "one-sum", 1.0),
     ScalerTask("scales", 1.0),
 )

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sudare.consortium import Identity, passphrase_from, verifies
 from sudare.consortium.identity import is_usable
-from sudare.errors import AgreementError, IdentityError, InvalidParameter
+from sudare.errors import IdentityError, InvalidParameter
 from tests.consortium.house import PASSPHRASE
 
 
@@ -112,7 +112,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         load(X25519PrivateKey.generate().private_bytes(*private, BestAvailableEncryption(PASSPHRASE)))
     with pytest.raises(IdentityError, match="not a key"):
         load(b"nothing of the kind")
-    with pytest.raises(AgreementError, match="cannot be read"):
+    with pytest.raises(IdentityError, match="cannot be read"):
         Identity.load(tmp_path / "none.pem", PASSPHRASE)
 
 

@@ -27,7 +27,8 @@ from sudare.consortium.desk import Envelope
 from sudare.consortium.driving import drive
 from sudare.consortium.health import HealthEndpoint
 from sudare.consortium.member import Member
-from sudare.consortium.node import Node, ask_running_node, states_of, transport_of
+from sudare.consortium.node import Node, transport_of
+from sudare.consortium.notes import ask_running_node, states_of
 from sudare.consortium.transport import LocalHub
 from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
 from sudare.frames import read
@@ -35,7 +36,7 @@ from sudare.privacy.release import Release
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
 
 PATTERNS = DictionaryTask(
-    "patterns", 2, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
+    "patterns", 2, consent=True, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
 )
 RISK = LearningTask("risk", "one-sum", 1.0)
 SCALES = ScalerTask("scales", 1.0)

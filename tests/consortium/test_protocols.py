@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sudare.consortium.checkpoints import FolderStore, MemoryStore
 from sudare.consortium.desk import Activity, Desk
@@ -20,6 +21,7 @@ from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter
+from sudare.studies.dictionary.truths import chapter_truth
 from tests.consortium.rehearsed import IDENTITIES, Consortium, CrashingStore, RoughNetwork, names_of, pins_of
 
 BOUNDS = (np.full(2, -8.0), np.full(2, 8.0))
@@ -58,7 +60,29 @@ def check_same_bits(results: dict[str, object], members: int) -> None:
         natural = found.dictionary.natural()
         for key, expected in in_process.patterns_.arrays.items():
             np.testing.assert_array_equal(natural.arrays[key], expected)
-        np.testing.assert_array_equal(found.weights, in_process.weights_[position])
+        np.testing.assert_array_equal(found.home.weights, in_process.weights_[position])
+
+
+def test_what_a_member_learns_at_home_is_the_same_as_in_one_process() -> None:
+    usual = chapter_truth().records(np.random.default_rng(4), 120)
+    strange = np.random.default_rng(9).normal(9.0, 0.5, (60, 4))
+    own = [np.vstack([usual[0], strange]), *usual[1:]]
+    model = PatternDictionary(4, bounds=(np.full(4, -20.0), np.full(4, 20.0)))
+
+    def walk(position: int) -> DictionaryWalk:
+        terms, records = model.training(own[position], 3)
+        return DictionaryWalk(lambda: trained(terms), records, 3)
+
+    consortium = Consortium(3, None, walk)
+    assert consortium.run()
+    expected = clone(model).fit(own).homes_
+    assert any(home.pattern is not None for home in expected)
+    for (_, found), home in zip(sorted(consortium.results().items()), expected, strict=True):
+        assert found.home.pattern_weight == home.pattern_weight
+        assert (found.home.pattern is None) == (home.pattern is None)
+        if home.pattern is not None:
+            for name, values in home.pattern.arrays.items():
+                np.testing.assert_array_equal(found.home.pattern.arrays[name], values)
 
 
 def test_a_training_between_members_gives_the_bits_of_one_process() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import socket
 import stat
@@ -12,26 +11,20 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from cryptography import x509
 
-from sudare.consensus.wire import unpacked
-from sudare.consortium.checkpoints import FolderStore
-from sudare.consortium.learning.rehearsal import plain_adder, walked
-from sudare.consortium.sitting import Attempt
-from sudare.consortium.sums import Checkpoint, Stand
 from sudare.consortium.transport import LocalHub, Packet, Transport
 from sudare.consortium.transport.certificates import common_name, kit_files, write_kits
 from sudare.errors import InvalidParameter, NotConnected
 from tests.consortium.processes import (
     Processes,
-    chapter_example,
-    digest_of,
-    hospitals_example,
+    check_outcomes,
+    dictionary_in_process,
+    hospitals_in_process,
     names_of,
     processes,
-    walk_of,
+    wait_for_iteration,
 )
 
 # In process
@@ -114,32 +107,6 @@ def test_a_kit_in_another_name_is_refused_before_anything_is_connected(kits: Pat
 # Between processes
 
 
-def check_outcomes(together: Processes, expected: str) -> list[dict]:
-    outcomes = together.outcomes()
-    assert [outcome["error"] for outcome in outcomes] == [None] * together.members
-    assert {outcome["result"] for outcome in outcomes} == {expected}
-    return outcomes
-
-
-def wait_for_iteration(folder: Path, number: int) -> None:
-    """Until a member has begun the sum of this number."""
-    store = FolderStore(folder)
-    while True:
-        contents = [content for content in (store.load("sum-0"), store.load("sum-1")) if content is not None]
-        found = [unpacked(content, Checkpoint, Stand, Attempt).stand.iteration for content in contents]
-        if max(found, default=-1) >= number:
-            return
-        time.sleep(0.05)
-
-
-def dictionary_in_process() -> str:
-    estimator, tables = chapter_example()
-    fitted = estimator.fit(tables)
-    arrays = fitted.dictionary_.natural().arrays
-    content = b"".join(np.ascontiguousarray(arrays[name]).tobytes() for name in sorted(arrays))
-    return hashlib.sha256(content + repr(fitted.history_).encode()).hexdigest()
-
-
 @pytest.mark.long
 def test_the_chapters_example_between_processes_gives_the_bits_of_one_process(tmp_path: Path) -> None:
     expected = dictionary_in_process()
@@ -168,14 +135,11 @@ def test_a_member_killed_and_restarted_and_a_relay_that_was_down_change_no_bit(t
 
 @pytest.mark.long
 def test_ten_hospitals_learn_the_bits_of_one_process(tmp_path: Path) -> None:
-    terms, _ = hospitals_example()
-    walks = [walk_of("hospitals", position, 10, {}) for position in range(10)]
-    found, _, _ = walked(walks, plain_adder(10), {})
-    assert terms.members == 10
+    expected = hospitals_in_process()
     with processes(tmp_path, 10) as together:
         for position in range(10):
             together.start(together.order(position, "hospitals"))
-        check_outcomes(together, digest_of(found[0]))
+        check_outcomes(together, expected)
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ from sudare.errors import (
     SourceTaken,
     UnknownAccount,
 )
-from sudare.privacy import storage
+from sudare.privacy import tables
 from sudare.privacy.chain import Head
 from sudare.privacy.ledger import Account, Ledger
 from tests.faults.harness import harness
@@ -254,7 +254,7 @@ class TestPostgres:
                 refused.append(error.problem)
 
         with storing.transaction() as connection:
-            head = storage.head(connection, ledger=account.ledger.identity)
+            head = tables.head(connection, ledger=account.ledger.identity)
             thread = threading.Thread(target=late)
             thread.start()
             # The thread waits for the lock now, or will.
@@ -358,8 +358,8 @@ class TestPostgres:
             raise OSError("no space")
 
         with monkeypatch.context() as newer:
-            newer.setattr(storage, "FORMAT", 2)
-            newer.setattr(storage, "MIGRATIONS", {1: fails})
+            newer.setattr(tables, "FORMAT", 2)
+            newer.setattr(tables, "MIGRATIONS", {1: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(address)
         assert ledger.verify().position == 0
@@ -383,7 +383,7 @@ def spend_all(connection: sql.Connection, head: Head, account: Account) -> None:
     from sudare.privacy.balance import AccountState
     from sudare.privacy.guarantee import Guarantee
 
-    text = storage.account_state(connection, account.name)
+    text = tables.account_state(connection, account.name)
     assert text is not None
     body = {"what": "x", "purpose": "", "cost": pure_cost(0.9).to_dict(), "guarantee": Guarantee(0.9).to_dict()}
     account.ledger._append(connection, head, account.name, AccountState.from_text(text), "charge", body)

@@ -19,10 +19,18 @@ from typing import Any, Final, Literal
 import tomli_w
 
 from sudare.consortium.documents import Field, parsed_toml
-from sudare.consortium.files import SHARED_MODE, read_text, write_atomically
+from sudare.consortium.files import read_text, write_document
 from sudare.consortium.identity import is_usable
-from sudare.consortium.tasks import CensusTask, LearningTask, ScalerTask, Task, check_parameters, task_from
-from sudare.errors import AgreementError, AgreementMismatch, SchemaError
+from sudare.consortium.tasks import (
+    CensusTask,
+    DictionaryTask,
+    LearningTask,
+    ScalerTask,
+    Task,
+    check_parameters,
+    task_from,
+)
+from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
 from sudare.privacy.chain import canonical_json
 from sudare.schema import Schema
 
@@ -122,6 +130,11 @@ class Agreement:
         """How many members must stay for a sum to be finished."""
         return len(self.members) if self.sums.threshold is None else self.sums.threshold
 
+    @property
+    def revoking_members(self) -> int:
+        """How many members can say that another one's key no longer counts: the threshold, or where that is all, all others."""
+        return max(1, min(self.threshold, len(self.members) - 1))
+
     def member(self, name: str) -> MemberEntry:
         """One member by name."""
         for member in self.members:
@@ -147,6 +160,14 @@ class Agreement:
         others = tuple(each for each in self.members if each.name != member.name)
         return replace(self, members=(*others, member))
 
+    def check_learnable(self) -> None:
+        """Whether models have something to learn."""
+        for task in self.tasks:
+            if isinstance(task, LearningTask) and self.schema.label is None:
+                raise AgreementError(
+                    f"`tasks.{task.name}` has no label to learn.", 'Declare a column of the schema with kind = "label".'
+                )
+
     def check_complete(self) -> None:
         """Nothing, if the agreement can be signed: enough members, a task, and thresholds that fit their number."""
         count, threshold = len(self.members), self.threshold
@@ -156,6 +177,7 @@ class Agreement:
             )
         if not self.tasks:
             raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
+        self.check_learnable()
         # Any two groups of t share a member, and nobody votes twice: no two totals are opened.
         if not count < 2 * threshold <= 2 * count:
             raise AgreementError(
@@ -163,6 +185,8 @@ class Agreement:
             )
         for task in self.tasks:
             check_parameters(task)
+            if isinstance(task, DictionaryTask):
+                _check_exact_sums(task, count)
             if isinstance(task, LearningTask | ScalerTask) and not count - threshold < task.tolerance < count:
                 raise AgreementError(
                     f"`tasks.{task.name}.tolerance` does not fit {count} members, of whom {count - threshold} may leave.",
@@ -223,7 +247,7 @@ class Agreement:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the TOML file; whoever reads meanwhile sees the old file or the new one."""
-        write_atomically(Path(path), self.to_toml().encode(), SHARED_MODE)
+        write_document(Path(path), self.to_toml().encode())
 
     # Its hash, and what differs
 
@@ -299,6 +323,19 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
         # Quoted as in TOML where needed, so that no two fields have one path and all can be shown on a terminal.
         word = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=not key.isprintable())
         yield from _leaves(f"{path}.{word}" if path else word, inner)
+
+
+def _check_exact_sums(task: DictionaryTask, members: int) -> None:
+    """Refuse exact sums over two members, and over fewer than five without consent."""
+    from sudare.dictionary.disclosure import check_consortium
+
+    try:
+        check_consortium(members, task.consent)
+    except InvalidParameter as refusal:
+        raise AgreementError(
+            f"`tasks.{task.name}`: {refusal.problem}",
+            "Ask more members to join. From three members on, all can also agree to it: write consent = true there.",
+        ) from None
 
 
 def _schema(section: Field, folder: Path | None) -> Schema:

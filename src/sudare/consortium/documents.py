@@ -19,6 +19,9 @@ Scalar = bool | int | float | str
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]*")
+_HOST_AND_PORT: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
+_LARGEST_PORT: Final = 65_535
+_LEAST_NORMAL: Final = 2.0**-1022
 _LONGEST_TEXT: Final = 1024
 _LARGEST_WHOLE: Final = 2**53
 
@@ -63,7 +66,7 @@ class Field:
     def items(self) -> list[Field]:
         """Its entries, if it is a list."""
         if not isinstance(self.value, list | tuple):
-            raise self.refused("a list")
+            raise self.refused('a list, such as ["first", "second"]')
         return [Field(f"{self.path}[{position}]", value) for position, value in enumerate(self.value)]
 
     def scalars(self) -> dict[str, Scalar]:
@@ -94,11 +97,24 @@ class Field:
             raise self.refused(f"one of {', '.join(words)}")
         return self.value
 
+    def truth(self) -> bool:
+        """Yes or no."""
+        if not isinstance(self.value, bool):
+            raise self.refused("true or false")
+        return self.value
+
     def text(self) -> str:
         """Printable text in one line."""
         if not isinstance(self.value, str) or not self.value.isprintable() or len(self.value) > _LONGEST_TEXT:
             raise self.refused(f"printable text of at most {_LONGEST_TEXT} letters")
         return self.value
+
+    def host_and_port(self) -> str:
+        """An address that something listens at."""
+        text = self.text()
+        if host_and_port(text) is None:
+            raise self.refused("host:port, such as relay.example:8002")
+        return text
 
     def hexadecimal(self, digits: int) -> str:
         """So many hexadecimal digits."""
@@ -117,13 +133,14 @@ class Field:
         value = self.value
         is_number = type(value) is float or (type(value) is int and abs(value) <= _LARGEST_WHOLE)
         if not is_number or not math.isfinite(float(value)) or not above < float(value) <= most:  # type: ignore[arg-type]
-            limit = f" above {above:g}" if math.isfinite(above) else ""
-            raise self.refused(f"a number{limit}{f' and at most {most:g}' if math.isfinite(most) else ''}")
+            # The limits that people meet are 0, 1 and a year; the least normal number is 0 to them.
+            limit = f" above {0 if above == _LEAST_NORMAL else above:g}" if math.isfinite(above) else ""
+            raise self.refused(f"a number{limit}{f' and at most {most:,.10g}' if math.isfinite(most) else ''}")
         return float(value)  # type: ignore[arg-type]
 
     def epsilon(self) -> float:
         """A usable ε: a normal positive number."""
-        return self.number(2.0**-1022)
+        return self.number(_LEAST_NORMAL)
 
     def delta(self) -> float:
         """A usable δ: in [0, 1)."""
@@ -140,6 +157,13 @@ class Field:
 
     def _below(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
+
+
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """The two parts of HOST:PORT, or nothing if it is not one."""
+    found = _HOST_AND_PORT.fullmatch(text)
+    port = int(found[2]) if found else 0
+    return (found[1].strip("[]"), port) if found and 1 <= port <= _LARGEST_PORT else None
 
 
 def shown(key: str) -> str:

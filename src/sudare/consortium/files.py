@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from sudare.errors import AgreementError, IdentityError
+from sudare.errors import AgreementError, ConsortiumError, IdentityError
 
 LARGEST_DOCUMENT_BYTES: Final = 2**22
 PRIVATE_MODE: Final = 0o600
@@ -30,8 +30,8 @@ def read_text(path: Path, what: str) -> str:
 
 
 def read_private(path: Path, what: str) -> bytes:
-    """The bytes of a small file that nobody else may read."""
-    with _opened(path, what) as handle:
+    """The bytes of a small file that nobody else may read: a key or a passphrase."""
+    with _opened(path, what, IdentityError) as handle:
         mode = stat.S_IMODE(os.fstat(handle).st_mode)
         if mode & _TOO_OPEN:
             raise IdentityError(
@@ -67,15 +67,31 @@ def write_atomically(path: Path, content: bytes, mode: int = PRIVATE_MODE) -> No
     _make_name_durable(path)
 
 
+def write_document(path: Path, content: bytes) -> None:
+    """A shared document replaced: agreements and statements."""
+    try:
+        write_atomically(path, content, SHARED_MODE)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
 def make_private_folder(path: Path) -> None:
     """The folder, for its owner only if it was not there."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConsortiumError(
+            f"The folder '{path}' cannot be written ({error.strerror}).", "Check the path, its rights and the space."
+        ) from None
 
 
 @contextlib.contextmanager
 def changed_by_one(path: Path) -> Iterator[None]:
     """Wait until nobody else changes the file: reading, changing and writing it back then loses nobody's change."""
-    handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, SHARED_MODE)
+    try:
+        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, SHARED_MODE)
+    except OSError as error:
+        raise _unwritable(path, error) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -98,22 +114,28 @@ def held_alone(path: Path) -> Iterator[bool]:
         os.close(handle)
 
 
+def _unwritable(path: Path, error: OSError) -> AgreementError:
+    return AgreementError(
+        f"'{path}' cannot be written ({error.strerror}).", "Use a folder that is there and that you may write to."
+    )
+
+
 def _read(path: Path, what: str) -> bytes:
     with _opened(path, what) as handle:
         return _bounded(handle, path, what)
 
 
 @contextlib.contextmanager
-def _opened(path: Path, what: str) -> Iterator[int]:
+def _opened(path: Path, what: str, refusal: type[ConsortiumError] = AgreementError) -> Iterator[int]:
     try:
         # A pipe that nobody writes to would otherwise be waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        raise AgreementError(f"{what} '{path.name}' cannot be read ({reason}).", "Check the path.") from None
+        raise refusal(f"{what} '{path}' cannot be read ({reason}).", "Check the path.") from None
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise AgreementError(f"{what} '{path.name}' is not a file.", "Check the path.")
+            raise refusal(f"{what} '{path}' is not a file.", "Check the path.")
         yield handle
     finally:
         os.close(handle)

@@ -13,8 +13,8 @@ from sudare.consortium.documents import Field
 from sudare.consortium.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
 from sudare.consortium.member import Member
 from sudare.errors import AgreementError
-from sudare.privacy import Ledger
 from sudare.privacy.chain import Head
+from sudare.privacy.ledger import Ledger
 
 HEAD_FILE: Final = "ledger.head"
 

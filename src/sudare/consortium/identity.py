@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import padding
@@ -26,11 +26,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from sudare.consensus.sharing.keys import MemberKeys
-from sudare.consensus.sharing.streams import derived, extracted
 from sudare.consortium.files import PRIVATE_MODE, read_private, write_new
 from sudare.errors import IdentityError, InvalidParameter
 from sudare.privacy.container import fingerprint
+
+if TYPE_CHECKING:
+    from sudare.consensus.sharing.keys import MemberKeys
 
 PHRASE_VARIABLE: Final = "SUDARE_PASSPHRASE"
 PHRASE_FILE_VARIABLE: Final = "SUDARE_PASSPHRASE_FILE"
@@ -140,11 +141,15 @@ class Identity:
 
     def derived(self, purpose: bytes, context: bytes) -> bytes:
         """32 secret bytes for a purpose and context: the same after a restart, and none tells anything about another."""
+        from sudare.consensus.sharing.streams import derived, extracted
+
         root = extracted(_ROOT_SALT, self._key.private_bytes_raw())
         return derived(root, purpose, context)
 
     def member_keys(self, context: bytes) -> MemberKeys:
         """Keys for sums: the same after a restart, others for every context (agreement and task)."""
+        from sudare.consensus.sharing.keys import MemberKeys
+
         purposes = (b"exchange key", b"voting key", b"root of own masks")
         return MemberKeys(*(self.derived(purpose, context) for purpose in purposes))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import sqlalchemy
 import tomli_w
@@ -23,13 +23,14 @@ from sudare.consortium.identity import Identity
 from sudare.consortium.statements import Statements, check_is_key_of
 from sudare.consortium.tasks import KINDS
 from sudare.errors import AgreementError, IdentityError
-from sudare.frames import SqlSource
-from sudare.privacy import Account, Ledger
+from sudare.privacy.ledger import Account, Ledger
+
+if TYPE_CHECKING:
+    from sudare.frames import SqlSource
 
 FORMAT: Final = 1
 FROM_ENVIRONMENT: Final = "env:"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9.\-\[\]:]{1,255}:[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,11 @@ class Member:
     def load(cls, path: str | os.PathLike[str]) -> Member:
         """The member that a TOML file describes."""
         file = Path(path)
+        if not file.exists():
+            raise AgreementError(
+                f"There is no member file '{file}'.",
+                "Give it with --member FOLDER/member.toml; `sudare consortium join` makes it.",
+            )
         member = cls.from_toml(read_text(file, "The member file"), file.absolute().parent)
         if any(_has_password(each) for each in (member.ledger_address, member.data.url)) and is_open_to_others(file):
             raise IdentityError(
@@ -128,6 +134,8 @@ class Member:
 
     def source(self) -> str | SqlSource:
         """The records, as `sudare.frames.batches` takes them."""
+        from sudare.frames import SqlSource
+
         if self.data.url is not None and self.data.query is not None:
             return SqlSource(_resolved(self.data.url, "data.url"), self.data.query)
         return os.fspath(self.folder / str(self.data.source))
@@ -196,8 +204,9 @@ def _data(section: Field) -> Data:
     fields = section.table((), ("source", "url", "query"))
     texts = {name: value.text() for name, value in fields.items()}
     if set(texts) not in ({"source"}, {"url", "query"}) or not all(texts.values()):
+        problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
         raise AgreementError(
-            f"`{section.path}` names no data.",
+            f"`{section.path}` {problem}.",
             'Give source = "table.parquet" (or CSV), or url = "dialect://…" with query = "table or query".',
         )
     return Data(**texts)
@@ -213,15 +222,15 @@ def _policy(section: Field) -> Policy:
 
 def _transport(section: Field, folder: Path) -> TransportSettings:
     fields = section.table((), ("kind", "kit", "relay", "proxy", "health_port"))
-    relay = fields["relay"].text() if "relay" in fields else None
-    if relay is not None and not _HOST_AND_PORT.fullmatch(relay):
-        raise fields["relay"].refused("host:port")
+    proxy = fields["proxy"].text() if "proxy" in fields else None
+    if proxy is not None and not proxy.startswith("http://"):
+        raise fields["proxy"].refused("an HTTP proxy's address, such as http://proxy.example:3128")
     is_local = "kind" in fields and fields["kind"].word(("local", "flare")) == "local"
     return TransportSettings(
         kind="local" if is_local else "flare",
         kit=_path(fields["kit"], folder) if "kit" in fields else None,
-        relay=relay,
-        proxy=fields["proxy"].text() if "proxy" in fields else None,
+        relay=fields["relay"].host_and_port() if "relay" in fields else None,
+        proxy=proxy,
         health_port=fields["health_port"].whole(1, 65_535) if "health_port" in fields else None,
     )
 

@@ -26,6 +26,7 @@ from sudare.consortium.heads import checked_ledger, remember_head
 from sudare.consortium.identity import Identity
 from sudare.consortium.logs import EventLog
 from sudare.consortium.member import Member, TransportSettings
+from sudare.consortium.notes import REQUESTS, RUN, STATES, WITHDRAW
 from sudare.consortium.protocols import Workplace, activity_of, write_results
 from sudare.consortium.session import Pins, Session
 from sudare.consortium.statements import check_is_key_of, in_force
@@ -37,9 +38,6 @@ from sudare.errors import InvalidParameter, NotApproved, NotConnected, SudareErr
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
 _PRESENT_SECONDS: Final = 10.0
-REQUESTS: Final = "requests"
-RUN, WITHDRAW = "run", "withdraw"
-STATES: Final = "node.json"
 
 Tell = Callable[[str], None]
 
@@ -313,24 +311,6 @@ def _has_ended(undertaking: Undertaking) -> bool:
 def pins_of(agreement: Agreement, keys: Mapping[str, bytes]) -> Pins:
     """What a session takes from the agreement."""
     return Pins(bytes.fromhex(agreement.digest), dict(keys), agreement.field_digests)
-
-
-def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> None:
-    """Leave a request for the node that is running in the same folder."""
-    member.agreement().task(task)
-    folder = member.state_folder / REQUESTS
-    make_private_folder(folder)
-    write_atomically(folder / f"{task}.{WITHDRAW if withdraw else RUN}", b"")
-
-
-def states_of(member: Member) -> dict[str, Any]:
-    """What the member's node last wrote about its tasks, by name."""
-    try:
-        found = json.loads((member.state_folder / STATES).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    tasks = found.get("tasks", {}) if found.get("agreement") == member.agreement().digest else {}
-    return dict(tasks)
 
 
 def transport_of(name: str, settings: TransportSettings) -> Transport:

@@ -37,6 +37,7 @@ from sudare.consortium.sums import Circle, Patience, SumRunner, Walk
 from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary import PatternDictionary
+from sudare.dictionary.families import Patterns
 from sudare.dictionary.training import limited, trained
 from sudare.errors import InvalidParameter, ReleaseUntrusted
 from sudare.frames import read
@@ -175,15 +176,21 @@ def _disclose(place: Workplace, task: Task, numbers: int) -> None:
 
 
 def _dictionary_values(found: TrainedDictionary) -> dict[str, Any]:
-    patterns = found.dictionary.natural()
+    dictionary, home = found.dictionary, found.home
+    own = None if home.pattern is None else dictionary.family.natural(home.pattern, dictionary.frame)
     return {
-        "family": found.dictionary.family.name,
-        "patterns": {name: np.asarray(values).tolist() for name, values in patterns.arrays.items()},
-        "own_weights": found.weights.tolist(),
+        "family": dictionary.family.name,
+        "patterns": _lists(dictionary.natural()),
+        "own_weights": home.weights.tolist(),
+        "own_pattern": None if own is None else {"weight": home.pattern_weight, **_lists(own)},
         "sums": found.sums,
         "numbers": found.numbers,
-        "objective": list(found.dictionary.history),
+        "objective": list(dictionary.history),
     }
+
+
+def _lists(patterns: Patterns) -> dict[str, Any]:
+    return {name: np.asarray(values).tolist() for name, values in patterns.arrays.items()}
 
 
 # Releases

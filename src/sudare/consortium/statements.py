@@ -23,7 +23,7 @@ import tomli_w
 
 from sudare.consortium.agreement import Agreement
 from sudare.consortium.documents import Field, parsed_toml
-from sudare.consortium.files import SHARED_MODE, read_text, write_atomically
+from sudare.consortium.files import read_text, write_document
 from sudare.consortium.identity import Identity, verifies
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
 from sudare.privacy.chain import canonical_json
@@ -169,7 +169,7 @@ class Statements:
 
     def save(self, agreement_path: str | os.PathLike[str]) -> None:
         """Write them beside an agreement's file."""
-        write_atomically(statements_path(agreement_path), self.to_toml().encode(), SHARED_MODE)
+        write_document(statements_path(agreement_path), self.to_toml().encode())
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
     keys = {member.name: _chain_from(member.key, successors) for member in agreement.members}
     # Two successors: somebody else has the old key. A circle: nobody knows which is the last.
     torn = {name for name, chain in keys.items() if chain[-1] in successors}
-    revoked = _revoked_keys(agreement.threshold, statements.revocations, keys)
+    revoked = _revoked_keys(agreement.revoking_members, statements.revocations, keys)
     return _Chains(keys, frozenset(torn | {name for name, chain in keys.items() if revoked & set(chain)}))
 
 
@@ -274,11 +274,10 @@ def _chain_from(pinned: str, successors: Mapping[str, set[str]]) -> tuple[str, .
 
 
 def _revoked_keys(
-    threshold: int, revocations: Iterable[Revocation], keys: Mapping[str, tuple[str, ...]]
+    needed: int, revocations: Iterable[Revocation], keys: Mapping[str, tuple[str, ...]]
 ) -> frozenset[str]:
     """Keys that were given up by themselves or by enough other members."""
     owners = {key: name for name, chain in keys.items() for key in chain}
-    needed = max(1, min(threshold, len(keys) - 1))
     revoked = set()
     for each in revocations:
         signers = each.signers()

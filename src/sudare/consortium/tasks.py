@@ -86,15 +86,19 @@ class ModelsTask(Task):
 
 @dataclass(frozen=True)
 class DictionaryTask(Task):
-    """A pattern dictionary from exact sums over members, which are disclosed to all of them."""
+    """A pattern dictionary from exact sums over members, which are disclosed to all of them.
+
+    `consent`: all who sign know that exact sums over fewer than five members come close to showing records.
+    """
 
     patterns: int
+    consent: bool = False
 
     kind: ClassVar[Kind] = "dictionary"
     __hash__ = Task.__hash__
 
     def facts(self) -> dict[str, Any]:
-        return {"patterns": self.patterns}
+        return {"patterns": self.patterns, **({"consent": True} if self.consent else {})}
 
 
 @dataclass(frozen=True)
@@ -211,8 +215,9 @@ def _models(name: str, section: Field) -> Task:
 
 
 def _dictionary(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "patterns"), ("parameters",))
-    return DictionaryTask(name, fields["patterns"].whole(1, 10_000), parameters=_parameters(fields))
+    fields = section.table(("kind", "patterns"), ("consent", "parameters"))
+    consent = "consent" in fields and fields["consent"].truth()
+    return DictionaryTask(name, fields["patterns"].whole(1, 10_000), consent, parameters=_parameters(fields))
 
 
 def _learning(name: str, section: Field) -> Task:

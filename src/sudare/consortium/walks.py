@@ -12,6 +12,7 @@ from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.sums import Finished
 from sudare.dictionary.em import Script
 from sudare.dictionary.families import Floats
+from sudare.dictionary.home import Home, at_home
 from sudare.dictionary.questions import Own
 from sudare.dictionary.records import Records
 from sudare.dictionary.summing import ADDENDS
@@ -34,10 +35,10 @@ class _Saved:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedDictionary:
-    """A finished training: the dictionary that all share, this member's own weights, and how many numbers it saw."""
+    """A finished training: the dictionary that all share, what this member knows alone, and how many numbers it saw."""
 
     dictionary: Dictionary
-    weights: Floats
+    home: Home
     sums: int
     numbers: int
 
@@ -65,8 +66,9 @@ class DictionaryWalk:
         if not isinstance(answer, Dictionary):
             return _state_bytes(following), ADDENDS.encode(answer).words
         weights = own_weights(self._records, answer, following.own.weights.get(answer.branch.number))
+        home = at_home(self._records, answer, weights) if self._noise is None else Home(weights)
         numbers = sum(map(len, following.heard))
-        return _state_bytes(following), Finished(TrainedDictionary(answer, weights, len(following.heard), numbers))
+        return _state_bytes(following), Finished(TrainedDictionary(answer, home, len(following.heard), numbers))
 
 
 def _state_bytes(state: MemberState) -> bytes:

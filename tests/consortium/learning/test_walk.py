@@ -132,11 +132,11 @@ def test_a_receipt_that_the_ledger_does_not_have_gets_no_noise(tmp_path):
         with pytest.raises(NotCharged):
             LearningWalk(terms(), member_tables()[0], other).step(state, np.array([1, 1], dtype=np.uint64), EVERYONE)
     found = unpacked(state, walk._Saved)
-    assert found.charge is not None
+    assert found.receipt is not None
     entry = [entry for entry in first.entries() if entry.kind == "charge"]
     assert len(entry) == 1
     with pytest.raises(NotCharged):
-        pass_again(second, LearningWalk(terms(), member_tables()[0], first)._entered(found).receipt, terms().guarantee)
+        pass_again(second, LearningWalk(terms(), member_tables()[0], first)._entered(found).receipt)
 
 
 # Who is missing

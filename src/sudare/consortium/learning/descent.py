@@ -19,7 +19,7 @@ from sudare.consortium.learning.terms import LearningPlan, LearningTerms
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import Recipe
 from sudare.linear.perturbation import public_grid
-from sudare.privacy.release import on_grid
+from sudare.privacy.content import on_grid
 
 
 def learned(terms: LearningTerms) -> Script[Learned]:

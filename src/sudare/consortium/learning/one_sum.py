@@ -16,7 +16,7 @@ from sudare.consortium.learning.scaler import Script
 from sudare.consortium.learning.terms import LearningPlan
 from sudare.linear.losses import Logistic
 from sudare.linear.perturbation import public_grid
-from sudare.privacy.release import on_grid
+from sudare.privacy.content import on_grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from sudare.consortium.learning.requests import CentreSum, Floats, Request, Spre
 from sudare.consortium.learning.terms import promised, pure_scaler, scaler_releases, with_common_scales
 from sudare.dictionary.private_noise import NoisePlan
 from sudare.privacy.accounting import Cost, pure_cost
-from sudare.privacy.base import natural_bounds
-from sudare.privacy.estimators import fixed_point_step, on_grid_within, public_grid
+from sudare.privacy.declared import natural_bounds
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
+from sudare.privacy.sums import fixed_point_step, on_grid_within, public_grid
 from sudare.schema import Schema
 
 Answer = TypeVar("Answer")

@@ -16,8 +16,8 @@ from sudare.linear.descent import Recipe, public_recipe
 from sudare.linear.losses import Logistic
 from sudare.linear.perturbation import Facts
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_mu_within, pure_cost
-from sudare.privacy.estimators import fixed_point_step
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
+from sudare.privacy.sums import fixed_point_step
 from sudare.schema import Number, Schema
 
 LearningMethod = Literal["one-sum", "descent"]

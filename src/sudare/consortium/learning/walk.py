@@ -44,10 +44,10 @@ class LearnedTogether:
 
 @dataclass(frozen=True)
 class _Saved:
-    """Totals heard, and the charge as text once it was entered."""
+    """Totals heard, and the charge's receipt as text once it was entered."""
 
     heard: tuple[Words, ...]
-    charge: str | None
+    receipt: str | None
 
 
 def script_of(terms: Terms) -> Script[Any]:
@@ -118,7 +118,7 @@ class LearningWalk:
         """The next addend after a total, or the model. A total of too few members is not used."""
         saved = unpacked(state, _Saved)
         check_present(self._terms, included)
-        heard = _Saved((*saved.heard, np.array(total, dtype=np.uint64)), saved.charge)
+        heard = _Saved((*saved.heard, np.array(total, dtype=np.uint64)), saved.receipt)
         following = self._conversation.after(heard.heard)
         if isinstance(following, Request):
             return self._following(heard, following)
@@ -131,13 +131,14 @@ class LearningWalk:
         if isinstance(request, RowCount):
             return packed(saved), answered(self._table, request, None)
         passage = self._entered(saved)
-        paid = saved if passage.receipt is None else replace(saved, charge=_charge_text(passage))
-        return packed(paid), answered(self._table, request, passage.noise)
+        if passage.receipt is not None:
+            saved = replace(saved, receipt=canonical_json(passage.receipt.to_dict()))
+        return packed(saved), answered(self._table, request, passage.noise)
 
     def _entered(self, saved: _Saved) -> Passage:
         """Through the door, once: by a charge, or by the receipt of the charge that was entered before a restart."""
         if self._passage is None:
-            if saved.charge is None:
+            if saved.receipt is None:
                 rows = int(saved.heard[0][0])
                 self._passage = pass_through(
                     self._account,
@@ -148,7 +149,7 @@ class LearningWalk:
                     purpose=self._purpose,
                 )
             else:
-                self._passage = _passed_again(self._account, saved.charge)
+                self._passage = _passed_again(self._account, saved.receipt)
         return self._passage
 
 
@@ -166,13 +167,7 @@ def _what(terms: Terms) -> str:
     return f"consortium-wide {'model' if isinstance(terms, LearningTerms) else 'scaler'} of {terms.members} members"
 
 
-def _charge_text(passage: Passage) -> str:
-    receipt = None if passage.receipt is None else passage.receipt.to_dict()
-    return canonical_json({"guarantee": passage.guarantee.to_dict(), "receipt": receipt})
-
-
-def _passed_again(account: Account | None, text: str) -> Passage:
+def _passed_again(account: Account | None, receipt: str) -> Passage:
     if account is None:
         raise NotCharged("This training was charged to an account that is not here.", "Give the account it began with.")
-    charge = json.loads(text)
-    return pass_again(account, Receipt(**charge["receipt"]), Guarantee.from_dict(charge["guarantee"]))
+    return pass_again(account, Receipt(**json.loads(receipt)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,8 @@ from sudare.errors import InvalidParameter, NotConnected
 _KEY_BITS: Final = 2048
 _VALID_DAYS: Final = 360
 _ROOT: Final = "rootCA.pem"
+# A common name has 64 letters at most.
+_HOST: Final = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]{0,63}")
 
 
 class _Authority:
@@ -59,6 +62,10 @@ class _Authority:
 
 def write_kits(folder: Path, host: str, members: Iterable[str]) -> list[Path]:
     """One kit for the relay at that host and one for each member, as folders below this one. The first is the relay's."""
+    if not _HOST.fullmatch(host):
+        raise InvalidParameter(
+            "The relay's host is not a name or address of a machine.", "Use for example relay.example."
+        )
     authority = _Authority(f"relay of {host}"[:64])
     kits = [_write_kit(folder / "relay", authority, host, "server")]
     return kits + [_write_kit(folder / name, authority, name, "client") for name in members]
@@ -98,7 +105,7 @@ def _write_kit(kit: Path, authority: _Authority, name: str, role: str) -> Path:
         write_new(startup / f"{role}.crt", certificate.public_bytes(encoding), SHARED_MODE)
         write_new(startup / f"{role}.key", key.private_bytes(encoding, private, serialization.NoEncryption()))
     except FileExistsError:
-        raise InvalidParameter(f"There is already a kit in '{kit.name}'.", "Choose a new folder.") from None
+        raise InvalidParameter(f"There is already a kit in '{kit}'.", "Choose a new folder.") from None
     return kit
 
 

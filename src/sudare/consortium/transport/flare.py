@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from sudare.consortium.documents import host_and_port
 from sudare.consortium.transport.base import Packet
 from sudare.consortium.transport.certificates import common_name, kit_files
-from sudare.errors import ExtraMissing, NotConnected
+from sudare.errors import ExtraMissing, InvalidParameter, NotConnected
 
 _CHANNEL: Final = "sudare"
 _TOPIC: Final = "packet"
@@ -80,14 +82,18 @@ class FlareTransport(CellTransport):
             raise NotConnected(
                 f"The kit '{kit.name}' is for '{certified}', not for '{name}'.", "Use the kit of this member."
             )
-        host = relay.rpartition(":")[0]
+        host, _ = _address(relay)
         cell = _cell(name, relay, kit_files(kit, "client"), name, {_RELAY: host})
         super().__init__(name, cell, lambda receiver: receiver, seal=True)
         cell.start()
 
     def connected(self) -> frozenset[str]:
         """Those heard of lately, while the relay is there."""
-        return super().connected() if self.cell.is_cell_connected(_RELAY) else frozenset()
+        return super().connected() if self.reaches_relay() else frozenset()
+
+    def reaches_relay(self) -> bool:
+        """Whether the line to the relay is up."""
+        return bool(self.cell.is_cell_connected(_RELAY))
 
     def close(self) -> None:
         """Say goodbye to the relay."""
@@ -134,6 +140,8 @@ class FlareRelay:
 
     def __init__(self, kit: Path, listen: str) -> None:
         """`listen` is HOST:PORT, with the host that the members' kits were made for."""
+        # FLARE goes on silently where it cannot listen, so the address is tried first.
+        _check_is_free(_address(listen))
         self._cell = _cell(_RELAY, listen, kit_files(kit, "server"), common_name(kit, "server"), {})
 
     @property
@@ -152,6 +160,30 @@ class FlareRelay:
     def close(self) -> None:
         """Stop listening."""
         _stop(self._cell)
+
+
+def _address(text: str) -> tuple[str, int]:
+    found = host_and_port(text)
+    if found is None:
+        raise InvalidParameter(f"'{text}' is not an address.", "Give HOST:PORT, such as relay.example:8002.")
+    return found
+
+
+def _check_is_free(address: tuple[str, int]) -> None:
+    """Whether this machine can listen there: the host is its own, and nobody else listens."""
+    host, port = address
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            # Connections that are just ending do not count, as they do not for the relay itself.
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(place)
+            trial.listen(1)
+    except OSError as error:
+        raise NotConnected(
+            f"The relay cannot listen at {host}:{port} ({error.strerror}).",
+            "Choose a free port, and a host name that is this machine's own.",
+        ) from None
 
 
 def _cell(name: str, address: str, files: dict[str, str], identity: str, identities: dict[str, str]) -> Any:
