@@ -28,7 +28,7 @@ classes = [0, 1]
 NEW = (
     "consortium", "new", "agreement.toml", "--name", "two-clinics", "--schema", "schema.toml",
     "--task", "risk learning method=one-sum epsilon=0.5 tolerance=1 parameters.fit_intercept=true",
-    "--task", "patterns dictionary patterns=3",
+    "--task", "scales scaler epsilon=0.25",
 )  # fmt: skip
 
 
@@ -328,7 +328,7 @@ def test_approve_deny_status(consortium: Path, sudare: Sudare, monkeypatch: pyte
     told = sudare("status", "--json").values
     assert (told["member"], told["in_force"], told["budget"]) == ("east", True, None)
     by_task = {each["task"]: each for each in told["tasks"]}
-    assert (by_task["risk"]["state"], by_task["patterns"]["state"]) == ("pending", "none")
+    assert (by_task["risk"]["state"], by_task["scales"]["state"]) == ("pending", "none")
     approved = sudare("approve", "risk", "--reason", "seen by the board", "--json").values
     assert (approved["before"], approved["after"]) == ("pending", "approved")
     permit(member, agreement, risk)
@@ -344,7 +344,7 @@ def test_approve_deny_status(consortium: Path, sudare: Sudare, monkeypatch: pyte
     member.account(agreement)
     assert sudare("status", "--json").values["budget"] == {"epsilon": 2.0, "delta": 1e-6}
     assert "Left of the budget: ε 2, δ 1e-06." in sudare("status").stdout
-    assert "disclosures" in sudare("approve", "patterns").stdout
+    assert "ε 0.25" in sudare("approve", "scales").stdout
     assert {each["node"] for each in sudare("status", "--json").values["tasks"]} == {""}
     (member.state_folder / "node.json").write_text(
         json.dumps({"agreement": agreement.digest, "tasks": {"risk": {"state": "running"}}})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +14,8 @@ import pytest
 
 from sudare.consortium import LearningTask
 from sudare.consortium.files import held_alone
-from sudare.consortium.node import REQUESTS, STATES, Node
+from sudare.consortium.node import Node
+from sudare.consortium.notes import REQUESTS, STATES
 from sudare.consortium.transport import LocalHub
 from sudare.errors import ConsortiumError, InvalidParameter
 from tests.cli.conftest import invoked
@@ -105,6 +109,26 @@ def test_run_takes_part_and_tells_where_the_result_is(clinics: Path, monkeypatch
     assert events[0] == "started"
     assert events[-1] == "stopped"
     assert "task-finished" in events
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_node_that_is_told_to_stop_ends_well(clinics: Path, number: signal.Signals) -> None:
+    pytest.importorskip("nvflare")
+    invoked("relay", "kits", "agreement.toml", "-o", "kits")
+    program = [sys.executable, "-c", "from sudare.cli.main import app; app()", "node"]
+    options = ["--member", "east/member.toml", "--kit", "kits/east", "--relay", "localhost:1", "--log", "east.log"]
+    log = clinics / "east.log"
+    node = subprocess.Popen([*program, *options], stderr=subprocess.PIPE, text=True)
+    try:
+        while node.poll() is None and not (log.exists() and '"started"' in log.read_text()):
+            time.sleep(0.1)
+        node.send_signal(number)
+        _, said = node.communicate(timeout=120)
+    finally:
+        node.kill()
+    assert node.returncode == 0, said
+    assert "goes on when the node is started again" in said
+    assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
 
 
 def take_part(node: Node) -> None:

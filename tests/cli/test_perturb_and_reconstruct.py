@@ -11,18 +11,9 @@ import pytest
 from sudare.privacy import Ledger
 from sudare.records import release as record_release
 from sudare.records import released
-from tests.cli.conftest import Sudare
+from tests.cli.conftest import SCHEMA, Sudare
 
-SCHEMA = """
-[columns.age]
-kind = "number"
-low = 0
-high = 110
-
-[columns.smoker]
-kind = "category"
-values = ["no", "yes"]
-
+SCHEMA_WITH_TOWN = f"""{SCHEMA}
 [columns.town]
 kind = "category"
 values = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]
@@ -40,7 +31,7 @@ def town(house: Path) -> Path:
     age = np.concatenate([rng.normal(30, 5, 1_500), rng.normal(65, 5, 1_500)])
     age[0] = 200.0
     pd.DataFrame({"age": age, "smoker": smoker, "town": town}).to_parquet(house / "people.parquet")
-    (house / "people.toml").write_text(SCHEMA)
+    (house / "people.toml").write_text(SCHEMA_WITH_TOWN)
     return house
 
 
@@ -129,13 +120,13 @@ def test_the_cost_is_shown_first(town: Path, sudare: Sudare) -> None:
     told = sudare(*BASE, "--k", 2, "--dry-run")
     assert told.exit_code == 0, told.stderr
     assert "This would cost ε = 4.00" in told.stdout
-    assert "laplace (noise scale" in told.stdout
+    assert "square-wave (noise scale" in told.stdout
     assert "Dry run: nothing was perturbed, charged or written." in told.stdout
     priced = sudare(*BASE, "--k", 2, "--dry-run", "--budget", 5, "--json").values
     assert priced["admitted"]
     assert priced["account"] == "people"
     assert priced["left_after"]["epsilon"] == pytest.approx(5 - 0.5 * np.log(2999))
-    assert priced["perturbations"]["age"]["kind"] == "laplace"
+    assert priced["perturbations"]["age"]["kind"] == "square-wave"
     assert priced["clipped"] == {"age": 1}
     refused = sudare(*BASE, "--k", 2, "--dry-run", "--budget", 3)
     assert "it would be refused" in refused.stdout

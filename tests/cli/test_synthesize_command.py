@@ -10,18 +10,9 @@ import pytest
 
 from sudare.errors import SudareError
 from sudare.privacy import Ledger
-from tests.cli.conftest import FIT_MEAN, Sudare
+from tests.cli.conftest import FIT_MEAN, SCHEMA, Sudare
 
-SCHEMA = """
-[columns.age]
-kind = "number"
-low = 0
-high = 110
-
-[columns.smoker]
-kind = "category"
-values = ["no", "yes"]
-
+SCHEMA_WITH_LABEL = f"""{SCHEMA}
 [columns.ill]
 kind = "label"
 classes = [0, 1]
@@ -41,7 +32,7 @@ def hospital(house: Path) -> Path:
     pd.DataFrame({"age": age, "smoker": np.where(smoker, "yes", "no"), "ill": ill.astype(int)}).to_parquet(
         house / "visits.parquet"
     )
-    (house / "visits.toml").write_text(SCHEMA)
+    (house / "visits.toml").write_text(SCHEMA_WITH_LABEL)
     return house
 
 

@@ -33,6 +33,9 @@ def test_the_unit_starts_a_command_there_is() -> None:
     program, *words = start.split()
     assert program.endswith("/sudare")
     check_command(words)
+    (folder,) = re.findall(r"--member (\S+)/member.toml", start)
+    # Ledger, state and results lie beside the member file, and nothing else can be written.
+    assert folder == f"/var/lib/{settings('StateDirectory')[0]}" == settings("WorkingDirectory")[0]
     (port,) = re.findall(r"--health-port (\d+)", start)
     assert settings("SocketBindAllow") == [f"ipv4:tcp:{port}"]
 
@@ -51,7 +54,7 @@ def test_the_unit_is_shut() -> None:
     for name, value in {
         "ProtectSystem": "strict", "ProtectHome": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "",
         "SocketBindDeny": "any", "UMask": "0077", "LimitCORE": "0", "MemorySwapMax": "0", "PrivateTmp": "yes",
-        "SystemCallArchitectures": "native", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+        "SystemCallArchitectures": "native", "SystemCallErrorNumber": "EPERM", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
     }.items():  # fmt: skip
         assert settings(name) == [value], name
     assert settings("User") == ["sudare"]
@@ -66,7 +69,10 @@ def test_the_container_starts_a_command_there_is_as_nobody_special() -> None:
     last_stage = CONTAINER.rpartition("\nFROM ")[2]
     (user,) = re.findall(r"^USER (\d+):\d+$", last_stage, re.MULTILINE)
     assert int(user) > 0
-    assert "--require-hashes" in CONTAINER
+    # Nothing comes from a package index but what was checked by its hash.
+    commands = re.findall(r"pip .*?\b(?:install|wheel|download)\b[^\n]*", CONTAINER)
+    assert len(commands) >= 2
+    assert all("--require-hashes" in each or "--no-index" in each for each in commands)
     assert "ADD " not in CONTAINER
     assert not re.search(r"SUDARE_PASSPHRASE=", CONTAINER)
 

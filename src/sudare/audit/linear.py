@@ -19,8 +19,9 @@ from sudare.audit.evidence import Floats
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import Loss
+from sudare.linear.mean_message import MeanMessage
 from sudare.linear.models import PrivateLinearModel
-from sudare.linear.perturbation import MeanMessage, Method, ObjectivePerturbation, OutputPerturbation
+from sudare.linear.perturbation import Method, ObjectivePerturbation, OutputPerturbation
 from sudare.linear.rows import HeldRows, bounded_rows
 from sudare.linear.solvers import Objective, minimised
 

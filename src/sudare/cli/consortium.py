@@ -70,13 +70,21 @@ def new(
         deadlines=Deadlines(round_seconds, task_seconds),
     )
     made = Agreement.from_dict(made.to_dict())
+    made.check_learnable()
     if agreement.exists():
         raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
     if not dry_run:
         made.save(agreement)
     values = {"agreement": str(agreement), "digest": made.digest, "tasks": [each.name for each in made.tasks]}
-    lines = [f"Wrote {agreement}. Members join with: sudare consortium join {agreement} --name …"]
-    answer({**values, "dry_run": dry_run}, as_json, *([NOTHING_CHANGED] if dry_run else lines))
+    told = ", ".join(f"{each.name} ({each.kind}, {_cost(*each.cost)})" for each in made.tasks)
+    lines = [
+        f"Would write {agreement}." if dry_run else f"Wrote {agreement}.",
+        f"Tasks, with what each costs every member at most: {told}.",
+        NOTHING_CHANGED
+        if dry_run
+        else f"Members join with: sudare consortium join {agreement} --name NAME --folder FOLDER --data FILE --epsilon BUDGET",
+    ]
+    answer({**values, "dry_run": dry_run}, as_json, *lines)
 
 
 @app.command("join")
@@ -116,7 +124,13 @@ def join(
     if dry_run:
         found = Agreement.load(agreement)
         values = {"agreement": str(agreement), "member": name, "new_key": is_new, "members": list(found.member_names)}
-        answer({**values, "dry_run": True}, as_json, NOTHING_CHANGED)
+        key = "A new key would be made" if is_new else "The key is there already"
+        lines = [
+            f"{name} would join {found.name}, which has {_members(found)}. {key}: {joining.key_path}.",
+            *_data_lines(joining, found),
+            NOTHING_CHANGED,
+        ]
+        answer({**values, "dry_run": True}, as_json, *lines)
         return
     phrase = passphrase(passphrase_file, f"Passphrase of {joining.key_path.name}", new=is_new)
     extended, identity = joined(agreement, joining, phrase)
@@ -131,9 +145,10 @@ def join(
         "dry_run": False,
     }
     lines = [
-        f"{name} joined {extended.name}, which now has {len(extended.members)} members: {', '.join(extended.member_names)}.",
-        f"Key {identity.fingerprint}: tell it the others by telephone.",
-        "When all have joined, each signs: sudare consortium sign",
+        f"{name} joined {extended.name}, which now has {_members(extended)}.",
+        f"Key {identity.fingerprint}: read it to the others on the telephone.",
+        *_data_lines(joining, extended),
+        f"When all have joined, sign: sudare consortium sign --member {joining.member_path}",
     ]
     answer(values, as_json, *lines)
 
@@ -216,6 +231,30 @@ def _joining(
     elif not _is_address(ledger):
         ledger = os.path.relpath(ledger, folder)
     return Joining(name, folder, source, Budget(epsilon, delta), ledger)
+
+
+def _members(agreement: Agreement) -> str:
+    names = agreement.member_names
+    return f"{len(names)} {'member' if len(names) == 1 else 'members'}{': ' if names else ''}{', '.join(names)}"
+
+
+def _cost(epsilon: float, delta: float) -> str:
+    return f"ε {epsilon:g}{f', δ {delta:g}' if delta else ''}" if epsilon else "exact sums, entered as disclosures"
+
+
+def _data_lines(joining: Joining, agreement: Agreement) -> list[str]:
+    """Whether the records are there and have the agreed columns; only their names and types are looked at."""
+    from sudare.errors import SudareError
+    from sudare.frames import batches
+
+    if "source" not in joining.data:
+        return []
+    file = Path(os.path.relpath(joining.folder / joining.data["source"]))
+    try:
+        next(iter(batches(file, schema=agreement.schema)), None)
+    except SudareError as error:
+        return [f"Your data cannot be used as they are, so no task would run: {error}"]
+    return [f"Your data: {file}, which has the agreed columns."]
 
 
 def _is_address(text: str) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.reconstruct import ReleaseFile, TrustedKeys, perturbed_table
+from sudare.cli.options import TrustedKeys
+from sudare.cli.reconstruct import ReleaseFile, perturbed_table, signature_lines
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def crosstab(
         as_json,
         *_lines(found, first, second),
         *statement.lines,
+        *signature_lines(signature),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.options import TrustedKeys
 
 if TYPE_CHECKING:
     from sudare.privacy import Release
@@ -17,14 +18,7 @@ if TYPE_CHECKING:
 @reported
 def inspect(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A release, usually NAME.sudare.")],
-    trusted: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--trusted",
-            metavar="PUBLICKEY",
-            help="An Ed25519 public key (PEM) that you trust; may be repeated. Another signature then ends with exit code 52.",
-        ),
-    ] = None,
+    trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
@@ -32,9 +26,6 @@ def inspect(
 
     release, signature = read_release(file, trusted)
     sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
-    if release.learner == "RecordPerturbation":
-        # The tensor is a Parquet file; what leaves is a perturbed value a row of each column.
-        sizes = {name: release.content.parameters["rows"] for name, _ in release.content.parameters["columns"]}
     card = card_of(release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest)
     strength = card_strength(card)
     values: dict[str, Any] = {

@@ -130,6 +130,6 @@ def revoke(
     text = (
         f"The key of {whose} no longer counts."
         if counts
-        else f"Said; it counts once {agreement.threshold} others say so."
+        else f"Said by {len(statement.signatures)}; it counts once {agreement.revoking_members} other members have said so."
     )
     answer(values, as_json, text, f"Send {file} to the other members.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -48,6 +50,8 @@ def node(
     """Run this member: connect outwards, wait for tasks, take part. Ends with Ctrl-C; started again, it goes on."""
     from sudare.errors import ConsortiumError
 
+    # What service managers and containers send; in a container nothing at all would happen without a handler.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     own = _member(member, kit, relay, health_port)
     with _started(own, passphrase_file, log) as running:
         if running is None:
@@ -75,9 +79,14 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a task of the agreement with the other members and wait for its end. A node that is running here does the work."""
+    from sudare.frames import column_types
+
     own = _member(member, kit, relay, None)
     agreement = own.agreement()
     agreement.task(task)
+    if not withdraw:
+        # Before the others wait for it: records that cannot be opened would stop the task at all of them.
+        column_types(own.source())
     seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
     with _started(own, passphrase_file, log) as running:
         if running is None:
@@ -85,23 +94,33 @@ def run(
         else:
             running.ask(task, withdraw=withdraw)
             running.run(most_seconds=seconds)
-            found = _values(running, task)
-    _tell_outcome(task, found, as_json)
+            found = {**_values(running, task), "relay_reached": _reaches_relay(running)}
+    _tell_outcome(task, found, own.folder, as_json)
 
 
-def _tell_outcome(task: str, found: dict[str, Any], as_json: bool) -> None:
+def _tell_outcome(task: str, found: dict[str, Any], folder: Path, as_json: bool) -> None:
     from sudare.errors import NotConnected, SudareError
 
     error = found.get("raised")
     if isinstance(error, SudareError):
         raise error
+    if found["state"] != "finished" and not found.pop("relay_reached", True):
+        raise NotConnected(
+            f"The relay could not be reached, so task '{task}' has not ended ({found['state']}).",
+            "Check --relay, proxy and certificates, and that the relay runs; then run the task again.",
+        )
     if found["state"] != "finished":
         raise NotConnected(f"Task '{task}' has not ended ({found['state']}).", "Run it again: it goes on where it was.")
-    answer({"task": task, **found}, as_json, f"{task}: finished. In results: {', '.join(found['files'])}.")
+    # In the member's own file paths are relative to it; here they are as the reader can open them.
+    files = [os.path.relpath(folder / name) for name in found["files"]]
+    found.pop("relay_reached", None)
+    answer(
+        {"task": task, **found}, as_json, f"{task}: finished. {'Wrote ' + ', '.join(files) if files else 'No files'}."
+    )
 
 
 def _values(running: Node, task: str) -> dict[str, Any]:
-    from sudare.consortium.node import states_of
+    from sudare.consortium.notes import states_of
 
     return {
         **states_of(running.member).get(task, {"state": "unknown", "files": []}),
@@ -109,9 +128,16 @@ def _values(running: Node, task: str) -> dict[str, Any]:
     }
 
 
+def _reaches_relay(running: Node) -> bool:
+    """Whether it was the line, and not the others, that a task waited for."""
+    from sudare.consortium.transport.flare import FlareTransport
+
+    return running.transport.reaches_relay() if isinstance(running.transport, FlareTransport) else True
+
+
 def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait."""
-    from sudare.consortium.node import ask_running_node, states_of
+    from sudare.consortium.notes import ask_running_node, states_of
 
     ask_running_node(own, task, withdraw=withdraw)
     time.sleep(1.0)

@@ -7,24 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sudare.cli import paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
-from sudare.cli.fit import paying_account, ready_to_sign
+from sudare.cli.options import AccountOrTableName, NewBudget, NewRelease, SchemaOfAllColumns, SigningKey, TableFile
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sudare.privacy import Account
     from sudare.records import RecordPerturbation
     from sudare.records.plan import RecordPlan
 
 
 @reported
 def perturb(
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
-    ],
-    schema: Annotated[
-        Path, typer.Option("--schema", metavar="FILE", help="The public facts about all columns (TOML).")
-    ],
+    table: TableFile,
+    schema: SchemaOfAllColumns,
     k: Annotated[
         int | None, typer.Option("--k", help="No row may be linked to a record with probability above 1/k.")
     ] = None,
@@ -43,34 +39,18 @@ def perturb(
         typer.Option(
             "--method",
             metavar="COLUMN=KIND",
-            help="laplace or square-wave for numbers; retain-replace, unary or subset for categories.",
+            help="square-wave (the default) or laplace for numbers; retain-replace, unary or subset for categories.",
         ),
     ] = None,
-    account: Annotated[
-        str | None,
-        typer.Option(
-            "--account", metavar="NAME", help="The account that pays; without it, the one named like the table."
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget", metavar="EPSILON", help="Open the account with this ε, bound to the table, if it is new."
-        ),
-    ] = None,
+    account: AccountOrTableName = None,
+    budget: NewBudget = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release to write, usually NAME.sudare.")
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", envvar="SUDARE_KEY", metavar="FILE", help="Your Ed25519 private key (PEM) to sign with."),
-    ] = None,
+    output: NewRelease = None,
+    key: SigningKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Perturb every record of a table, shuffle the rows, and write them as a signed release; linking, local and central promise are told."""
-    from sudare.cli.rehearsal import ledger_or_copy
     from sudare.records import RecordPerturbation
     from sudare.schema import Schema
 
@@ -80,25 +60,18 @@ def perturb(
         "k": k, "epsilon": epsilon, "n_records": n_records,
         "split": weights or None, "methods": _pairs("--method", methods) or None,
     }  # fmt: skip
-    # All that can go wrong after the charge is looked at before it.
-    signing = None if dry_run else ready_to_sign(output, key)
+    signing = None if dry_run else paying.ready_to_sign(output, key)
     if signing is not None:
-        _check_rows_file(rows_file(signing[0]))
-    name = table.stem if account is None else account
+        _check_rows_file(rows_file(signing.output))
     with progress(as_json) as tell:
-        tell("looking through the table")
-        if signing is None and budget is None and account is None:
-            _tell_plan(RecordPerturbation(declared, **options), table, None, as_json)
-            return
-        with ledger_or_copy(ledger, dry_run and budget is not None, create=budget is not None) as opened:
-            payer = paying_account(opened, name, table, declared, budget, None, None)
-            model = RecordPerturbation(declared, **options, account=payer)
-            if signing is None:
-                _tell_plan(model, table, payer, as_json)
-                return
-            tell("charging, then perturbing")
-            model.fit(table)
-    _save(model, signing, as_json)
+        tell("looking through the table" if signing is None else "charging, then perturbing")
+        model = paying.fitted_or_planned(
+            paying.Payment(ledger, account, table, budget), declared, table, signing,
+            make=lambda payer: RecordPerturbation(declared, **options, account=payer),
+            tell_plan=lambda model: _tell_plan(model, table, as_json),
+        )  # fmt: skip
+    if signing is not None:
+        _save(model, signing, as_json)
 
 
 def rows_file(release: Path) -> Path:
@@ -130,28 +103,21 @@ def _number(name: str, text: str) -> float:
         raise InvalidParameter(f"The weight of {name!r} is not a number.", "Use for example --split age=2.") from None
 
 
-def _tell_plan(model: RecordPerturbation, table: Path, account: Account | None, as_json: bool) -> None:
-    from sudare.report.numbers import rounded_down, rounded_up
+def _tell_plan(model: RecordPerturbation, table: Path, as_json: bool) -> None:
+    from sudare.report.numbers import rounded_up
 
     plan, statement, seen = model.rehearsed(table)
     values: dict[str, Any] = {
         "dry_run": True,
         "statement": statement.to_dict(),
         "perturbations": _facts(plan),
-        "clipped": {name: count for name, count in seen.clipped.items() if count},
+        "clipped": paying.clipped_columns(seen.clipped),
     }
     price = f"This would cost ε = {rounded_up(plan.guarantee.epsilon)}."
-    if account is not None:
-        quote = account.quote(plan.guarantee, plan.mechanism.cost)
-        values |= {"account": account.name, "asked": quote.asked._asdict(), "admitted": quote.admitted,
-                   "left_before": quote.left_before._asdict(), "left_after": quote.left_after._asdict()}  # fmt: skip
-        after = (
-            f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
-        )
-        price = (
-            f"This would cost ε = {rounded_up(quote.asked.epsilon)} of account '{account.name}', "
-            f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {after}."
-        )
+    if model.account is not None:
+        quote = model.account.quote(plan.guarantee, plan.mechanism.cost)
+        values |= paying.quoted(quote, model.account.name)
+        price = paying.price_text(quote, model.account.name)
     answer(
         values, as_json, *statement.lines, *_lines(plan), price, "Dry run: nothing was perturbed, charged or written."
     )
@@ -179,24 +145,21 @@ def _lines(plan: RecordPlan) -> list[str]:
     return lines
 
 
-def _save(model: RecordPerturbation, signing: tuple[Path, Any], as_json: bool) -> None:
+def _save(model: RecordPerturbation, signing: paying.Signing, as_json: bool) -> None:
     from sudare.privacy import Release
-    from sudare.report.numbers import rounded_down
 
-    output, key = signing
+    output = signing.output
     release = Release.of(model)
-    release.save(output, key=key)
+    release.save(output, key=signing.key)
     beside = None if release.content.beside is None else rows_file(output)
-    statement, left = model.statement(), model.account.remaining() if model.account else None
+    statement = model.statement()
     values = {
         "output": str(output),
         "rows_file": None if beside is None else str(beside),
         "rows": model.n_rows_,
         "statement": statement.to_dict(),
         "split": dict(model.split_),
-        "receipt": model.receipt_.to_dict() if model.receipt_ else None,
-        "remaining": left._asdict() if left else None,
-        "clipped": {name: count for name, count in model.clipped_.items() if count},
+        **paying.paid(model),
     }
     answer(
         values,
@@ -204,6 +167,5 @@ def _save(model: RecordPerturbation, signing: tuple[Path, Any], as_json: bool) -
         f"Wrote {output}: {model.n_rows_:,} perturbed rows in a random order.",
         *([] if beside is None else [f"The rows are in {beside}, which belongs to it: pass on both."]),
         *statement.lines,
-        f"Account '{model.account.name if model.account else ''}' has ε = {rounded_down(left.epsilon if left else 0.0)} left.",
-        f"{sum(model.clipped_.values()):,} values lay outside the bounds and were clipped; only you see this.",
+        *paying.paid_lines(model),
     )

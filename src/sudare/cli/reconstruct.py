@@ -9,19 +9,12 @@ import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release
+from sudare.cli.options import TrustedKeys
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
     from sudare.records import CategoricalReconstruction, PerturbedTable
 
-TrustedKeys = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--trusted",
-        metavar="PUBLICKEY",
-        help="An Ed25519 public key (PEM) that you trust; may be repeated. Another signature then ends with exit code 52.",
-    ),
-]
 ReleaseFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A release of perturbed records, usually NAME.sudare.")
 ]
@@ -78,7 +71,7 @@ def reconstruct(
         as_json,
         *lines,
         *statement.lines,
-        *_signature_lines(signature),
+        *signature_lines(signature),
     )
 
 
@@ -97,7 +90,8 @@ def perturbed_table(file: Path, trusted: list[Path] | None) -> tuple[PerturbedTa
     return table, signature
 
 
-def _signature_lines(signature: str) -> list[str]:
+def signature_lines(signature: str) -> list[str]:
+    """A warning, if nobody looked whose the release is."""
     return [] if signature == "trusted" else ["The signature was NOT CHECKED against a key you trust; give --trusted."]
 
 
@@ -141,7 +135,7 @@ def _of_numbers(
     import numpy as np
 
     from sudare.records import Reconstruction
-    from sudare.report import Series, curves
+    from sudare.records.pictures import histogram_panel
 
     options: dict[str, Any] = {} if method is None else {"method": method}
     perturbed = table.column(column)
@@ -150,14 +144,7 @@ def _of_numbers(
     edges = np.linspace(low, high, bins + 1)
     band = found.band(edges)
     shares = found.histogram(edges).tolist()
-    raw = np.histogram(perturbed, edges)[0] / table.rows
-    series = [Series("reconstructed", shares), Series("perturbed, as far as within bounds", raw.tolist(), dashed=True)]
-    panel = curves(
-        ((edges[1:] + edges[:-1]) / 2).tolist(),
-        series,
-        x_label=column,
-        y_label=f"share of records in each of {bins} bins",
-    )
+    panel = histogram_panel(found, edges, perturbed=perturbed, x_label=column)
     values = {
         "edges": edges.tolist(),
         "probabilities": shares,

@@ -46,7 +46,7 @@ def deny(
 def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
     """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
     from sudare.consortium import Member, standing
-    from sudare.consortium.node import states_of
+    from sudare.consortium.notes import states_of
 
     own = Member.load(member)
     agreement = own.agreement()
@@ -56,6 +56,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
         {**_task_values(own, agreement, each.name), "node": at_node.get(each.name, "")} for each in agreement.tasks
     ]
     left = _budget_left(own)
+    disclosed = [known for each in agreement.tasks if (known := _shown(own, agreement, each.name)) is not None]
     values = {
         "member": own.name,
         "agreement": agreement.name,
@@ -65,15 +66,20 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
         "revoked": list(found.revoked),
         "tasks": tasks,
         "budget": left,
+        "shown": disclosed,
     }
     table = Table("task", "kind", "ε", "δ", "node", "steward", "by", "reason", box=None, pad_edge=False)
     for each in tasks:
         costs = _number(each["epsilon"]), _number(each["delta"])
-        cells = (each["task"], each["kind"], *costs, each["node"], each["state"], each["who"], each["reason"])
+        cells = (each["task"], each["kind"], *costs, each["node"], _verdict(each), each["who"], each["reason"])
         table.add_row(*map(Text, cells))
-    force = "in force" if found.is_in_force else "not in force"
+    lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
+    force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
-    answer(values, as_json, f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}.", table, budget)
+    shown = map(_shown_text, disclosed)
+    answer(
+        values, as_json, f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}.", table, *shown, budget
+    )
 
 
 def _decide(
@@ -101,8 +107,16 @@ def _decide(
         if epsilon
         else "Its sums are exact: they are entered as disclosures."
     )
-    text = f"{name}: {before} → {verdict}. {cost}"
-    answer({**values, "dry_run": dry_run}, as_json, text, *(["Dry run: nothing was changed."] if dry_run else []))
+    lines = [f"{name}: {_word(before)} → {verdict}. {cost}"]
+    if verdict == "approved" and _is_above_policy(own, epsilon):
+        lines.append(
+            f"It will not run: the policy in {file} allows ε {_number(own.policy.most_epsilon or 0.0)} at most."
+        )
+    answer({**values, "dry_run": dry_run}, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _verdict(task: dict[str, Any]) -> str:
+    return "above most_epsilon" if task["refused_by_policy"] else _word(task["state"])
 
 
 def _task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
@@ -121,7 +135,53 @@ def _task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]
         "who": decision.who,
         "when": decision.when,
         "reason": decision.reason,
+        "refused_by_policy": _is_above_policy(own, task.cost[0]),
     }
+
+
+def _is_above_policy(own: Member, epsilon: float) -> bool:
+    """Whether the member's own file keeps the task from running, whatever the steward says."""
+    return own.policy.most_epsilon is not None and epsilon > own.policy.most_epsilon
+
+
+def _word(state: str) -> str:
+    return "not decided" if state == "none" else "asked for" if state == "pending" else state
+
+
+def _shown(own: Member, agreement: Agreement, name: str) -> dict[str, Any] | None:
+    """What exact sums of a task have shown the others, beside how much is held here; nothing for tasks that disclosed nothing."""
+    import json
+
+    from sudare.errors import LedgerMissing, SudareError, UnknownAccount
+    from sudare.frames import batches
+
+    try:
+        entries = own.ledger(create=False).account(own.account_name).entries()
+    except (LedgerMissing, UnknownAccount):
+        return None
+    mark = f"task '{name}' of agreement {agreement.digest[:16]}"
+    agreed = [
+        entry.body["numbers"] for entry in entries if entry.kind == "disclosure" and entry.body["purpose"] == mark
+    ]
+    if not agreed:
+        return None
+    result = own.folder / "results" / name / "dictionary.json"
+    numbers = json.loads(result.read_text(encoding="utf-8"))["numbers"] if result.is_file() else None
+    columns = len(agreement.schema.features)
+    try:
+        rows = sum(batch.rows for batch in batches(own.source(), schema=agreement.schema))
+    except SudareError:
+        rows = None
+    return {"task": name, "most_numbers": agreed[-1], "numbers": numbers, "rows": rows, "columns": columns}
+
+
+def _shown_text(found: dict[str, Any]) -> str:
+    most, numbers, rows, columns = (found[name] for name in ("most_numbers", "numbers", "rows", "columns"))
+    seen = (
+        f"up to {most:,} exact totals" if numbers is None else f"{numbers:,} exact totals (up to {most:,} were agreed)"
+    )
+    held = "" if rows is None else f"; {rows:,} records × {columns} columns = {rows * columns:,} numbers are held here"
+    return f"{found['task']} shows the others {seen}{held}."
 
 
 def _budget_left(own: Member) -> dict[str, float] | None:

@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sudare.cli import paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
-from sudare.cli.fit import Filter, paying_account, ready_to_sign
+from sudare.cli.options import (
+    AccountOrTableName,
+    ChargedDelta,
+    ChargedEpsilon,
+    Composition,
+    NewBudget,
+    NewBudgetDelta,
+    NewRelease,
+    SchemaOfAllColumns,
+    SigningKey,
+    TableFile,
+)
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
-    from sudare.privacy import Account
     from sudare.records import PrivateSynthesizer
 
 
@@ -26,16 +37,10 @@ class Engine(StrEnum):
 
 @reported
 def synthesize(
-    table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
-    ],
-    schema: Annotated[
-        Path, typer.Option("--schema", metavar="FILE", help="The public facts about all columns (TOML).")
-    ],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of the guarantee, charged to the account.")],
-    delta: Annotated[
-        float, typer.Option("--delta", help="The δ of the guarantee; above 0 the noise is Gaussian.")
-    ] = 0.0,
+    table: TableFile,
+    schema: SchemaOfAllColumns,
+    epsilon: ChargedEpsilon,
+    delta: ChargedDelta = 0.0,
     label: Annotated[
         str | None,
         typer.Option("--label", metavar="COLUMN", help="The column to predict later; without it the schema's target."),
@@ -55,37 +60,17 @@ def synthesize(
     groups: Annotated[
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
-    account: Annotated[
-        str | None,
-        typer.Option(
-            "--account", metavar="NAME", help="The account that pays; without it, the one named like the table."
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget", metavar="EPSILON", help="Open the account with this ε, bound to the table, if it is new."
-        ),
-    ] = None,
-    budget_delta: Annotated[
-        float | None, typer.Option("--budget-delta", metavar="DELTA", help="The δ of a newly opened account.")
-    ] = None,
-    composition: Annotated[
-        Filter | None, typer.Option("--composition", help="How charges add up in a newly opened account.")
-    ] = None,
+    account: AccountOrTableName = None,
+    budget: NewBudget = None,
+    budget_delta: NewBudgetDelta = None,
+    composition: Composition = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release to write, usually NAME.sudare.")
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", envvar="SUDARE_KEY", metavar="FILE", help="Your Ed25519 private key (PEM) to sign with."),
-    ] = None,
+    output: NewRelease = None,
+    key: SigningKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Count a table with noise, and write what synthetic rows can be drawn from as a signed release (see `sudare sample`)."""
-    from sudare.cli.rehearsal import ledger_or_copy
     from sudare.records import PrivateSynthesizer
     from sudare.schema import Schema
 
@@ -94,23 +79,16 @@ def synthesize(
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),
     }  # fmt: skip
-    # All that can go wrong after the charge is looked at before it.
-    signing = None if dry_run else ready_to_sign(output, key)
-    name = table.stem if account is None else account
+    signing = None if dry_run else paying.ready_to_sign(output, key)
     with progress(as_json) as tell:
-        tell("looking through the table")
-        if signing is None and budget is None and account is None:
-            _tell_plan(PrivateSynthesizer(declared, **options), table, None, as_json)
-            return
-        with ledger_or_copy(ledger, dry_run and budget is not None, create=budget is not None) as opened:
-            payer = paying_account(opened, name, table, declared, budget, budget_delta, composition)
-            model = PrivateSynthesizer(declared, **options, account=payer)
-            if signing is None:
-                _tell_plan(model, table, payer, as_json)
-                return
-            tell("charging, then counting")
-            model.fit(table)
-    _save(model, signing, as_json)
+        tell("looking through the table" if signing is None else "charging, then counting")
+        model = paying.fitted_or_planned(
+            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, table, signing,
+            make=lambda payer: PrivateSynthesizer(declared, **options, account=payer),
+            tell_plan=lambda model: _tell_plan(model, table, as_json),
+        )  # fmt: skip
+    if signing is not None:
+        _save(model, signing, as_json)
 
 
 @reported
@@ -168,9 +146,9 @@ def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
     return [(first, second) for first, _, second in split]
 
 
-def _tell_plan(model: PrivateSynthesizer, table: Path, account: Account | None, as_json: bool) -> None:
+def _tell_plan(model: PrivateSynthesizer, table: Path, as_json: bool) -> None:
     from sudare.report import strength_of
-    from sudare.report.numbers import rounded_down, rounded_up
+    from sudare.report.numbers import rounded_up
 
     plan, rows = model.rehearsed(table)
     promise = plan.guarantee
@@ -179,45 +157,33 @@ def _tell_plan(model: PrivateSynthesizer, table: Path, account: Account | None, 
         "dry_run": True,
         "guarantee": promise.to_dict(),
         "strength": word,
-        "clipped": {name: count for name, count in rows.clipped.items() if count},
+        "clipped": paying.clipped_columns(rows.clipped),
     }
     price = f"This would cost ε = {rounded_up(promise.epsilon)} ({word})."
-    if account is not None:
-        quote = account.quote(promise, plan.mechanism.cost)
-        values |= {"account": account.name, "asked": quote.asked._asdict(), "admitted": quote.admitted,
-                   "left_before": quote.left_before._asdict(), "left_after": quote.left_after._asdict()}  # fmt: skip
-        after = (
-            f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
-        )
-        price = (
-            f"This would cost ε = {rounded_up(quote.asked.epsilon)} of account '{account.name}' ({word}), "
-            f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {after}."
-        )
+    if model.account is not None:
+        quote = model.account.quote(promise, plan.mechanism.cost)
+        values |= paying.quoted(quote, model.account.name)
+        price = paying.price_text(quote, model.account.name, f" ({word})")
     answer(values, as_json, f"{promise}.", price, "Dry run: nothing was counted, charged or written.")
 
 
-def _save(model: PrivateSynthesizer, signing: tuple[Path, Any], as_json: bool) -> None:
+def _save(model: PrivateSynthesizer, signing: paying.Signing, as_json: bool) -> None:
     from sudare.privacy import Release
     from sudare.report import strength_of
-    from sudare.report.numbers import rounded_down
 
-    output, key = signing
-    Release.of(model).save(output, key=key)
-    promise, left = model.guarantee_, model.account.remaining() if model.account else None
+    output, promise = signing.output, model.guarantee_
+    Release.of(model).save(output, key=signing.key)
     word = strength_of(promise.epsilon, promise.delta).word
     values = {
         "output": str(output),
         "guarantee": promise.to_dict(),
         "strength": word,
         "pairs": [list(pair) for pair in model.pairs_],
-        "receipt": model.receipt_.to_dict() if model.receipt_ else None,
-        "remaining": left._asdict() if left else None,
-        "clipped": {name: count for name, count in model.clipped_.items() if count},
+        **paying.paid(model),
     }
     answer(
         values,
         as_json,
         f"Wrote {output}: {promise} ({word}); {len(model.pairs_)} pairs of columns. Draw rows with `sudare sample {output}`.",
-        f"Account '{model.account.name if model.account else ''}' has ε = {rounded_down(left.epsilon if left else 0.0)} left.",
-        f"{sum(model.clipped_.values()):,} values lay outside the bounds and were clipped; only you see this.",
+        *paying.paid_lines(model),
     )

@@ -14,7 +14,8 @@ from scipy.stats import norm
 
 from sudare.audit import Audit, precision
 from sudare.privacy import PrivateHistogram, PrivateMean
-from sudare.privacy.accounting import Budget, Cost, Spent, declared_batch, gaussian_cost, pure_cost
+from sudare.privacy.accounting import Budget, Cost, Spent, gaussian_cost, pure_cost
+from sudare.privacy.composition import declared_batch
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import SystemNoise
 from sudare.report.plots import Panel, Series, compared_bars, curves

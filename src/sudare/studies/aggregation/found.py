@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sudare.report.plots import Series
+from sudare.report.plots import Panel, Series, curves
 from sudare.studies.results import Estimate
 
 Column = dict[float, list[float]]
@@ -52,6 +52,19 @@ class Found:
         if self.single:
             return len(next(iter(self.single.values())))
         return len(next(iter(next(iter(self.by_epsilon.values())).values())))
+
+
+# Whose numbers, under which name, and what the picture calls them.
+Shown = tuple[Found, str, str]
+
+
+def accuracies_panel(
+    title: str, x_label: str, epsilons: Sequence[float], lines: Sequence[Shown], levels: Sequence[Shown]
+) -> Panel:
+    """Accuracy against ε, and levels that do not depend on it."""
+    drawn = [found.series(name, label, epsilons) for found, name, label in lines]
+    drawn += [found.level(name, label, epsilons) for found, name, label in levels]
+    return curves(epsilons, drawn, x_label=x_label, y_label="accuracy", title=title)
 
 
 def verdict(reached: Estimate, least: float) -> str:

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from sudare.consortium.learning import consortium_model
-from sudare.report.plots import Panel, curves
+from sudare.report.plots import Panel
 from sudare.studies.aggregation import recipes
 from sudare.studies.aggregation.floors import at_least
-from sudare.studies.aggregation.found import NARROWLY, Found
+from sudare.studies.aggregation.found import NARROWLY, Found, Shown, accuracies_panel
 from sudare.studies.aggregation.tasks import SYNTHETIC_NODES, Task, synthetic
 from sudare.studies.consortium import hospitals
 from sudare.studies.results import Cell, ResultTable, Study, StudyResult, Tell
@@ -120,19 +120,20 @@ def synthetic_table(joint: Found, single: Found) -> ResultTable:
 
 def synthetic_panel(joint: Found, single: Found) -> Panel:
     """The same as a picture."""
-    return curves(
-        EPSILONS,
-        [
-            *(joint.series(name, f"everybody's rows: {name}", EPSILONS) for name in (ONE_SUM, DESCENT, CAREFUL)),
-            single.series("own and others", "own plus consensus", EPSILONS),
-            single.series("averaged means", "mirror averaging, noisy means", EPSILONS),
-            single.series("averaged as printed", "mirror averaging, as printed", EPSILONS),
-            single.level("alone", "own data only, tuned", EPSILONS),
-        ],
-        x_label="ε (replace-one)",
-        y_label="accuracy",
-        title="Synthetic task, 100 members × 50 rows",
-    )
+    joint_lines = [(joint, name, f"everybody's rows: {name}") for name in (ONE_SUM, DESCENT, CAREFUL)]
+    title = "Synthetic task, 100 members × 50 rows"
+    return _beside_combinations(title, EPSILONS, joint_lines, single)
+
+
+def _beside_combinations(title: str, epsilons: Sequence[float], lines: Sequence[Shown], single: Found) -> Panel:
+    """Consortium-wide models, and every combination of per-member models."""
+    combinations = [
+        (single, "own and others", "own plus consensus"),
+        (single, "averaged means", "mirror averaging, noisy means"),
+        (single, "averaged as printed", "mirror averaging, as printed"),
+    ]
+    levels = [(single, "alone", "own data only, tuned")]
+    return accuracies_panel(title, "ε (replace-one)", epsilons, [*lines, *combinations], levels)
 
 
 # Patients of ten hospitals
@@ -182,21 +183,12 @@ def cancer_table(scaled: Found, public: Found) -> ResultTable:
 
 def cancer_panel(scaled: Found, public: Found) -> Panel:
     """The same as a picture, with every combination of per-member models."""
-    return curves(
-        CANCER_EPSILONS,
-        [
-            public.series(f"{hospitals.PUBLIC}, with own", "consortium-wide and own, public scales", CANCER_EPSILONS),
-            scaled.series(f"{hospitals.SCALED}, with own", "consortium-wide and own, common scales", CANCER_EPSILONS),
-            public.series(hospitals.PUBLIC, "consortium-wide, public scales", CANCER_EPSILONS),
-            public.series("own and others", "own plus consensus", CANCER_EPSILONS),
-            public.series("averaged means", "mirror averaging, noisy means", CANCER_EPSILONS),
-            public.series("averaged as printed", "mirror averaging, as printed", CANCER_EPSILONS),
-            public.level("alone", "own data only, tuned", CANCER_EPSILONS),
-        ],
-        x_label="ε (replace-one)",
-        y_label="accuracy",
-        title="Breast cancer, ten hospitals × 40 patients",
-    )
+    lines = [
+        (public, f"{hospitals.PUBLIC}, with own", "consortium-wide and own, public scales"),
+        (scaled, f"{hospitals.SCALED}, with own", "consortium-wide and own, common scales"),
+        (public, hospitals.PUBLIC, "consortium-wide, public scales"),
+    ]
+    return _beside_combinations("Breast cancer, ten hospitals × 40 patients", CANCER_EPSILONS, lines, public)
 
 
 def floors_table(joint: Found, scaled: Found, public: Found) -> ResultTable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +16,11 @@ from sudare.privacy import Ledger, Release
 from sudare.records import CategoricalReconstruction, PerturbedTable, RecordPerturbation
 from sudare.records.reconstruct import Reconstruction
 from sudare.report import Part, Table, compared_bars, picture
-from sudare.report.card import card_of
 from sudare.report.distributions import shaded_densities
 from sudare.report.numbers import nearest
 from sudare.report.plots import Panel
 from sudare.schema import Category, Number, Schema
-from sudare.studies.scenarios.scene import Line, Scene, Tell
+from sudare.studies.scenarios.scene import Line, Scene, Tell, trusted_card
 
 Floats = NDArray[np.float64]
 
@@ -40,79 +41,46 @@ _SHARES: Final = (0.4, 0.15, 0.25, 0.2)
 SEED: Final = 4
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A column as it was, as it left and as it was reconstructed: a picture, and a row of the table."""
+
+    panel: Panel
+    row: tuple[str, str, str, str, str]
+
+
 def play(folder: Path, tell: Tell) -> Scene:
     """Ask, perturb, release, reconstruct."""
     tell("a hundred thousand households answer")
     answers = _answers(np.random.default_rng(SEED))
-    source = folder / "answers.parquet"
-    answers.to_parquet(source)
-    ledger = Ledger(folder / "ledger.db")
-    perturbation = RecordPerturbation(
-        SCHEMA, k=K, split=SPLIT, account=ledger.account("households", epsilon=6.0, source=source)
-    ).fit(str(source))
-    key = Ed25519PrivateKey.generate()
-    file = folder / "census.sudare"
-    Release.of(perturbation).save(file, key=key)
+    release = _released(folder, answers)
     tell("the city reconstructs distributions from the perturbed answers")
-    release = Release.load(file, trusted=[key.public_key()])
     table: PerturbedTable = release.model().table_
-    pictures, rows = [], []
-    for name, (edges, unit) in NUMBERS.items():
-        found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_  # type: ignore[arg-type]
-        true, seen = (_shares(np.asarray(column), edges) for column in (answers[name], table.column(name)))
-        made = found.histogram(edges)
-        band = found.band(edges)
-        pictures.append(
-            shaded_densities(
-                edges,
-                {"true (demo only)": true, "perturbed": seen, "reconstructed": made},
-                None if band.low is None or band.high is None else (band.low, band.high),
-                x_label=f"{name}, {unit}",
-                y_label="share of households",
-            )
-        )
-        rows.append(
-            (
-                name,
-                nearest(100 * _agreement(true, seen), 3),
-                nearest(100 * _agreement(true, made), 3),
-                nearest(float(answers[name].mean()), 3),
-                nearest(found.mean(), 3),
-            )
-        )
-    districts, district_row = _districts(table, answers)
-    rows.append(district_row)
-    statement = table.statement()
+    numbers = [_number(table, answers, name) for name in NUMBERS]
+    districts = _districts(table, answers)
+    rows = [each.row for each in (*numbers, districts)]
     line = Line(
         "a city's census",
         f"{HOUSEHOLDS:,} households' answers perturbed before they left (k = {K}); reconstructed distributions agree with the true ones by "
         f"{' / '.join(row[2] for row in rows)} percent",
     )
     parts = [
-        Part(
-            title="A census without anybody's answers",
-            result=f"The city never saw a true answer, and still knows how old its people are, how far they travel and where they live: agreement of "
-            f"{', '.join(f'{row[2]} percent for {row[0]}' for row in rows)}.",
-            blocks=[
-                picture(pictures, "Densities of age and commute: true, perturbed and reconstructed, with a band."),
-                picture([districts], "Bars of four districts: true and reconstructed shares."),
-                Table(
-                    ("column", "perturbed agrees, %", "reconstructed agrees, %", "true mean", "reconstructed mean"),
-                    rows,
-                    caption="Agreement is 100 minus half the summed absolute differences between shares",
-                ),
-            ],
-            how_to_read=[
-                "The grey curve is what left the households: each answer was moved by noise as wide as the whole range allows. The blue curve is computed from it alone. "
-                "The dashed curve is the truth, which only this page can show, because its households are made up.",
-                "The band is where the truth lies nine times in ten, bin by bin; where it could not be calibrated none is drawn.",
-            ],
-        ),
-        _promise_part(release, list(statement.lines)),
+        _distributions_part([each.panel for each in numbers], districts.panel, rows),
+        _promise_part(release, list(table.statement().lines)),
     ]
     return Scene(
         [line], parts, ["The census' households are made up, always the same ones; the noise is new each time."]
     )
+
+
+def _released(folder: Path, answers: pd.DataFrame) -> Release:
+    """The answers, perturbed and charged, as whoever received the file and trusts its key reads them."""
+    source, file, key = folder / "answers.parquet", folder / "census.sudare", Ed25519PrivateKey.generate()
+    answers.to_parquet(source)
+    account = Ledger(folder / "ledger.db").account("households", epsilon=6.0, source=source)
+    perturbation = RecordPerturbation(SCHEMA, k=K, split=SPLIT, account=account).fit(str(source))
+    Release.of(perturbation).save(file, key=key)
+    return Release.load(file, trusted=[key.public_key()])
 
 
 def _answers(generator: np.random.Generator) -> pd.DataFrame:
@@ -138,7 +106,28 @@ def _agreement(true: Floats, other: Floats) -> float:
     return float(1 - np.abs(true - other).sum() / 2)
 
 
-def _districts(table: PerturbedTable, answers: pd.DataFrame) -> tuple[Panel, tuple[str, str, str, str, str]]:
+def _agreements(true: Floats, seen: Floats, made: Floats) -> tuple[str, str]:
+    """Of what left and of what was reconstructed with the truth, in percent."""
+    return nearest(100 * _agreement(true, seen), 3), nearest(100 * _agreement(true, made), 3)
+
+
+def _number(table: PerturbedTable, answers: pd.DataFrame, name: str) -> Compared:
+    edges, unit = NUMBERS[name]
+    found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_  # type: ignore[arg-type]
+    true, seen = (_shares(np.asarray(column), edges) for column in (answers[name], table.column(name)))
+    made, band = found.histogram(edges), found.band(edges)
+    panel = shaded_densities(
+        edges,
+        {"true (demo only)": true, "perturbed": seen, "reconstructed": made},
+        None if band.low is None or band.high is None else (band.low, band.high),
+        x_label=f"{name}, {unit}",
+        y_label="share of households",
+    )
+    means = nearest(float(answers[name].mean()), 3), nearest(found.mean(), 3)
+    return Compared(panel, (name, *_agreements(true, seen, made), *means))
+
+
+def _districts(table: PerturbedTable, answers: pd.DataFrame) -> Compared:
     perturbation = table.perturbations["district"]
     seen = table.column("district")
     found = CategoricalReconstruction(perturbation).fit(seen)  # type: ignore[arg-type]
@@ -153,17 +142,36 @@ def _districts(table: PerturbedTable, answers: pd.DataFrame) -> tuple[Panel, tup
         x_label="district",
         y_label="share of households",
     )
-    row = ("district", nearest(100 * _agreement(true, raw), 3), nearest(100 * _agreement(true, made), 3), "–", "–")
-    return panel, row
+    return Compared(panel, ("district", *_agreements(true, raw, made), "–", "–"))
+
+
+def _distributions_part(numbers: Sequence[Panel], districts: Panel, rows: Sequence[tuple[str, ...]]) -> Part:
+    return Part(
+        title="A census without anybody's answers",
+        result=f"The city never saw a true answer, and still knows how old its people are, how far they travel and where they live: agreement of "
+        f"{', '.join(f'{row[2]} percent for {row[0]}' for row in rows)}.",
+        blocks=[
+            picture(numbers, "Densities of age and commute: true, perturbed and reconstructed, with a band."),
+            picture([districts], "Bars of four districts: true and reconstructed shares."),
+            Table(
+                ("column", "perturbed", "reconstructed", "true mean", "mean found"),
+                rows,
+                caption="Agreement with the truth in percent: 100 minus half the summed absolute differences between shares",
+            ),
+        ],
+        how_to_read=[
+            "The grey curve is what left the households: each answer was moved at random, many of them to anywhere in the range. The blue curve is computed from it alone. "
+            "The dashed curve is the truth, which only this page can show, because its households are made up.",
+            "The band is where the truth lies nine times in ten, bin by bin; where it could not be calibrated none is drawn.",
+        ],
+    )
 
 
 def _promise_part(release: Release, lines: list[str]) -> Part:
-    sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
-    card = card_of(release.manifest(), sizes, signature="trusted", signed_by=release.signed_by, digest=release.digest)
     return Part(
         title="What a household was promised",
         result="Nobody can link a row of the released table to a household with more than an even chance; what that means is said in three ways, which belong together.",
-        blocks=[card, Table(("the promise",), [(line,) for line in lines])],
+        blocks=[trusted_card(release), Table(("the promise",), [(line,) for line in lines])],
         how_to_read=[
             "The promise about linking needs the rows' order to be lost, which perturbing does. The local promise holds for every single answer even towards whoever sees it "
             "arrive; for k = 2 among a hundred thousand it is weak on its own.",

@@ -19,11 +19,11 @@ from sudare.errors import AuditFailed, SudareError
 from sudare.privacy import Account, Ledger, PrivateHistogram, PrivateMean, Release
 from sudare.report import BudgetBar, Part, Table, Transcript, compared_bars, picture
 from sudare.report.budget import ENTRY_HEADINGS, entry_cells
-from sudare.report.card import SCALE_TEXT, Card, card_of, how_to_read_epsilon
+from sudare.report.card import SCALE_TEXT, how_to_read_epsilon
 from sudare.report.numbers import nearest, percent_up, rounded_up, whole
 from sudare.schema import Schema
 from sudare.studies.scenarios.clinic_network import play_network
-from sudare.studies.scenarios.scene import Line, Scene, Tell
+from sudare.studies.scenarios.scene import Line, Scene, Tell, trusted_card
 
 PATIENTS: Final = 4_000
 SEED_OF_THE_TABLE: Final = 2026
@@ -113,7 +113,7 @@ def play(folder: Path, tell: Tell) -> Scene:
         ),
         Line(
             "noticed",
-            f"{len(noticed)} of {len(noticed)}: an edited ledger, an older one put back, a changed file, a foreign signature",
+            f"{len(noticed)} of {len(noticed)}: an edited ledger, an older one put back (two ways to find it), a changed file, a foreign signature",
         ),
         network.line,
     ]
@@ -236,11 +236,6 @@ def _exact_age_counts(house: House) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.histogram(house.table["age"], edges)[0]
 
 
-def _card(release: Release) -> Card:
-    sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
-    return card_of(release.manifest(), sizes, signature="trusted", signed_by=release.signed_by, digest=release.digest)
-
-
 def _ages_part(house: House, counts: Release, off: int) -> Part:
     released = counts.model().counts_["age"]
     exact = _exact_age_counts(house)
@@ -261,7 +256,7 @@ def _ages_part(house: House, counts: Release, off: int) -> Part:
         title="What others see",
         result=f"Everybody may now know how old this clinic's {whole(PATIENTS)} patients are, "
         "and still nobody can tell much about any one of them.",
-        blocks=[picture([drawn], alt), _card(counts)],
+        blocks=[picture([drawn], alt), trusted_card(counts)],
         how_to_read=[
             f"The hatched bars never left the clinic. The blue bars did: each was moved by a random amount before anybody saw it, here by at most {off} "
             "patients, so that it would look much the same if any one patient were of another age.",
@@ -282,7 +277,7 @@ def _means_part(house: House, means: Release) -> Part:
     return Part(
         title="Averages",
         result="The published averages are close to the true ones, because averages over many people hide each of them well.",
-        blocks=[Table(("column", "unit", "own table", "published", "off by"), rows), _card(means)],
+        blocks=[Table(("column", "unit", "own table", "published", "off by"), rows), trusted_card(means)],
         how_to_read=[
             "The column “own table” is shown here because the data are made up. A real report for others would not have it: the difference to the exact "
             "average is exactly what must not be known.",

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, Release
 from sudare.report import Part, Table, compared_bars, picture
-from sudare.report.card import card_of, how_to_read_epsilon
+from sudare.report.card import how_to_read_epsilon
 from sudare.report.numbers import nearest, rounded_up, whole
 from sudare.schema import Category, Label, Number, Schema
-from sudare.studies.scenarios.scene import Line
+from sudare.studies.scenarios.scene import Line, trusted_card
 
 SCREENED, VISITORS = 6_000, 2_000
 SEED_OF_THE_TABLES: Final = 2016
@@ -78,10 +78,6 @@ def made_up_screening(rows: int, which: int) -> pd.DataFrame:
 
 
 def _part(received: Release, visitors: pd.DataFrame, answers: np.ndarray, right: float, usual: float) -> Part:
-    sizes = {name: int(tensor.size) for name, tensor in received.content.tensors.items()}
-    card = card_of(
-        received.manifest(), sizes, signature="trusted", signed_by=received.signed_by, digest=received.digest
-    )
     decades = (visitors["age"] // 10).clip(2, 8).astype(int)
     groups = sorted(decades.unique())
     truth = [100 * float(np.mean(visitors[LABEL][decades == group] == "yes")) for group in groups]
@@ -106,7 +102,7 @@ def _part(received: Release, visitors: pd.DataFrame, answers: np.ndarray, right:
                 ("", "right, %"),
                 [("the network", nearest(100 * right)), ("always the more frequent answer", nearest(100 * usual))],
             ),
-            card,
+            trusted_card(received),
         ],
         how_to_read=[
             f"The network was trained on {whole(SCREENED)} people. In every step each of them pulled a little, no one by more than a fixed length, and noise was added to the sum, so that the "

@@ -171,9 +171,9 @@ def _dictionary_part(dictionary: PatternDictionary) -> Part:
         "A curve that rises with every iteration.",
     )
     means = Table(
-        ("pattern", *SENSORS),
+        ("pattern", *(f"{name}, {SCHEMA.columns[name].unit}" for name in SENSORS)),  # type: ignore[union-attr]
         [
-            (label, *(nearest(float(value), 3) for value in mean))
+            (label, *(f"{value:.3g}" if value < 1000 else f"{value:.0f}" for value in mean))
             for label, mean in zip(labels, dictionary.means_, strict=True)
         ],
         caption="Means of the patterns",
@@ -186,7 +186,8 @@ def _dictionary_part(dictionary: PatternDictionary) -> Part:
             "A pattern is a way of running: typical values of the sensors, and which of them move together. Patterns are shared; how often each occurs is a factory's own "
             "business. (This page shows all shares because the demo plays all five.)",
             "A line between two sensors: knowing all the others, one still tells something about the other. Blue: they rise together; dashed: one falls as the other rises.",
-            f"The training began with {_START} patterns at public places in the declared ranges and removed what the sums did not support.",
+            f"The training began with {_START} patterns at public places in the declared ranges and removed what the sums did not support. The last curve is its yardstick: how well "
+            "the patterns fit all hours together. If a step ever led down, the training would stop: some factory would have sent nonsense.",
         ],
     )
 
@@ -204,9 +205,20 @@ def _watch_part(model: MemberModel, hours: pd.DataFrame, faulty: NDArray[np.bool
     drawn = picture(
         [
             timeline(
-                scores, threshold, x_label="hour", y_label="strangeness, −ln p", title="Ando's machine, hour by hour"
+                scores,
+                threshold,
+                x_label="hour",
+                y_label="strangeness, −ln p",
+                title="Ando's machine, hour by hour",
+                marked=(_FAULTY_FROM, _FAULTY_FROM + _FAULTY_HOURS, "the fault"),
             ),
-            shaded(SENSORS, attributions.T, x_label="hour", title="Which sensor was strange, given the others"),
+            shaded(
+                SENSORS,
+                attributions.T,
+                x_label="hour",
+                scale_label="strangeness, −ln p of the sensor",
+                title="Which sensor was strange, given the others",
+            ),
         ],
         f"A line of scores with a threshold; the hours from {_FAULTY_FROM} on stand out, and in the lower picture the rows of temperature and vibration.",
     )
@@ -226,7 +238,7 @@ def _watch_part(model: MemberModel, hours: pd.DataFrame, faulty: NDArray[np.bool
         how_to_read=[
             f"The threshold is set for one false alarm in {round(1 / _FALSE_ALARMS)} usual hours if the model is right. The fault was made for this page: at full load vibration rises by {_SHAKE:g} mm/s while the temperature falls by {_COOL:g} °C. Each alone would be nothing unusual; together "
             "they never happen in a sound machine, and that is known from the other factories.",
-            "The lower picture is −ln p of each sensor given all the others: bright is strange. It is what to look at first when the alarm rings.",
+            "The lower picture is the same for each sensor, given all the others: bright is strange. It is what to look at first when the alarm rings.",
         ],
     )
 
@@ -237,7 +249,7 @@ def _shown_part(dictionary: PatternDictionary, factories: list[Factory]) -> Part
     disclosed = next(entry for entry in entries if entry.kind == "disclosure")
     return Part(
         title="What the factories showed each other",
-        result=f"In {dictionary.n_sums_} sums every factory saw {dictionary.n_numbers_:,} totals over all five; together they hold {held:,} numbers. "
+        result=f"In {dictionary.n_sums_:,} sums every factory saw {dictionary.n_numbers_:,} totals over all five; together they hold {held:,} numbers. "
         "Exact totals are not record privacy.",
         blocks=[
             Table(

@@ -19,10 +19,10 @@ from sudare.experts.consensus import Consensus, own_plus_consensus
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Account, Ledger, Release
 from sudare.report import Part, Table, Transcript, compared_bars, picture
-from sudare.report.card import card_of, how_to_read_epsilon
+from sudare.report.card import how_to_read_epsilon
 from sudare.report.numbers import nearest, rounded_up
 from sudare.schema import Label, Number, Schema, encode
-from sudare.studies.scenarios.scene import Line, Scene, Tell
+from sudare.studies.scenarios.scene import Line, Scene, Tell, trusted_card
 
 NAMES: Final = ("Akane", "Birch", "Cedar", "Dune", "Elm", "Fjord", "Grove", "Heath", "Iris", "Juniper")
 PATIENTS: Final = 12
@@ -195,12 +195,10 @@ def _gain_part(outcomes: Sequence[Outcome], alone: float, together: float, teste
 
 
 def _sent_part(release: Release, refusal: str) -> Part:
-    sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
-    card = card_of(release.manifest(), sizes, signature="trusted", signed_by=release.signed_by, digest=release.digest)
     return Part(
         title="What each hospital sent, and what it kept",
         result="A file with four noisy numbers left each hospital; the combined model stays at home.",
-        blocks=[card, Transcript([">>> Release.of(combined)", refusal])],
+        blocks=[trusted_card(release), Transcript([">>> Release.of(combined)", refusal])],
         how_to_read=[
             "The combined model was fitted to the hospital's own patients without noise, so it may know too much about them. The others stay protected in it "
             "by the noise of their own files, whatever is done with them.",

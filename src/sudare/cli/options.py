@@ -1,0 +1,55 @@
+"""Options that several commands take, each declared once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Filter(StrEnum):
+    """How charges add up in a new account."""
+
+    BASIC = "basic"
+    GAUSSIAN = "gaussian"
+
+
+TableFile = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
+]
+SchemaOfAllColumns = Annotated[
+    Path, typer.Option("--schema", metavar="FILE", help="The public facts about all columns (TOML).")
+]
+ChargedEpsilon = Annotated[float, typer.Option("--epsilon", help="The ε of the guarantee, charged to the account.")]
+ChargedDelta = Annotated[float, typer.Option("--delta", help="The δ of the guarantee; above 0 the noise is Gaussian.")]
+AccountOrTableName = Annotated[
+    str | None,
+    typer.Option("--account", metavar="NAME", help="The account that pays; without it, the one named like the table."),
+]
+NewBudget = Annotated[
+    float | None,
+    typer.Option("--budget", metavar="EPSILON", help="Open the account with this ε, bound to the table, if it is new."),
+]
+NewBudgetDelta = Annotated[
+    float | None, typer.Option("--budget-delta", metavar="DELTA", help="The δ of a newly opened account.")
+]
+Composition = Annotated[
+    Filter | None, typer.Option("--composition", help="How charges add up in a newly opened account.")
+]
+NewRelease = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The release to write, usually NAME.sudare.")
+]
+SigningKey = Annotated[
+    Path | None,
+    typer.Option("--key", envvar="SUDARE_KEY", metavar="FILE", help="Your Ed25519 private key (PEM) to sign with."),
+]
+TrustedKeys = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trusted",
+        metavar="PUBLICKEY",
+        help="An Ed25519 public key (PEM) that you trust; may be repeated. Another signature then ends with exit code 52.",
+    ),
+]

@@ -1,0 +1,146 @@
+"""What a newcomer mistyped and a hostile caller tried: a clear refusal, and never a value in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.consensus import secure_sum
+from sudare.dictionary import PatternDictionary
+from sudare.errors import DataError, InvalidParameter, SchemaError, SudareError, WrongType
+from sudare.records import (
+    CrossTable,
+    LaplacePerturbation,
+    Reconstruction,
+    RecordPerturbation,
+    RetainReplace,
+    SquareWave,
+    k_of_epsilon,
+)
+from sudare.schema import Category, Number, Schema
+
+BOUNDS = (17, 90)
+
+
+def test_words_in_a_secure_sum_are_refused_without_quoting_them() -> None:
+    with pytest.raises(DataError, match="other than numbers") as refusal:
+        secure_sum([["only-east-knows"], ["x"], ["y"]])
+    assert "only-east-knows" not in str(refusal.value)
+    assert refusal.value.__context__ is None
+    with pytest.raises(DataError, match="other than numbers"):
+        secure_sum([["a"], ["b"], ["c"]], hide="chunks")
+
+
+@pytest.mark.parametrize("threshold", ["three", 2.5, True])
+def test_a_threshold_is_a_whole_number(threshold: Any) -> None:
+    with pytest.raises(InvalidParameter, match="threshold"):
+        secure_sum(np.ones((4, 2)), threshold=threshold)
+
+
+def test_nobody_leaves_who_is_not_there() -> None:
+    with pytest.raises(InvalidParameter, match="leave_after"):
+        secure_sum(np.ones((4, 2)), threshold=3, leave_after={9: 1})
+
+
+def test_no_vectors_are_called_that() -> None:
+    with pytest.raises(DataError, match="no vectors"):
+        secure_sum([])
+
+
+NO_NUMBERS = {
+    "dates": pd.to_datetime(["2020-01-01", "2021-01-01"]),
+    "dates with a zone": pd.Series(pd.date_range("2020-01-01", periods=2, tz="Asia/Tokyo")),
+    "durations": pd.to_timedelta(["1 day", "2 days"]),
+    "complex numbers": np.array([30 + 1j, 40.0]),
+    "numbers as text": ["30", "40"],
+    "booleans": [True, False],
+}
+
+
+@pytest.mark.parametrize("kind", NO_NUMBERS)
+@pytest.mark.parametrize("perturbation", [LaplacePerturbation, SquareWave])
+def test_only_numbers_are_perturbed_as_numbers(perturbation: Callable[..., Any], kind: str) -> None:
+    """A date is nanoseconds to numpy, and clipping them to an age would be an answer to nothing."""
+    with pytest.raises(WrongType):
+        perturbation(BOUNDS, epsilon=1.0).perturb(NO_NUMBERS[kind])
+
+
+def test_masked_values_are_gaps() -> None:
+    with pytest.raises(DataError, match="missing"):
+        LaplacePerturbation(BOUNDS, epsilon=1.0).perturb(np.ma.array([30.0, 40.0], mask=[False, True]))
+
+
+def test_a_word_is_not_a_list_of_categories() -> None:
+    with pytest.raises(SchemaError):
+        RetainReplace("gas", epsilon=1.0)
+
+
+def test_bounds_beyond_floats_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="bounds"):
+        LaplacePerturbation((0, 10**400), epsilon=1.0)
+
+
+def test_questions_to_a_distribution_that_make_no_sense() -> None:
+    perturbation = LaplacePerturbation(BOUNDS, epsilon=2.0)
+    perturbed = perturbation.perturb(np.random.default_rng(0).normal(45, 10, 200))
+    found = Reconstruction(perturbation, method="bayes").fit(perturbed).distribution_
+    questions: list[Callable[[], Any]] = [
+        lambda: found.histogram(["a", "b"]),
+        lambda: found.band([17, 90], level="high"),  # type: ignore[arg-type]
+        lambda: found.quantile("half"),
+        lambda: found.sample(-1),
+        lambda: found.sample(2.5),  # type: ignore[arg-type]
+        lambda: Reconstruction(perturbation, whole="no").fit(perturbed),  # type: ignore[arg-type]
+        lambda: k_of_epsilon(-1.0, 5),
+        lambda: k_of_epsilon(float("nan"), 5),
+    ]
+    for question in questions:
+        with pytest.raises(SudareError):
+            question()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_too_few_rows_for_k_are_told_as_such(rows: int) -> None:
+    """The answer was "use n_records=2" for one row, and "use k below 2" for two."""
+    table = pd.DataFrame({"age": [30.0] * rows})
+    with pytest.raises(InvalidParameter, match=f"among {rows} record") as refusal:
+        RecordPerturbation(Schema({"age": Number(*BOUNDS)}), k=2).fit(table)
+    assert "3 or more records" in refusal.value.remedy
+
+
+def test_parts_of_a_table_have_the_same_columns(tmp_path: Path) -> None:
+    """A column that only the second file had was neither perturbed nor refused."""
+    pd.DataFrame({"age": [30.0] * 5}).to_parquet(tmp_path / "1.parquet")
+    pd.DataFrame({"age": [30.0] * 5, "name": ["x"] * 5}).to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(DataError, match="same columns"):
+        RecordPerturbation(Schema({"age": Number(*BOUNDS)}), k=2).fit(tmp_path)
+
+
+def test_a_file_in_another_encoding_is_told_what_it_must_be(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("heating\ngas\nÖl\n".encode("latin-1"))
+    with pytest.raises(WrongType, match="UTF-8"):
+        RecordPerturbation(Schema({"heating": Category(("gas", "oil"))}), epsilon=1).fit(tmp_path / "t.csv")
+
+
+def test_a_sensor_beyond_all_measure_is_named_and_its_value_is_not() -> None:
+    """It ended in numpy's "Eigenvalues did not converge"."""
+    plants = [np.random.default_rng(seed).normal(size=(30, 3)) for seed in range(3)]
+    plants[1][4, 2] = 1.2345e300
+    with pytest.raises(DataError, match="Member 2: Column 'x2' holds numbers beyond") as refusal:
+        PatternDictionary(2).fit(plants)
+    assert "2345" not in str(refusal.value)
+
+
+def test_what_is_not_fitted_says_so() -> None:
+    from sklearn.exceptions import NotFittedError
+
+    perturbation = LaplacePerturbation(BOUNDS, epsilon=2.0)
+    with pytest.raises(NotFittedError):
+        CrossTable(perturbation, perturbation).counts()
+    with pytest.raises(NotFittedError):
+        RecordPerturbation(Schema({"age": Number(*BOUNDS)}), k=2).statement()
