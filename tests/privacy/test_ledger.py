@@ -152,8 +152,12 @@ class TestOpening:
     def test_a_file_that_is_no_database_is_refused_untouched(self, path: Path) -> None:
         path.write_bytes(b"name,age\nAda,36\n" * 100)
         for create in (True, False):
-            with pytest.raises(LedgerCorrupt):
+            with pytest.raises(LedgerCorrupt) as caught:
                 Ledger(path, create=create)
+            assert caught.value.problem == "The file is no ledger."
+            assert caught.value.remedy == (
+                "Check the path. If the ledger was there, its file was overwritten: keep it, and restore a backup that verifies."
+            )
         assert path.read_bytes() == b"name,age\nAda,36\n" * 100
 
     @pytest.mark.parametrize("timeout", [-1.0, math.nan])

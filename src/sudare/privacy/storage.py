@@ -171,6 +171,11 @@ class Storage:
         text = str(error)
         if "no such table: chain" in text or 'relation "chain" does not exist' in text:
             return LedgerMissing("The database holds no ledger.", LedgerMissing.help)
+        if "file is not a database" in text:
+            return LedgerCorrupt(
+                "The file is no ledger.",
+                "Check the path. If the ledger was there, its file was overwritten: keep it, and restore a backup that verifies.",
+            )
         kind = type(error).__name__
         if _is_about_content(error):
             return LedgerCorrupt(f"The database refused the ledger's statement ({kind}).", LedgerCorrupt.help)
