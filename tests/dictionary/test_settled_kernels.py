@@ -11,7 +11,7 @@ from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.newton_steps import lower_bound, point_at
 from sudare.dictionary.settled_kernels import (
     conjugate_step,
-    pairs_not_zero,
+    pairs_and_rows,
     set_preconditioned,
     set_product,
     set_sandwich,
@@ -23,6 +23,11 @@ from sudare.dictionary.settled_kernels import (
 def sparse_symmetric(random, size, share):
     matrix = np.where(random.random((size, size)) < share, random.normal(size=(size, size)), 0.0)
     return np.triu(matrix, 1) + np.triu(matrix, 1).T + np.diag(random.uniform(1, 2, size))
+
+
+def pairs_not_zero(matrix):
+    rows, columns = np.nonzero(np.triu(matrix))
+    return pairs_and_rows(np.searchsorted(rows, np.arange(len(matrix) + 1)), columns)
 
 
 def at_pairs(pairs, matrix):
@@ -49,7 +54,7 @@ def test_products_at_pairs(size, seed, share):
     np.testing.assert_allclose(bent, at_pairs(pairs, dense @ sparse @ dense), atol=1e-3)
     # Without a weak entry the preconditioner is the whole product.
     precision = np.where(np.abs(sparse) > 0.1, sparse, 0.0)
-    set_preconditioned(pairs, strong_entries(precision), values, product, bent)
+    set_preconditioned(pairs, strong_entries(pairs, precision), values, product, bent)
     np.testing.assert_allclose(bent, at_pairs(pairs, precision @ sparse @ precision), atol=1e-3)
 
 
@@ -61,7 +66,7 @@ def test_the_linear_system_is_solved():
     residual = random.normal(size=len(pairs.columns)).astype(np.float32)
     wanted, single = residual.copy(), inverse.astype(np.float32)
     step, without, left = conjugate_step(
-        pairs, strong_entries(precision), residual, single, np.empty_like(single), 0.0, 1e-12
+        pairs, strong_entries(pairs, precision), residual, single, np.empty_like(single), 0.0, 1e-12
     )
     rows, D = np.repeat(np.arange(30), np.diff(pairs.starts)), np.zeros((30, 30))
     D[rows, pairs.columns] = D[pairs.columns, rows] = step

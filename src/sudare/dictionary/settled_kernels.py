@@ -47,51 +47,44 @@ class Sparse(NamedTuple):
 
 
 @compiled()
-def pairs_not_zero(matrix: Floats) -> Pairs:
-    """The pairs at which a symmetric matrix is not zero; its diagonal is not."""
-    size = len(matrix)
-    starts, row_starts = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
+def pairs_and_rows(starts: Integers, columns: Integers) -> Pairs:
+    """The pairs i ≤ j of a symmetric matrix with all entries of its rows; the diagonal is the first pair of each row."""
+    size = len(starts) - 1
+    row_starts = np.zeros(size + 1, np.int64)
     for i in range(size):
-        starts[i + 1], row_starts[i + 1] = starts[i], row_starts[i]
-        for j in range(size):
-            if matrix[i, j] != 0.0:
-                starts[i + 1] += j >= i
-                row_starts[i + 1] += 1
-    columns, ends = np.empty(starts[size], np.int64), row_starts[:size].copy()
+        row_starts[i + 1] += starts[i + 1] - starts[i]
+        for pair in range(starts[i] + 1, starts[i + 1]):
+            row_starts[columns[pair] + 1] += 1
+    for i in range(size):
+        row_starts[i + 1] += row_starts[i]
+    ends = row_starts[:size].copy()
     row_columns, row_pairs = np.empty(row_starts[size], np.int64), np.empty(row_starts[size], np.int64)
-    pair = 0
     for i in range(size):
-        for j in range(i, size):
-            if matrix[i, j] == 0.0:
-                continue
-            columns[pair] = j
+        for pair in range(starts[i], starts[i + 1]):
+            j = columns[pair]
             row_columns[ends[i]], row_pairs[ends[i]] = j, pair
             ends[i] += 1
             if i != j:
                 row_columns[ends[j]], row_pairs[ends[j]] = i, pair
                 ends[j] += 1
-            pair += 1
     return Pairs(starts, columns, row_starts, row_columns, row_pairs)
 
 
 @compiled()
-def strong_entries(precision: Floats) -> Sparse:
-    """Λ's diagonal and the entries that are strong as partial correlations."""
-    size = len(precision)
-    starts, columns, values = np.zeros(size + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
-    for filling in range(2):
-        count = 0
-        for i in range(size):
-            for j in range(size):
-                value = precision[i, j]
-                if value * value > STRONG * STRONG * precision[i, i] * precision[j, j]:
-                    if filling:
-                        columns[count], values[count] = j, value
-                    count += 1
-            starts[i + 1] = count
-        if not filling:
-            columns, values = np.empty(count, np.int64), np.empty(count, np.float32)
-    return Sparse(starts, columns, values)
+def strong_entries(pairs: Pairs, precision: Floats) -> Sparse:
+    """Λ's diagonal and the entries at the pairs that are strong as partial correlations."""
+    size, count = len(precision), 0
+    starts = np.zeros(size + 1, np.int64)
+    columns, values = np.empty(len(pairs.row_columns), np.int64), np.empty(len(pairs.row_columns), np.float32)
+    for i in range(size):
+        for entry in range(pairs.row_starts[i], pairs.row_starts[i + 1]):
+            j = pairs.row_columns[entry]
+            value = precision[i, j]
+            if value * value > STRONG * STRONG * precision[i, i] * precision[j, j]:
+                columns[count], values[count] = j, value
+                count += 1
+        starts[i + 1] = count
+    return Sparse(starts, columns[:count], values[:count])
 
 
 @compiled(reorder_sums=True)
@@ -120,21 +113,37 @@ def set_product(pairs: Pairs, values: Singles, dense: Singles, product: Singles)
 
 @compiled(reorder_sums=True)
 def set_sandwich(pairs: Pairs, product: Singles, dense: Singles, values: Singles) -> None:
-    """values ← the entries of dense · product at the pairs; columns of the product are turned to rows some at a time."""
+    """values ← the entries of dense · product at the pairs, four at a time.
+
+    Columns of the product are turned to rows some at a time.
+    """
     size = len(dense)
     turned = np.empty((TURNED, size), np.float32)
-    for first in range(0, size, TURNED):
-        beyond = min(size, first + TURNED)
+    for start in range(0, size, TURNED):
+        beyond = min(size, start + TURNED)
         for k in range(size):
-            for i in range(first, beyond):
-                turned[i - first, k] = product[k, i]
-        for i in range(first, beyond):
-            column = turned[i - first]
-            for pair in range(pairs.starts[i], pairs.starts[i + 1]):
-                row, total = dense[pairs.columns[pair]], np.float32(0.0)
+            for i in range(start, beyond):
+                turned[i - start, k] = product[k, i]
+        for i in range(start, beyond):
+            column = turned[i - start]
+            pair, end = pairs.starts[i], pairs.starts[i + 1]
+            while pair + 4 <= end:
+                one, two = dense[pairs.columns[pair]], dense[pairs.columns[pair + 1]]
+                three, four = dense[pairs.columns[pair + 2]], dense[pairs.columns[pair + 3]]
+                first, second, third, fourth = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
                 for k in range(size):
-                    total += column[k] * row[k]
-                values[pair] = total
+                    first += column[k] * one[k]
+                    second += column[k] * two[k]
+                    third += column[k] * three[k]
+                    fourth += column[k] * four[k]
+                values[pair], values[pair + 1], values[pair + 2], values[pair + 3] = first, second, third, fourth
+                pair += 4
+            while pair < end:
+                one, first = dense[pairs.columns[pair]], np.float32(0.0)
+                for k in range(size):
+                    first += column[k] * one[k]
+                values[pair] = first
+                pair += 1
 
 
 @compiled()
@@ -205,10 +214,13 @@ def conjugate_step(
 
 
 @compiled()
-def swept_target(
+def swept_values(
     covariance: Floats, penalty: Floats, precision: Floats, inverse: Floats, single: Singles, product: Singles
-) -> tuple[Floats, float]:
-    """Where sweeps of coordinate descent over the free pairs lead, and twice what they gain; product ← DW."""
+) -> tuple[Pairs, Floats, float]:
+    """Where sweeps of coordinate descent over the free pairs lead, and twice what they gain; product ← DW.
+
+    The pairs are those with a value that is not zero.
+    """
     starts, columns = free_pairs(covariance, penalty, precision, inverse)
     size, count = len(covariance), len(columns)
     values, gradient, penalties = np.empty(count), np.empty(count), np.empty(count)
@@ -220,11 +232,16 @@ def swept_target(
     gained = 0.0
     for _ in range(SWEEPS):
         gained += descent_sweep(starts, columns, gradient, penalties, single, values, product)
-    target = np.zeros((size, size))
+    kept, pair = 0, 0
     for i in range(size):
-        for pair in range(starts[i], starts[i + 1]):
-            target[i, columns[pair]] = target[columns[pair], i] = values[pair]
-    return target, gained
+        end, starts[i] = starts[i + 1], kept
+        while pair < end:
+            if values[pair] != 0.0 or columns[pair] == i:
+                columns[kept], values[kept] = columns[pair], values[pair]
+                kept += 1
+            pair += 1
+    starts[size] = kept
+    return pairs_and_rows(starts, columns[:kept]), values[:kept], gained
 
 
 @compiled()
@@ -246,22 +263,22 @@ def settled_target(
     for i in range(size):
         for j in range(size):
             single[i, j], product[i, j] = inverse[i, j], 0.0
-    target, gained = swept_target(covariance, penalty, precision, inverse, single, product)
-    pairs = pairs_not_zero(target)
-    residual = np.empty(len(pairs.columns), np.float32)
+    pairs, values, gained = swept_values(covariance, penalty, precision, inverse, single, product)
+    residual = np.empty(len(values), np.float32)
     set_sandwich(pairs, product, single, residual)
     for i in range(size):
         for pair in range(pairs.starts[i], pairs.starts[i + 1]):
             j = pairs.columns[pair]
-            pull = penalty[i, j] if target[i, j] > 0.0 else -penalty[i, j]
+            pull = penalty[i, j] if values[pair] > 0.0 else -penalty[i, j]
             residual[pair] = -(covariance[i, j] - inverse[i, j] + residual[pair] + pull)
-    strong = strong_entries(precision)
+    strong = strong_entries(pairs, precision)
     step, without, after = conjugate_step(pairs, strong, residual, single, product, gained, tolerance)
+    target = np.zeros((size, size))
     for i in range(size):
         for pair in range(pairs.starts[i], pairs.starts[i + 1]):
             j = pairs.columns[pair]
-            value = target[i, j] + step[pair]
-            if value * target[i, j] < 0.0 and penalty[i, j] > 0.0:
+            value = values[pair] + step[pair]
+            if value * values[pair] < 0.0 and penalty[i, j] > 0.0:
                 value = 0.0
             target[i, j] = target[j, i] = value
     return target, gained + without, after
