@@ -1,8 +1,8 @@
 """Values that many records share: zero incomes, capped amounts, a number everybody gives.
 
 Atoms anywhere can be declared. On the bounds, where clipping puts them, they are also detected: an atom is kept where the evidence
-of a smooth density with it is clearly above that without, or where one with much of the mass on the bound is about as good as
-any without: the data cannot tell then, and a column with most of its values next to its bound, but not on it, is rare. Inside, an atom and a narrow peak look the same through noise, so none is guessed there.
+of a smooth density with it is clearly above that without, or where much of the mass is so close to the bound that the data cannot
+tell it from the bound. Inside, an atom and a narrow peak look the same through noise, so none is guessed there.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LEAST_GAIN_IF_HEAVY: Final = -3.0
 
 @dataclass(frozen=True)
 class _Trial:
-    """Evidence of smooth densities with some atoms: the mean, that of the best, and of the best in which the last atom is heavy."""
+    """Atoms, the evidence of smooth densities with them, and the weight of the last atom."""
 
-    mean: float
-    best: float
-    heavy: float
+    atoms: tuple[float, ...]
+    evidence: float
+    weight: float
 
 
 def declared_atoms(perturbation: NumberPerturbation, atoms: object) -> Floats:
@@ -65,13 +65,14 @@ def detected_atoms(perturbation: NumberPerturbation, counts: Counts, cells: int)
 
 
 def _is_clear(trial: _Trial, without: _Trial) -> bool:
-    return trial.mean - without.mean >= _LEAST_GAIN or trial.heavy - without.best >= _LEAST_GAIN_IF_HEAVY
+    needed = _LEAST_GAIN_IF_HEAVY if trial.weight >= _HEAVY else _LEAST_GAIN
+    return trial.evidence - without.evidence >= needed
 
 
 def _trial(perturbation: NumberPerturbation, counts: Counts, cells: int, atoms: tuple[float, ...]) -> _Trial:
     states = continuous_states(perturbation, counts.edges, cells, np.array(atoms))
     fits = smooth_fits(states, counts, _LENGTHS, _AMPLITUDES)
     evidence = np.array([fit.log_evidence for fit in fits])
-    is_heavy = np.array([bool(atoms) and fit.probabilities[-1] >= _HEAVY for fit in fits])
-    heavy = float(evidence.max(where=is_heavy, initial=-math.inf))
-    return _Trial(log_sum(evidence) - math.log(len(fits)), float(evidence.max()), heavy)
+    best = fits[int(evidence.argmax())]
+    weight = float(best.probabilities[-1]) if atoms else 0.0
+    return _Trial(atoms, log_sum(evidence) - math.log(len(fits)), weight)
