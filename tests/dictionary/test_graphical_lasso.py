@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import graphical_lasso as graphical_lasso_of_scikit_learn
 
-from sudare.dictionary import newton_kernels
+from sudare.dictionary import matrix_kernels, newton_kernels
 from sudare.dictionary.compiled import compiled
 from sudare.dictionary.graphical_lasso import GraphicalLassoResult, graphical_lasso, graphical_lasso_as_printed
 from sudare.dictionary.interior_point import interior_solution
@@ -391,3 +391,27 @@ def test_loops_compile_without_a_place_for_the_cache():
 def test_compiler_is_loaded_only_when_needed():
     code = "import sys, sudare.dictionary.graphical_lasso; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 70), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-9, np.nan, np.inf]))
+def test_tiles_cover_a_matrix(size, seed, change):
+    """Every entry is compared with its mirror image, whatever the size is to that of a tile."""
+    random = np.random.default_rng(seed)
+    matrix = random.normal(size=(size, size))
+    matrix += matrix.T
+    i, j = random.integers(size, size=2)
+    matrix[i, j] += change
+    largest, difference = matrix_kernels.largest_and_difference(matrix)
+    if np.isfinite(change):
+        assert (largest, difference) == (np.abs(matrix).max(), np.abs(matrix - matrix.T).max())
+        np.testing.assert_array_equal(matrix_kernels.symmetrised(matrix), (matrix + matrix.T) / 2)
+    else:
+        assert largest == np.inf
+
+
+def test_a_result_over_other_variables_is_no_start():
+    S = covariance_of(4, 50, "mixed")
+    other = graphical_lasso(covariance_of(5, 50, "mixed"), 0.1)
+    with pytest.raises(DataError, match="`start` has 5 rows, the covariance 4"):
+        graphical_lasso(S, 0.1, start=other)

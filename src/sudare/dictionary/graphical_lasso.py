@@ -73,29 +73,36 @@ def checked_covariance(covariance: ArrayLike) -> Floats:
 
 
 def _checked_square(matrix: ArrayLike, name: str, size: int | None) -> Floats:
-    from sudare.dictionary.newton_kernels import largest_and_difference
+    from sudare.dictionary.matrix_kernels import largest_and_difference, symmetrised
 
     values = attempt(lambda: np.asarray(matrix, dtype=np.float64, order="C"))
     if values is None:
         raise DataError(f"`{name}` is not an array of numbers.", "Give an M × M array.")
+    _refuse_other_shapes(values, name, size)
+    largest, difference = largest_and_difference(values)
+    if not math.isfinite(largest):
+        raise DataError(f"`{name}` holds NaN or infinity.", "Fill or drop missing values before taking moments.")
+    if difference > _ASYMMETRY * largest:
+        raise DataError(f"`{name}` is not symmetric.", "Give (A + Aᵀ)/2 if the asymmetry is only rounding.")
+    return symmetrised(values) if difference else values
+
+
+def _refuse_other_shapes(values: Floats, name: str, size: int | None) -> None:
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
         raise DataError(f"`{name}` is not a square matrix: its shape is {values.shape}.", "Give an M × M array.")
     if size is not None and len(values) != size:
         raise DataError(
             f"`{name}` has {len(values)} rows, the covariance {size}.", "Give matrices over the same variables."
         )
-    largest, difference = largest_and_difference(values)
-    if not math.isfinite(largest):
-        raise DataError(f"`{name}` holds NaN or infinity.", "Fill or drop missing values before taking moments.")
-    if difference > _ASYMMETRY * largest:
-        raise DataError(f"`{name}` is not symmetric.", "Give (A + Aᵀ)/2 if the asymmetry is only rounding.")
-    return np.asarray((values + values.T) / 2) if difference else values
 
 
 def _checked_start(start: ArrayLike | GraphicalLassoResult, size: int) -> Start:
-    if isinstance(start, GraphicalLassoResult):
-        return Start(_checked_square(start.precision, "start", size), _checked_square(start.covariance, "start", size))
-    return Start(_checked_square(start, "start", size), None)
+    """Where to begin. A result is not looked through as an array is: if it were changed, it could only cost time."""
+    if not isinstance(start, GraphicalLassoResult):
+        return Start(_checked_square(start, "start", size), None)
+    for matrix in (start.precision, start.covariance):
+        _refuse_other_shapes(matrix, "start", size)
+    return Start(start.precision, start.covariance)
 
 
 def penalty_matrix(penalty: float | ArrayLike, size: int, penalize_diagonal: bool) -> Floats:
@@ -131,7 +138,7 @@ def _refuse_constant_variables(S: Floats) -> None:
 
 def _solved_by_blocks(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
     """The solution put together from those of the blocks, which share the tolerance by their sizes."""
-    from sudare.dictionary.newton_kernels import component_labels
+    from sudare.dictionary.matrix_kernels import component_labels
 
     labels = component_labels(S, penalties)
     if not labels.any() and len(S) > 1:
@@ -152,7 +159,7 @@ def _solved(S: Floats, penalties: Floats, tolerance: float, start: Start | None)
 
     S and the penalties are changed to these units.
     """
-    from sudare.dictionary.newton_kernels import rescale
+    from sudare.dictionary.matrix_kernels import rescale
 
     deviations = np.sqrt(S.diagonal())
     first = None if start is None else start.standardised(deviations)
@@ -165,7 +172,7 @@ def _solved(S: Floats, penalties: Floats, tolerance: float, start: Start | None)
             "Use a larger penalty or tolerance; without a penalty the covariance must be well conditioned.",
         )
     rescale(found.covariance, deviations, False)
-    if start is not None and first is not None and np.array_equal(found.precision, first.precision):
+    if not found.iterations and start and first and np.array_equal(found.precision, first.precision):
         # To other units and back, the last bits of a start that is the answer would change.
         np.copyto(found.precision, start.precision)
     else:

@@ -1,4 +1,4 @@
-"""Loops of the graphical lasso: connected variables, penalised sums, and where a Newton step leads.
+"""Loops of the graphical lasso: penalised sums, and where a Newton step leads.
 
 Symmetric matrices over few entries are kept as values at *pairs* i ≤ j, row by row: `starts[i]` is where row i begins in
 `columns`, and its first pair is the diagonal. W is Λ⁻¹, X is where the step leads, and D = X − Λ. Expressions over whole
@@ -16,49 +16,13 @@ from sudare.dictionary.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Places = NDArray[np.int64] | NDArray[np.uint32]
 Reals = NDArray[np.float64] | NDArray[np.float32]
 
 MOST_FACES: Final = 5
 MOST_SWEEPS: Final = 50
 MOST_CONJUGATE_STEPS: Final = 100
 SHORTEST: Final = 2.0**-12
-
-
-@compiled()
-def largest_and_difference(matrix: Floats) -> tuple[float, float]:
-    """The largest absolute value, infinite if one is not finite, and the largest |Aᵢⱼ − Aⱼᵢ|."""
-    largest, difference = 0.0, 0.0
-    for i in range(len(matrix)):
-        for j in range(i + 1):
-            one, other = matrix[i, j], matrix[j, i]
-            difference = max(difference, abs(one - other))
-            largest = max(largest, abs(one), abs(other))
-            if one - one != other - other:
-                largest = np.inf
-    return largest, difference
-
-
-@compiled()
-def component_labels(covariance: Floats, penalty: Floats) -> Integers:
-    """A label for each variable; variables share one if a chain of pairs with |covariance| > penalty joins them."""
-    size = len(covariance)
-    labels, waiting = np.empty(size, np.int64), np.empty(size, np.int64)
-    for variable in range(size):
-        labels[variable] = -1
-    label = 0
-    for first in range(size):
-        if labels[first] >= 0:
-            continue
-        labels[first], waiting[0], count = label, first, 1
-        while count > 0:
-            count -= 1
-            here = waiting[count]
-            for there in range(size):
-                if labels[there] < 0 and abs(covariance[here, there]) > penalty[here, there]:
-                    labels[there], waiting[count] = label, there
-                    count += 1
-        label += 1
-    return labels
 
 
 @compiled(reorder_sums=True)
@@ -89,24 +53,6 @@ def slope_towards(covariance: Floats, penalty: Floats, inverse: Floats, precisio
 
 
 @compiled()
-def mirrored(matrix: Floats) -> Floats:
-    """The symmetric matrix whose upper triangle is given; `matrix` is changed."""
-    for i in range(len(matrix)):
-        for j in range(i):
-            matrix[i, j] = matrix[j, i]
-    return matrix
-
-
-@compiled()
-def rescale(matrix: Floats, units: Floats, divide: bool) -> None:
-    """Aᵢⱼ ← Aᵢⱼ·uᵢuⱼ, or divided by it, without a second matrix."""
-    for i in range(len(matrix)):
-        for j in range(len(matrix)):
-            unit = units[i] * units[j]
-            matrix[i, j] = matrix[i, j] / unit if divide else matrix[i, j] * unit
-
-
-@compiled()
 def dual_point(covariance: Floats, penalty: Floats, precision: Floats, inverse: Floats, by_signs: bool) -> Floats:
     """S + U with |Uᵢⱼ| ≤ ρᵢⱼ: U nearest to W − S, or, by signs, ρ·sign(Λ) where Λ is not zero."""
     size = len(covariance)
@@ -123,15 +69,20 @@ def dual_point(covariance: Floats, penalty: Floats, precision: Floats, inverse: 
 
 
 @compiled()
-def free_pairs(covariance: Floats, penalty: Floats, precision: Floats, inverse: Floats) -> tuple[Integers, Integers]:
-    """The pairs that may move: the diagonal, entries that are not zero, and those whose gradient exceeds the penalty."""
+def free_pairs(
+    covariance: Floats, penalty: Floats, precision: Floats, inverse: Floats, share: float
+) -> tuple[Integers, Integers]:
+    """The pairs that may move: the diagonal, entries that are not zero, and those whose gradient exceeds the penalty.
+
+    Or exceeds a share of the penalty, to be ready for small changes.
+    """
     size = len(covariance)
     starts, columns = np.empty(size + 1, np.int64), np.empty(size * (size + 1) // 2, np.int64)
     count = 0
     for i in range(size):
         starts[i] = count
         for j in range(i, size):
-            if i == j or precision[i, j] != 0.0 or abs(covariance[i, j] - inverse[i, j]) > penalty[i, j]:
+            if i == j or precision[i, j] != 0.0 or abs(covariance[i, j] - inverse[i, j]) > share * penalty[i, j]:
                 columns[count] = j
                 count += 1
     starts[size] = count
@@ -184,8 +135,8 @@ def shrunk(value: float, threshold: float) -> float:
 
 @compiled(reorder_sums=True)
 def descent_sweep(
-    starts: Integers,
-    columns: Integers,
+    starts: Places,
+    columns: Places,
     gradient: Floats,
     penalty: Floats,
     inverse: Reals,
@@ -372,7 +323,7 @@ def newton_target(
     `slow` times what the last one did, there is much left, and the others are solved for together. `accuracy` compares
     what is left to gain with all that was gained.
     """
-    starts, columns = free_pairs(covariance, penalty, precision, inverse)
+    starts, columns = free_pairs(covariance, penalty, precision, inverse, 1.0)
     count, size = len(columns), len(covariance)
     old, values, gradient = np.empty(count), np.empty(count), np.empty(count)
     penalties, weights = np.empty(count), np.empty(count)

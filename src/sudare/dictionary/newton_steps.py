@@ -40,7 +40,7 @@ class Start:
 
     def standardised(self, deviations: Floats) -> Start:
         """In units in which the variances are one."""
-        from sudare.dictionary.newton_kernels import rescale
+        from sudare.dictionary.matrix_kernels import rescale
 
         start = Start(self.precision.copy(), None if self.inverse is None else self.inverse.copy())
         rescale(start.precision, deviations, False)
@@ -78,7 +78,7 @@ def newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Start
         if gap <= tolerance or steps >= _MOST_STEPS:
             break
         if gap <= near:
-            settled, taken = _settled(S, penalties, tolerance, point.precision, point.inverse)
+            settled, taken = _settled(S, penalties, min(tolerance, gap / 4), point.precision, point.inverse)
             # To be tried again these steps must have been worth it.
             near = gap / 10
             if settled is not None and settled.objective < point.objective:
@@ -99,11 +99,17 @@ def newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Start
 
 def _begun(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> tuple[Point, int]:
     """Where to begin, and how many steps led there: from near the solution all that are needed."""
-    if start is not None and start.inverse is not None and start.has_inverse:
-        settled, taken = _settled(S, penalties, tolerance, start.precision, start.inverse)
-        if settled is not None:
-            return settled, taken
-    return _first_point(S, penalties, None if start is None else start.precision), 0
+    if start is None:
+        return _first_point(S, penalties, None), 0
+    if start.inverse is not None and start.has_inverse:
+        point, precision, inverse = None, start.precision, start.inverse
+    else:
+        point = _first_point(S, penalties, start.precision)
+        precision, inverse = point.precision, point.inverse
+    settled, taken = _settled(S, penalties, tolerance, precision, inverse)
+    if settled is not None:
+        return settled, taken
+    return point or _first_point(S, penalties, start.precision), 0
 
 
 def _settled(
@@ -113,14 +119,14 @@ def _settled(
 
     Near it a step makes the duality gap to expect a tenth of what it was or less; the caller sees whether it came true.
     """
-    from sudare.dictionary.settled_kernels import settled_target
+    from sudare.dictionary.settled_kernels import Room, settled_target
 
     if not float((precision.diagonal() * inverse.diagonal()).max()) <= _MOST_INFLATION:
         return None, 0
     point, steps, limit, expected = None, 0, _NEAR, math.inf
-    single, product = np.empty(S.shape, np.float32), np.empty(S.shape, np.float32)
+    room = Room(*(np.empty(S.shape, np.float32) for _ in Room._fields))
     while expected > tolerance:
-        target, here, expected = settled_target(S, penalties, precision, inverse, single, product, tolerance)
+        target, here, expected = settled_target(S, penalties, precision, inverse, room, limit, tolerance)
         if not (tolerance < here <= limit and expected <= max(here / 10, tolerance)):
             break
         moved = point_at(S, penalties, target)
@@ -142,7 +148,8 @@ def _first_point(S: Floats, penalties: Floats, start: Floats | None) -> Point:
 
 def point_at(S: Floats, penalties: Floats, precision: Floats) -> Point | None:
     """Λ with its inverse and objective, or None if it is not positive definite."""
-    from sudare.dictionary.newton_kernels import linear_and_penalty, mirrored
+    from sudare.dictionary.matrix_kernels import mirrored
+    from sudare.dictionary.newton_kernels import linear_and_penalty
 
     # The transpose of a symmetric matrix is in the order that LAPACK wants.
     factor, failed = lapack.dpotrf(precision.T, lower=1, clean=0)
