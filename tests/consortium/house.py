@@ -25,6 +25,7 @@ DOCUMENT: dict[str, Any] = {
         "risk": {"kind": "learning", "method": "descent", "epsilon": 1.0, "delta": 1e-6, "tolerance": 2},
         "scale": {"kind": "scaler", "epsilon": 0.25, "delta": 0.0, "tolerance": 2},
         "survey": {"kind": "census", "columns": ["age", "smoker"], "epsilon": 1.0},
+        "wear": {"kind": "dictionary", "patterns": 4, "epsilon": 1.0, "delta": 1e-6, "colluders": 2},
     },
     "schema": {
         "columns": {

@@ -57,7 +57,9 @@ def tasks(draw: st.DrawFn, columns: tuple[str, ...]) -> Task:
         case "models":
             return ModelsTask(name, "PrivateRidge", epsilon, delta, parameters=parameters)
         case "dictionary":
-            return DictionaryTask(name, tolerance, draw(st.booleans()), parameters=parameters)
+            private = DictionaryTask(name, tolerance, False, epsilon, delta or 1e-6, tolerance, parameters=parameters)
+            exact = DictionaryTask(name, tolerance, draw(st.booleans()), parameters=parameters)
+            return draw(st.sampled_from([exact, private]))
         case "learning":
             return draw(
                 st.sampled_from(
@@ -233,6 +235,18 @@ BAD = [
     (("tasks", "risk", "delta"), 0.0, r"`tasks\.risk\.delta` is missing"),
     (("tasks", "risk", "tolerance"), 0, r"`tasks\.risk\.tolerance`"),
     (("tasks", "patterns", "patterns"), 0, r"`tasks\.patterns\.patterns`"),
+    (("tasks", "patterns", "epsilon"), 1.0, r"`tasks\.patterns\.consent` stands beside `epsilon`"),
+    (("tasks", "patterns", "delta"), 1e-6, r"`tasks\.patterns\.delta` stands there without `epsilon`"),
+    (("tasks", "patterns", "colluders"), 1, r"`tasks\.patterns\.colluders` stands there without `epsilon`"),
+    (("tasks", "wear", "epsilon"), 0, r"`tasks\.wear\.epsilon`"),
+    (("tasks", "wear", "epsilon"), "1", r"`tasks\.wear\.epsilon`"),
+    (("tasks", "wear", "epsilon"), 2.5, r"`tasks\.wear` costs more than `members\.west\.budget`"),
+    (("tasks", "wear", "delta"), None, r"`tasks\.wear\.delta` is missing or 0"),
+    (("tasks", "wear", "delta"), 0, r"`tasks\.wear\.delta` is missing or 0"),
+    (("tasks", "wear", "delta"), 1.0, r"`tasks\.wear\.delta`"),
+    (("tasks", "wear", "delta"), 2e-5, r"`tasks\.wear` costs more"),
+    (("tasks", "wear", "colluders"), 0, r"`tasks\.wear\.colluders`"),
+    (("tasks", "wear", "colluders"), True, r"`tasks\.wear\.colluders`"),
     (("tasks", "patterns", "parameters", "sparsity"), [1], r"`tasks\.patterns\.parameters\.sparsity`"),
     (("tasks", "patterns", "parameters", "Sparsity"), 1, r"`tasks\.patterns\.parameters\.Sparsity`"),
     (("tasks", "patterns", "parameters", "n"), 2**60, r"`tasks\.patterns\.parameters\.n`"),
@@ -304,6 +318,11 @@ COMPLETE = [
     (("sums", "threshold"), 4, "from 2 to 3"),
     (("tasks", "risk", "tolerance"), 1, "from 2 to 2"),
     (("tasks", "scale", "tolerance"), 3, "from 2 to 2"),
+    (("tasks", "wear", "colluders"), None, r"`tasks\.wear\.colluders` does not fit 3 members, of whom 1 may leave"),
+    (("tasks", "wear", "colluders"), 3, "from 2 to 2"),
+    (("tasks", "wear", "parameters"), {"family": "poisson"}, r"`tasks\.wear\.parameters\.family` is not one of"),
+    (("tasks", "wear", "parameters"), {"private_iterations": 0}, r"parameters\.private_iterations` is not a whole"),
+    (("tasks", "patterns", "consent"), False, "Give the task an epsilon"),
 ]
 
 
@@ -324,6 +343,13 @@ PARAMETERS_OF = [
     ("patterns", "most_numbers", 1000, True),
     ("patterns", "hide", "nothing", False),
     ("patterns", "epsilon", 1.0, False),
+    ("patterns", "private_iterations", 8, False),
+    ("wear", "family", "diagonal_gaussian", True),
+    ("wear", "private_iterations", 8, True),
+    ("wear", "dtype", "float32", True),
+    ("wear", "search", True, False),
+    ("wear", "most_numbers", 1000, False),
+    ("wear", "epsilon", 1.0, False),
     ("risk", "norm_bound", 1.0, True),
     ("risk", "steps", 3, False),
     ("scale", "anything", 1, False),
@@ -339,6 +365,28 @@ def test_only_parameters_that_the_learner_takes_can_be_signed(task: str, name: s
         return
     with pytest.raises(AgreementError, match=rf"`tasks\.{task}\.parameters\.{name}` is not a parameter"):
         agreement.check_complete()
+
+
+def test_a_private_dictionary_needs_no_consent_not_even_of_two() -> None:
+    """What two or three members may not do with exact sums they may do with noisy ones."""
+    document = changed("sums", "threshold", to=None)
+    document["tasks"] = {"wear": {"kind": "dictionary", "patterns": 4, "epsilon": 1, "delta": 1e-6}}
+    del document["members"]["west"]
+    agreement = Agreement.from_dict(document)
+    agreement.check_complete()
+    task = agreement.task("wear")
+    assert isinstance(task, DictionaryTask)
+    assert task.is_private
+    assert (task.epsilon, task.delta, task.colluders, task.cost) == (1.0, 1e-6, 1, (1.0, 1e-6))
+    assert task.to_dict() == {"kind": "dictionary", "patterns": 4, "epsilon": 1.0, "delta": 1e-6, "colluders": 1}
+
+
+def test_a_private_dictionary_needs_number_columns() -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["tasks"] = {"wear": document["tasks"]["wear"]}
+    document["schema"]["columns"] = {"smoker": {"kind": "category", "values": ["no", "yes"]}}
+    with pytest.raises(AgreementError, match="needs columns that are numbers"):
+        Agreement.from_dict(document).check_complete()
 
 
 def test_without_a_threshold_all_must_stay() -> None:

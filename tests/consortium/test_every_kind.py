@@ -33,8 +33,9 @@ TASKS: tuple[Task, ...] = (
     ),
     LearningTask("risk", "one-sum", 1.0),
     ScalerTask("scales", 1.0),
+    DictionaryTask("wear", 2, epsilon=1.0, delta=1e-6, parameters={"private_iterations": 2}),
 )
-COST = 5.0
+COST = 6.0
 
 
 def clinics(folder: Path) -> list[Member]:
@@ -107,6 +108,7 @@ def test_tasks_of_every_kind_end_with_the_same_at_every_member(transport: Callab
     for name in (f"{task}/{clinic}.sudare" for task in ("models", "census") for clinic in NAMES):
         assert len({(result / name).read_bytes() for result in results}) == 1
     assert len({(result / "census/census.json").read_bytes() for result in results}) == 1
-    patterns = [json.loads((result / "patterns/dictionary.json").read_text())["patterns"] for result in results]
-    assert patterns[0] == patterns[1] == patterns[2]
+    for name in ("patterns", "wear"):
+        patterns = [json.loads((result / name / "dictionary.json").read_text())["patterns"] for result in results]
+        assert patterns[0] == patterns[1] == patterns[2]
     assert {member.account(member.agreement()).spent().epsilon for member in members} == {COST}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy
 
 from sudare.consortium import (
     Approvals,
@@ -26,13 +27,19 @@ from sudare.consortium import (
 from sudare.consortium.desk import Envelope
 from sudare.consortium.driving import drive
 from sudare.consortium.health import HealthEndpoint
-from sudare.consortium.member import Member
+from sudare.consortium.member import Data, Member
 from sudare.consortium.node import Node, transport_of
 from sudare.consortium.notes import ask_running_node, states_of
+from sudare.consortium.protocols import activity_of
+from sudare.consortium.sums import SumRunner
 from sudare.consortium.transport import LocalHub
-from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
+from sudare.dictionary.summing import ADDENDS
+from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, PersonRowsExceeded, TaskStopped
 from sudare.frames import read
+from sudare.privacy import Guarantee
+from sudare.privacy.accounting import pure_cost
 from sudare.privacy.release import Release
+from sudare.schema import Person, Schema
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
 
 PATTERNS = DictionaryTask(
@@ -74,6 +81,81 @@ def test_a_dictionary_is_disclosed_before_it_is_trained(tmp_path: Path) -> None:
     for member in members:
         entries = member.account(member.agreement()).entries()
         assert [entry.kind for entry in entries if entry.kind in ("charge", "disclosure")] == ["disclosure"]
+
+
+WEAR = DictionaryTask(
+    "wear", 2, epsilon=2.0, delta=1e-6, parameters={"family": "diagonal_gaussian", "private_iterations": 2}
+)
+
+
+def test_a_private_dictionary_is_charged_and_not_disclosed_and_has_a_card(tmp_path: Path) -> None:
+    """Three members, no consent."""
+    members = founded(tmp_path, WEAR)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["wear"])
+    found = [json.loads((member.folder / "results/wear/dictionary.json").read_text()) for member in members]
+    assert found[0]["patterns"] == found[1]["patterns"] == found[2]["patterns"]
+    for member, document in zip(members, found, strict=True):
+        account = member.account(member.agreement())
+        charge, kinds = account.entries()[-1], [entry.kind for entry in account.entries()]
+        assert kinds == ["open", "charge"]
+        assert (charge.body["guarantee"]["epsilon"], charge.body["guarantee"]["delta"]) == (2.0, 1e-6)
+        assert charge.body["purpose"].startswith(f"task 'wear' of agreement {member.agreement().digest[:16]}, run ")
+        assert document["guarantee"] == charge.body["guarantee"]
+        assert document["receipt"]["hash"] == charge.hash
+        assert document["sums"] == 4
+        card = (member.folder / "results/wear/card.txt").read_text()
+        assert "28 noisy totals in 3 sums" in card
+        assert "ε = 2.0, δ = 1e-6: moderate" in card
+        assert "3, each with a share of the noise; 1 of the shares may be known" in card
+        assert "own_weights" in card
+        assert f"account '{member.account_name}', entry {charge.position}" in card
+        assert "from age, pressure" in card
+        assert states_of(member)["wear"]["files"] == ["results/wear/dictionary.json", "results/wear/card.txt"]
+
+
+def test_who_cannot_pay_for_a_private_dictionary_stops_it_for_all_and_nobody_pays(tmp_path: Path) -> None:
+    members = founded(tmp_path, WEAR)
+    poor = members[1].account(members[1].agreement())
+    poor.charge(Guarantee(9.0), pure_cost(9.0), "something else")
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["wear"])
+    states = {member.name: states_of(member)["wear"] for member in members}
+    assert {state["state"] for state in states.values()} == {"failed"}
+    assert states["north"]["error"].startswith("BudgetExceeded: pattern dictionary of 3 members asks for ε = 2")
+    assert [states[name]["error"].split(":")[0] for name in ("east", "west")] == ["TaskStopped", "TaskStopped"]
+    spent = [member.account(member.agreement()).spent().epsilon for member in members]
+    assert spent == [0.0, 9.0, 0.0]
+
+
+def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_is_charged(tmp_path: Path) -> None:
+    schema = Schema(
+        {"age": SCHEMA.columns["age"], "pressure": SCHEMA.columns["pressure"]}, Person("patient", most_rows=2)
+    )
+    tables = [patients(seed, rows=60).assign(patient=np.arange(60) // 2) for seed in range(3)]
+    members = founded(tmp_path, WEAR, schema=schema, tables=tables)
+    place = node_of(members[0], LocalHub())._place
+    runner = activity_of(WEAR, place)
+    assert isinstance(runner, SumRunner)
+    private = runner._walk._private
+    assert (private.rows_per_unit, private.known_shares, private.iterations) == (2, 1, 2)
+    assert runner._walk._entrance._guarantee.unit == "person"
+    tables[0].assign(patient=np.arange(60) // 3).to_csv(members[0].folder / "patients.csv", index=False)
+    with pytest.raises(PersonRowsExceeded):
+        activity_of(WEAR, place)
+    assert [entry.kind for entry in place.account.entries()] == ["open"]
+
+
+@pytest.mark.parametrize("task", [PATTERNS, WEAR], ids=["exact", "private"])
+def test_a_dictionary_of_records_in_a_database(task: DictionaryTask, tmp_path: Path) -> None:
+    members = founded(tmp_path, task)
+    table, address = patients(0, rows=50), f"sqlite:///{tmp_path / 'clinic.db'}"
+    table.to_sql("visits", sqlalchemy.create_engine(address), index=False)
+    member = replace(members[0], data=Data(url=address, query="visits"))
+    runner = activity_of(task, node_of(member, LocalHub())._place)
+    assert isinstance(runner, SumRunner)
+    _, words = runner._walk.begun()
+    assert ADDENDS.decode(words).tolist() == [50 / 2**32]
 
 
 def test_models_are_published_verified_and_combined(tmp_path: Path) -> None:

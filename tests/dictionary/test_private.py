@@ -20,7 +20,7 @@ from sudare.dictionary.private import (
     shrunk,
     trained_privately,
 )
-from sudare.dictionary.summing import adder
+from sudare.dictionary.summing import ADDENDS, adder
 from sudare.dictionary.training import rehearsed
 from sudare.errors import (
     BudgetExceeded,
@@ -124,6 +124,23 @@ def test_bad_private_parameters_are_refused(changes, error, message):
     settings = {"n_patterns": 2, "bounds": BOUNDS, "epsilon": 1.0, "random_state": 0, **changes}
     with pytest.raises(error, match=message):
         PatternDictionary(**settings).fit(tables)
+
+
+def test_noise_too_large_to_be_added_exactly_is_refused_before_the_charge(tmp_path):
+    """Proof, step 5: a total is a function of the noisy sum only if no member rounds its noisy addend."""
+    account = Ledger(tmp_path / "ledger.db").account("plants", epsilon=3.0, delta=1e-5)
+    loud = PatternDictionary(2, bounds=BOUNDS, epsilon=1e-5, delta=1e-6, account=account)
+    with pytest.raises(InvalidParameter, match="too large to be added exactly"):
+        loud.fit(chapter_records(rows=200))
+    assert account.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("rows", [120, 10**6, 2**22, 2**26])
+def test_noisy_addends_are_whole_steps_of_the_words_that_are_added(rows):
+    plan = PrivateTerms(chapter_terms(), 1.0, 1e-6).plan(rows)
+    limit = max(2.0 ** np.ceil(np.log2(plan.limit(release))) for release in plan.releases)
+    addend = np.array([plan.grid, -7 * plan.grid, limit / 2 + plan.grid, limit - plan.grid])
+    np.testing.assert_array_equal(ADDENDS.decode(ADDENDS.encode(addend / limit).words) * limit, addend)
 
 
 def test_an_account_and_a_seed_exclude_each_other_and_an_account_needs_epsilon(tmp_path):

@@ -32,7 +32,7 @@ from sudare.consortium.tasks import (
 )
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
 from sudare.privacy.chain import canonical_json
-from sudare.schema import Schema
+from sudare.schema import Number, Schema
 
 FORMAT: Final = 1
 MOST_MEMBERS: Final = 10_000
@@ -185,14 +185,30 @@ class Agreement:
             )
         for task in self.tasks:
             check_parameters(task)
-            if isinstance(task, DictionaryTask):
+            if isinstance(task, DictionaryTask) and task.is_private:
+                self._check_unknown_shares(f"tasks.{task.name}.colluders", task.colluders)
+                self._check_number_columns(task)
+            elif isinstance(task, DictionaryTask):
                 _check_exact_sums(task, count)
-            if isinstance(task, LearningTask | ScalerTask) and not count - threshold < task.tolerance < count:
-                raise AgreementError(
-                    f"`tasks.{task.name}.tolerance` does not fit {count} members, of whom {count - threshold} may leave.",
-                    "It counts those who may leave and at least one curious member, and leaves one honest: "
-                    f"use a number from {count - threshold + 1} to {count - 1}.",
-                )
+            elif isinstance(task, LearningTask | ScalerTask):
+                self._check_unknown_shares(f"tasks.{task.name}.tolerance", task.tolerance)
+
+    def _check_unknown_shares(self, field: str, known: int) -> None:
+        """Nothing, if at least one share of the noise is in every total and known to nobody who looks."""
+        count, leaving = len(self.members), len(self.members) - self.threshold
+        if not leaving < known < count:
+            raise AgreementError(
+                f"`{field}` does not fit {count} members, of whom {leaving} may leave.",
+                "It counts those who may leave and at least one curious member, and leaves one honest: "
+                f"use a number from {leaving + 1} to {count - 1}.",
+            )
+
+    def _check_number_columns(self, task: DictionaryTask) -> None:
+        if not any(isinstance(column, Number) for column in self.schema.features.values()):
+            raise AgreementError(
+                f"`tasks.{task.name}` needs columns that are numbers, and the schema declares none.",
+                'Declare a column of the schema with kind = "number", low and high.',
+            )
 
     # As a document
 
@@ -327,14 +343,15 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 def _check_exact_sums(task: DictionaryTask, members: int) -> None:
     """Refuse exact sums over two members, and over fewer than five without consent."""
-    from sudare.dictionary.disclosure import check_consortium
+    from sudare.consensus.exact_sums import check_consortium
 
     try:
         check_consortium(members, task.consent)
     except InvalidParameter as refusal:
         raise AgreementError(
             f"`tasks.{task.name}`: {refusal.problem}",
-            "Ask more members to join. From three members on, all can also agree to it: write consent = true there.",
+            "Give the task an epsilon, or ask more members to join. From three members on, all can also agree to it: "
+            "write consent = true there.",
         ) from None
 
 

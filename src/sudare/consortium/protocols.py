@@ -1,7 +1,7 @@
 """What each kind of task is, as an activity, and what it leaves in the member's folder.
 
-Everything that leaves has its line in the ledger first: a private learner charges when it is fitted, a consortium-wide model before its
-first share of noise, and a dictionary's exact sums are entered as a disclosure before the first of them.
+Everything that leaves has its line in the ledger first: a private learner charges when it is fitted, a consortium-wide model and a
+private dictionary before their first share of noise, and a dictionary's exact sums are entered as a disclosure before the first of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from sudare.consensus.sharing.keys import MemberKeys
 from sudare.consortium.agreement import Agreement
+from sudare.consortium.cards import dictionary_card
 from sudare.consortium.checkpoints import FolderStore, Store
 from sudare.consortium.desk import Activity
 from sudare.consortium.exchange import Parties, ReleaseExchange
@@ -31,17 +32,21 @@ from sudare.consortium.learning import (
     model_of,
     scaler_of,
 )
+from sudare.consortium.learning.terms import promised, rows_per_unit
 from sudare.consortium.member import Member
+from sudare.consortium.private_dictionary import PrivateDictionaryWalk
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Circle, Patience, SumRunner, Walk
 from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.families import Patterns
+from sudare.dictionary.private import PrivateTerms
 from sudare.dictionary.training import limited, trained
 from sudare.errors import InvalidParameter, ReleaseUntrusted
-from sudare.frames import read
+from sudare.frames import batches, read
 from sudare.privacy import Account
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learners import learner_class
 from sudare.privacy.release import Release
 from sudare.schema import Schema
@@ -111,7 +116,7 @@ def write_results(task: Task, activity: Activity, place: Workplace) -> list[Path
         return [*written, *_write_combination(folder, releases, place)]
     result = activity.result.result if isinstance(activity, SumRunner) and activity.result is not None else None
     if isinstance(result, TrainedDictionary):
-        return [_write(folder / "dictionary.json", _json(_dictionary_values(result)))]
+        return _write_dictionary(folder, result, task, place)
     if isinstance(result, LearnedTogether):
         learner = (
             model_of(result, place.account) if isinstance(task, LearningTask) else scaler_of(result, place.account)
@@ -154,16 +159,36 @@ def _sums(task: Task, place: Workplace, store: Store, walk: Walk) -> SumRunner:
     return SumRunner(task.name, circle, walk, store, place.session.known_publics, patience)
 
 
-def _dictionary_walk(task: DictionaryTask, place: Workplace) -> DictionaryWalk:
+def _dictionary_walk(task: DictionaryTask, place: Workplace) -> DictionaryWalk | PrivateDictionaryWalk:
+    if task.is_private:
+        return _private_dictionary_walk(task, place)
     options: dict[str, Any] = dict(task.parameters)
     most_numbers = int(options.pop("most_numbers", _MOST_NUMBERS))
     members = len(place.agreement.members)
     estimator = PatternDictionary(task.patterns, schema=place.agreement.schema, **options)
-    if estimator.epsilon is not None:
-        raise InvalidParameter("A dictionary task has exact sums.", "Leave epsilon out of its parameters.")
-    terms, records = estimator.training(place.member.source(), members)
+    terms, records = estimator.training(_table_or_path(place), members)
     _disclose(place, task, most_numbers)
     return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members)
+
+
+def _private_dictionary_walk(task: DictionaryTask, place: Workplace) -> PrivateDictionaryWalk:
+    schema, options = place.agreement.schema, dict(task.parameters)
+    estimator = PatternDictionary(task.patterns, schema=schema, **options)  # type: ignore[arg-type]
+    if schema.person is not None:
+        schema.check_person(iter(batches(place.member.source(), [schema.person.column])))
+    terms, records = estimator.training(_table_or_path(place), len(place.agreement.members))
+    private = PrivateTerms(
+        terms, *task.cost, task.colluders, estimator.private_iterations, rows_per_unit=rows_per_unit(schema)
+    )
+    return PrivateDictionaryWalk(
+        private, promised(*task.cost, schema), records, place.account, purpose=place.mark(task)
+    )
+
+
+def _table_or_path(place: Workplace) -> object:
+    """A file is read anew for every sum; the answer to a query is held, because a database may change meanwhile."""
+    source = place.member.source()
+    return source if isinstance(source, str) else read(source, schema=place.agreement.schema)
 
 
 def _disclose(place: Workplace, task: Task, numbers: int) -> None:
@@ -175,9 +200,18 @@ def _disclose(place: Workplace, task: Task, numbers: int) -> None:
         account.disclose("exact sums over all members, for a pattern dictionary", towards, numbers, mark)
 
 
-def _dictionary_values(found: TrainedDictionary) -> dict[str, Any]:
+def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, place: Workplace) -> list[Path]:
+    written = [_write(folder / "dictionary.json", _json(_dictionary_values(found, place)))]
+    if isinstance(task, DictionaryTask) and found.guarantee is not None and found.receipt is not None:
+        text = dictionary_card(found, found.guarantee, found.receipt, task.colluders, place.agreement)
+        written.append(_write(folder / "card.txt", text.encode()))
+    return written
+
+
+def _dictionary_values(found: TrainedDictionary, place: Workplace) -> dict[str, Any]:
     dictionary, home = found.dictionary, found.home
     own = None if home.pattern is None else dictionary.family.natural(home.pattern, dictionary.frame)
+    exact = Guarantee.none(f"the {len(place.agreement.members)} members of {place.agreement.name}")
     return {
         "family": dictionary.family.name,
         "patterns": _lists(dictionary.natural()),
@@ -186,6 +220,8 @@ def _dictionary_values(found: TrainedDictionary) -> dict[str, Any]:
         "sums": found.sums,
         "numbers": found.numbers,
         "objective": list(dictionary.history),
+        "guarantee": (found.guarantee or exact).to_dict(),
+        "receipt": None if found.receipt is None else found.receipt.to_dict(),
     }
 
 

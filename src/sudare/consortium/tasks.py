@@ -18,6 +18,9 @@ Kind = Literal["models", "dictionary", "learning", "scaler", "census"]
 Method = Literal["one-sum", "descent"]
 Parameters = Mapping[str, Scalar]
 
+# Noisy sums need no search, tolerance or priors: of the estimator's parameters these are left.
+PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
+PRIVATE_FAMILIES: Final = ("sparse_gaussian", "diagonal_gaussian")
 LEARNING_PARAMETERS: Final = frozenset({"encoding", "fit_intercept", "norm_bound", "scaler_share"})
 # By the task's own fields, by the agreement, or by nobody: a seed protects nobody, and a cluster is each member's own.
 _DECIDED_ELSEWHERE: Final = frozenset(
@@ -86,19 +89,35 @@ class ModelsTask(Task):
 
 @dataclass(frozen=True)
 class DictionaryTask(Task):
-    """A pattern dictionary from exact sums over members, which are disclosed to all of them.
+    """A pattern dictionary of all members' records: from noisy sums with `epsilon`, else from exact ones that are disclosed to all.
 
-    `consent`: all who sign know that exact sums over fewer than five members come close to showing records.
+    `consent`: all who sign know that exact sums over fewer than five members come close to showing records. `colluders` counts whoever
+    looks, those it may collude with, and those who may leave: so many shares of the noise may be known or missing.
     """
 
     patterns: int
     consent: bool = False
+    epsilon: float | None = None
+    delta: float = 0.0
+    colluders: int = 1
 
     kind: ClassVar[Kind] = "dictionary"
     __hash__ = Task.__hash__
 
+    @property
+    def is_private(self) -> bool:
+        """Whether its sums are noisy and charged for, rather than exact and disclosed."""
+        return self.epsilon is not None
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        return (0.0, 0.0) if self.epsilon is None else (self.epsilon, self.delta)
+
     def facts(self) -> dict[str, Any]:
-        return {"patterns": self.patterns, **({"consent": True} if self.consent else {})}
+        if self.epsilon is None:
+            return {"patterns": self.patterns, **({"consent": True} if self.consent else {})}
+        promise = {"epsilon": self.epsilon, "delta": self.delta, "colluders": self.colluders}
+        return {"patterns": self.patterns, **promise}
 
 
 @dataclass(frozen=True)
@@ -160,11 +179,23 @@ class CensusTask(Task):
 
 def check_parameters(task: Task) -> None:
     """Nothing, if every parameter is one that the task's learner takes; what the agreement itself decides is none."""
-    known = _known_parameters(task)
+    # To know what a learner takes, it must be imported, which takes seconds.
+    known = _known_parameters(task) if task.parameters else frozenset()
     for name in task.parameters:
         if name not in known:
             takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
             raise AgreementError(f"`tasks.{task.name}.parameters.{name}` is not a parameter of this task.", takes)
+    if isinstance(task, DictionaryTask) and task.is_private:
+        _check_private_values(task)
+
+
+def _check_private_values(task: DictionaryTask) -> None:
+    """A value that would stop every member once they have begun is refused before anybody signs."""
+    path = f"tasks.{task.name}.parameters"
+    if "family" in task.parameters:
+        Field(f"{path}.family", task.parameters["family"]).word(PRIVATE_FAMILIES)
+    if "private_iterations" in task.parameters:
+        Field(f"{path}.private_iterations", task.parameters["private_iterations"]).whole(1, 10_000)
 
 
 def _known_parameters(task: Task) -> frozenset[str]:
@@ -176,6 +207,8 @@ def _known_parameters(task: Task) -> frozenset[str]:
         case DictionaryTask():
             from sudare.dictionary import PatternDictionary
 
+            if task.is_private:
+                return PRIVATE_DICTIONARY_PARAMETERS
             return _constructor_parameters(PatternDictionary) | {"most_numbers"}
         case LearningTask():
             return LEARNING_PARAMETERS
@@ -215,9 +248,29 @@ def _models(name: str, section: Field) -> Task:
 
 
 def _dictionary(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "patterns"), ("consent", "parameters"))
+    fields = section.table(("kind", "patterns"), ("consent", "epsilon", "delta", "colluders", "parameters"))
     consent = "consent" in fields and fields["consent"].truth()
-    return DictionaryTask(name, fields["patterns"].whole(1, 10_000), consent, parameters=_parameters(fields))
+    patterns, parameters = fields["patterns"].whole(1, 10_000), _parameters(fields)
+    if "epsilon" not in fields:
+        for beside in ("delta", "colluders"):
+            if beside in fields:
+                raise AgreementError(
+                    f"`{section.path}.{beside}` stands there without `epsilon`.",
+                    f"Add epsilon for noisy sums, or leave {beside} out for exact ones.",
+                )
+        return DictionaryTask(name, patterns, consent, parameters=parameters)
+    if consent:
+        raise AgreementError(
+            f"`{section.path}.consent` stands beside `epsilon`.",
+            "Consent is for exact sums, and these are noisy: leave consent out.",
+        )
+    delta = _delta(fields)
+    if delta == 0:
+        raise AgreementError(
+            f"`{section.path}.delta` is missing or 0.", "A private dictionary needs a δ, for example 1e-6."
+        )
+    colluders = fields["colluders"].whole(1, _MOST_MEMBERS) if "colluders" in fields else 1
+    return DictionaryTask(name, patterns, False, fields["epsilon"].epsilon(), delta, colluders, parameters=parameters)
 
 
 def _learning(name: str, section: Field) -> Task:

@@ -17,6 +17,8 @@ from sudare.dictionary.questions import Own
 from sudare.dictionary.records import Records
 from sudare.dictionary.summing import ADDENDS
 from sudare.dictionary.training import Conversation, Dictionary, MemberState, begun, own_weights, step
+from sudare.privacy.chain import Receipt
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
 
 Words = NDArray[np.uint64]
@@ -35,12 +37,17 @@ class _Saved:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedDictionary:
-    """A finished training: the dictionary that all share, what this member knows alone, and how many numbers it saw."""
+    """A finished training: the dictionary that all share, what this member knows alone, and how many numbers it saw.
+
+    `guarantee` and `receipt` are of a private training; without them its sums were exact.
+    """
 
     dictionary: Dictionary
     home: Home
     sums: int
     numbers: int
+    guarantee: Guarantee | None = None
+    receipt: Receipt | None = None
 
 
 class DictionaryWalk:
@@ -83,6 +90,11 @@ def _state_of(content: bytes) -> MemberState:
     counts, remainder = (None if part is None else _floats(part) for part in (saved.counts, saved.remainder))
     weights = {branch: _floats(values) for branch, values in saved.weights.items()}
     return MemberState(tuple(map(_floats, saved.heard)), Own(weights, counts, remainder, saved.saturated))
+
+
+def totals_heard(state: bytes) -> tuple[Floats, ...]:
+    """The totals that a walk has heard by the time of this state."""
+    return _state_of(state).heard
 
 
 def _words(values: Floats) -> Words:

@@ -27,6 +27,7 @@ from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_questions import Clip, NoisyMoments, NoisyOpening, unpacked
 from sudare.dictionary.questions import Branch, power_of_two_at_least
 from sudare.dictionary.selection import normal_points
+from sudare.dictionary.summing import ADDENDS
 from sudare.dictionary.training import Dictionary
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_mu_within
@@ -78,7 +79,22 @@ class PrivateTerms:
                 self.epsilon, self.delta, rows, len(self.terms.columns), self.terms.n_patterns
             )
         releases = _releases(len(self.terms.columns), self.terms.n_patterns, iterations, self.rows_per_unit)
-        return _plan(self.epsilon, self.delta, self.terms.members, self.known_shares, releases, rows)
+        plan = _plan(self.epsilon, self.delta, self.terms.members, self.known_shares, releases, rows)
+        check_exact_in_words(plan)
+        return plan
+
+
+def check_exact_in_words(plan: NoisePlan) -> None:
+    """Nothing, if noisy addends on the plan's grid are whole steps of the words that are added up.
+
+    Else every member would round its own noisy addend, and the total would be no function of the noisy sum that the proof is about.
+    """
+    coarsest = max(float(power_of_two_at_least(plan.limit(release))) for release in plan.releases) * float(ADDENDS.step)
+    if coarsest > plan.grid:
+        raise InvalidParameter(
+            "The noise of this training is too large to be added exactly.",
+            "Use a larger epsilon, fewer rows per person, or a smaller number of private_iterations.",
+        )
 
 
 def public_iterations(epsilon: float, delta: float, rows: int, columns: int, patterns: int) -> int:

@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -25,11 +25,18 @@ from sudare.consortium.sums import Finished, Walk
 from sudare.errors import InvalidParameter, MembersMissing
 from sudare.experts import OwnPlusConsensus
 from sudare.linear import PrivateLogisticRegression
+from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
+from sudare.schema.arguments import Numbers
 
 HideWords = Literal["masks", "nothing"]
 Present = tuple[int, ...]
+_ARGUMENTS: Final = {
+    "known_shares": Numbers(whole=True),
+    "norm_bound": Numbers(0, open_low=True),
+    "scaler_share": Numbers(),
+}
 AddUp = Callable[[Mapping[int, Words], frozenset[int]], tuple[Words, Present]]
 
 
@@ -99,11 +106,25 @@ def consortium_model(
     hide : "masks", or "nothing" for the same totals faster, in simulations.
     cluster : where members' sums are computed; None is here.
     """
+    given = {"known_shares": known_shares, "norm_bound": norm_bound, "scaler_share": scaler_share}
+    for name, value in given.items():
+        _ARGUMENTS[name].check(name, value)
+    epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     chosen: LearningMethod = method if method is not None else "descent" if delta > 0 else "one-sum"
     reading = _reading(members, schema, encoding, norm_bound, classes, fit_intercept=fit_intercept)
     terms = LearningTerms(chosen, reading, epsilon, delta, len(members), known_shares, scaler_share)
     tables = [_table(member, schema, cluster) for member in members]
     return learned_together(terms, tables, accounts, random_state, hide)
+
+
+def _random(random_state: int | np.random.RandomState) -> np.random.RandomState:
+    try:
+        found: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise InvalidParameter(
+            "random_state is neither a seed nor a RandomState.", "Give a whole number from 0 to 4294967295."
+        ) from None
+    return found
 
 
 def learned_together(
@@ -121,7 +142,7 @@ def learned_together(
     if len(tables) != terms.members or (accounts is not None and len(accounts) != terms.members):
         raise InvalidParameter(f"There are {terms.members} members.", "Give a table, and an account or none, for each.")
     paying: list[Account | None] = [None] * terms.members if accounts is None else list(accounts)
-    random = None if random_state is None else check_random_state(random_state)
+    random = None if random_state is None else _random(random_state)
     walks = [LearningWalk(terms, table, account, random) for table, account in zip(tables, paying, strict=True)]
     threshold = threshold_for(terms) if leave_before else terms.members
     add_up = masked_adder(terms, threshold) if hide == "masks" else plain_adder(threshold)

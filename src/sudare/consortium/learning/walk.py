@@ -6,7 +6,6 @@ that makes an addend; whoever runs the walk keeps the addend, and never asks aga
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sudare.consensus.wire import packed, unpacked
+from sudare.consortium.entrance import Entrance, check_present, new_mark, receipt_text
 from sudare.consortium.learning.descent import learned
 from sudare.consortium.learning.noise_shares import Words
 from sudare.consortium.learning.one_sum import Learned
@@ -22,11 +22,11 @@ from sudare.consortium.learning.requests import Request, RowCount, answered
 from sudare.consortium.learning.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.consortium.learning.terms import LearningTerms
 from sudare.consortium.sums import Finished
-from sudare.errors import MembersMissing, NotCharged, NotSolved
-from sudare.privacy.chain import Receipt, canonical_json
+from sudare.errors import NotSolved
+from sudare.privacy.chain import Receipt
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
-from sudare.privacy.release import Passage, pass_again, pass_through
+from sudare.privacy.release import Passage
 
 Terms = LearningTerms | ScalerTerms
 Outcome = Learned | CommonScales
@@ -44,9 +44,10 @@ class LearnedTogether:
 
 @dataclass(frozen=True)
 class _Saved:
-    """Totals heard, and the charge's receipt as text once it was entered."""
+    """Totals heard, the mark of the charge, and its receipt as text once it was entered."""
 
     heard: tuple[Words, ...]
+    mark: str
     receipt: str | None
 
 
@@ -105,20 +106,19 @@ class LearningWalk:
         random_state: int | np.random.RandomState | None = None,
         purpose: str = "",
     ) -> None:
-        self._terms, self._table, self._account = terms, table, account
-        self._random_state, self._purpose = random_state, purpose
+        self._terms, self._table, self._purpose = terms, table, purpose
+        self._entrance = Entrance(account, random_state, terms.guarantee, _what(terms))
         self._conversation = Conversation(lambda: script_of(terms))
-        self._passage: Passage | None = None
 
     def begun(self) -> tuple[bytes, Words]:
         """The first addend: how many rows there are."""
-        return self._following(_Saved((), None), self._conversation.after(()))
+        return self._following(_Saved((), new_mark(self._purpose), None), self._conversation.after(()))
 
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         """The next addend after a total, or the model. A total of too few members is not used."""
         saved = unpacked(state, _Saved)
-        check_present(self._terms, included)
-        heard = _Saved((*saved.heard, np.array(total, dtype=np.uint64)), saved.receipt)
+        check_present(self._terms.members, self._terms.known_shares, included)
+        heard = replace(saved, heard=(*saved.heard, np.array(total, dtype=np.uint64)))
         following = self._conversation.after(heard.heard)
         if isinstance(following, Request):
             return self._following(heard, following)
@@ -131,43 +131,13 @@ class LearningWalk:
         if isinstance(request, RowCount):
             return packed(saved), answered(self._table, request, None)
         passage = self._entered(saved)
-        if passage.receipt is not None:
-            saved = replace(saved, receipt=canonical_json(passage.receipt.to_dict()))
+        saved = replace(saved, receipt=receipt_text(passage))
         return packed(saved), answered(self._table, request, passage.noise)
 
     def _entered(self, saved: _Saved) -> Passage:
-        """Through the door, once: by a charge, or by the receipt of the charge that was entered before a restart."""
-        if self._passage is None:
-            if saved.receipt is None:
-                rows = int(saved.heard[0][0])
-                self._passage = pass_through(
-                    self._account,
-                    self._random_state,
-                    self._terms.guarantee,
-                    self._terms.plan(rows).cost,
-                    what=_what(self._terms),
-                    purpose=self._purpose,
-                )
-            else:
-                self._passage = _passed_again(self._account, saved.receipt)
-        return self._passage
-
-
-def check_present(terms: Terms, included: tuple[int, ...]) -> None:
-    """Nothing, if so few are missing that with whoever looks at most t shares are known or missing."""
-    missing = terms.members - len(set(included))
-    if missing >= terms.known_shares:
-        raise MembersMissing(
-            f"{missing} of {terms.members} members are missing from a sum, and its noise allows for {terms.known_shares - 1}.",
-            "Nothing of this total was used. Begin again with all, or agree on more missing members.",
-        )
+        """Through the door, once the number of all rows is known: the noise of the whole training follows from it."""
+        return self._entrance.passed(saved.mark, saved.receipt, lambda: self._terms.plan(int(saved.heard[0][0])).cost)
 
 
 def _what(terms: Terms) -> str:
     return f"consortium-wide {'model' if isinstance(terms, LearningTerms) else 'scaler'} of {terms.members} members"
-
-
-def _passed_again(account: Account | None, receipt: str) -> Passage:
-    if account is None:
-        raise NotCharged("This training was charged to an account that is not here.", "Give the account it began with.")
-    return pass_again(account, Receipt(**json.loads(receipt)))

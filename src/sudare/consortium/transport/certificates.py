@@ -95,6 +95,19 @@ def common_name(kit: Path, role: str) -> str:
     return str(names[0].value)
 
 
+def days_left(kit: Path, role: str, now: datetime.datetime | None = None) -> int:
+    """Whole days until the first of the kit's certificates ends, below zero if one has ended. Its key is not opened."""
+    files = kit_files(kit, role)
+    try:
+        ends = [
+            x509.load_pem_x509_certificate(Path(files[name]).read_bytes()).not_valid_after_utc
+            for name in ("ca_cert", f"{role}_cert")
+        ]
+    except (ValueError, OSError):
+        raise NotConnected(f"A certificate of kit '{kit.name}' cannot be read.", "Ask for the kit again.") from None
+    return (min(ends) - (datetime.datetime.now(datetime.UTC) if now is None else now)).days
+
+
 def _write_kit(kit: Path, authority: _Authority, name: str, role: str) -> Path:
     certificate, key = authority.issued(name)
     encoding, private = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
