@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ __all__ = ["SqlSource", "Table", "as_table", "batches", "column_types", "read", 
 
 DEFAULT_BATCH_ROWS = 65536
 CSV_BLOCK_BYTES = 2**22
+LONGEST_HEADER_BYTES = 2**20
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -236,16 +238,35 @@ def csv_reader(file: Path, options: Any) -> Any:
     )
 
 
-def csv_types(file: Path) -> pa.Schema:
-    """The names of the columns of a CSV file, and the types its first block suggests."""
+def csv_types(file: Path, expected: Collection[str] = ()) -> pa.Schema:
+    """The names of the columns of a CSV file, and the types its first block suggests.
+
+    A header without a comma that has another usual separator is refused, unless a column is expected to be called so: read as one column,
+    the file would only seem to lack all others.
+    """
+    header = attempt(lambda: first_line(file)) or ""
+    separator = next((name for mark, name in OTHER_SEPARATORS.items() if mark in header), None)
+    if separator is not None and not {",", '"'} & set(header) and header not in expected:
+        raise SourceUnreadable(
+            f"The columns of {os.fspath(file)!r} are separated by {separator}, not by commas.",
+            "Save it with commas between the columns and a point in decimals, or as Parquet.",
+        )
     types = attempt(lambda: csv_reader(file, None).schema)
     if types is None:
         raise unreadable(file, "CSV")
     return types
 
 
+def first_line(file: Path) -> str:
+    """The first line of a text file, which may be compressed."""
+    with pa.input_stream(file, compression="detect") as stream:
+        beginning: bytes = stream.read(LONGEST_HEADER_BYTES)
+    return beginning.decode("utf-8-sig", errors="replace").splitlines()[0]
+
+
 def csv_batches(file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
-    names = wanted_columns(unique_names(csv_types(file).names), columns, schema)
+    expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
+    names = wanted_columns(unique_names(csv_types(file, expected).names), columns, schema)
     options = pyarrow.csv.ConvertOptions(
         include_columns=names,
         column_types={name: kind for name, kind in declared_types(schema).items() if name in names},
@@ -298,7 +319,7 @@ def csv_explanation(file: Path, schema: Schema | None) -> Callable[[Exception], 
         found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
         if not found:
             return unreadable(file, "CSV")
-        name = csv_types(file).names[int(found[1])]
+        name = csv_types(file, declared_types(schema)).names[int(found[1])]
         if name not in declared_types(schema):
             return SourceUnreadable(
                 f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",

@@ -12,6 +12,8 @@ import pytest
 from sudare.consortium import Agreement, Approvals, Budget, Identity, Member, Statements, permit, standing
 from sudare.consortium.joining import Joining, joined, signed
 from sudare.errors import NotApproved
+from sudare.privacy import Guarantee
+from sudare.privacy.accounting import gaussian_cost
 from tests.cli.conftest import Sudare
 
 PASSPHRASE = "correct horse battery"
@@ -365,3 +367,44 @@ def test_the_steward_is_told_what_is_wrong(consortium: Path, sudare: Sudare) -> 
 def test_the_commands_standing_is_the_librarys(consortium: Path, sudare: Sudare) -> None:
     found = standing(Agreement.load("agreement.toml"), Statements.load("agreement.toml"))
     assert sudare("consortium", "check", "agreement.toml", "--json").values["in_force"] == found.is_in_force
+
+
+def test_a_private_dictionary_from_its_words_to_the_status(
+    sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two members, no consent: its price is told when it is written, approved and looked at."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    task = "wear dictionary patterns=2 epsilon=1.5 delta=1e-6 colluders=1 parameters.private_iterations=8"
+    new = ("consortium", "new", "agreement.toml", "--name", "two-plants", "--schema", "schema.toml", "--task")
+    assert "`tasks.wear.delta` is missing" in sudare(*new, "wear dictionary patterns=2 epsilon=1.5").stderr
+    assert "wear (dictionary, ε 1.5, δ 1e-06)" in sudare(*new, task).stdout
+    for name in ("east", "north"):
+        assert join(sudare, name).exit_code == 0
+    signed = sudare("consortium", "sign", "--member", "east/member.toml")
+    assert signed.exit_code == 0, signed.stderr
+    words = ("--member", "east/member.toml")
+    approved = sudare("approve", "wear", *words, "--dry-run").stdout
+    assert "It costs at most ε 1.5, δ 1e-6." in approved
+    assert "noisy" in approved
+    told = "ε 1.5, δ 1e-6 in all, towards 1 of 2 members together and everyone else"
+    assert f"{told}; not charged yet." in unwrapped(sudare("status", *words).stdout)
+    assert "exact" not in sudare("status", *words).stdout
+
+    own = Member.load("east/member.toml")
+    agreement = own.agreement()
+    mark = f"task 'wear' of agreement {agreement.digest[:16]}, run 0123"
+    cost = gaussian_cost(1.5, 1e-6)
+    own.account(agreement).charge(Guarantee(1.5, 1e-6), cost, "pattern dictionary of 2 members", mark)
+    (tmp_path / "east/results/wear").mkdir(parents=True)
+    (tmp_path / "east/results/wear/dictionary.json").write_text('{"numbers": 1234, "sums": 10}')
+    assert f"{told}; charged; 1,233 noisy totals in 9 sums." in unwrapped(sudare("status", *words).stdout)
+    (noisy,) = sudare("status", *words, "--json").values["noisy"]
+    assert noisy == {
+        "task": "wear", "epsilon": 1.5, "delta": 1e-6, "colluders": 1, "members": 2, "charges": 1, "sums": 10, "numbers": 1234,
+    }  # fmt: skip
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())

@@ -41,6 +41,13 @@ def test_what_is_told_after_a_fit(house: Path, sudare: Sudare) -> None:
     assert "2 values lay outside the bounds" in told
 
 
+def test_the_key_comes_from_the_environment(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `perturb` and `synthesize`."""
+    monkeypatch.setenv("SUDARE_KEY", "key.pem")
+    assert sudare(*FIT_MEAN, "-o", "new.sudare").exit_code == 0
+    assert sudare("inspect", "new.sudare", "--trusted", "key-public.pem").exit_code == 0
+
+
 def test_the_python_side_can_read_it(house: Path) -> None:
     public = load_pem_public_key((house / "key-public.pem").read_bytes())
     release = Release.load(house / "mean.sudare", trusted=[public])  # type: ignore[list-item]

@@ -224,3 +224,14 @@ def test_rows_beside_a_large_release(town: Path, sudare: Sudare, monkeypatch: py
     refused = sudare(*BASE, "--epsilon", 9, *PAY)
     assert refused.exit_code == 10
     assert "Large tables leave their rows there" in refused.stderr
+
+
+def test_without_bins_a_number_is_cut_at_round_numbers(town: Path, sudare: Sudare) -> None:
+    """From 15 on for adults from 17: the first bin reaches beyond the bounds, and nobody is in that part of it."""
+    bounds = SCHEMA_WITH_TOWN.replace("low = 0", "low = 17").replace("high = 110", "high = 90")
+    (town / "people.toml").write_text(bounds)
+    assert sudare(*BASE, "--k", 2, *PAY).exit_code == 0
+    told = sudare("reconstruct", "people.sudare", "--column", "age", "--plot", "age.svg", "--json").values
+    assert told["edges"] == [5.0 * number for number in range(3, 19)]
+    assert sum(told["probabilities"]) == pytest.approx(1.0)
+    assert len(sudare("reconstruct", "people.sudare", "--column", "age", "--bins", 7, "--json").values["edges"]) == 8

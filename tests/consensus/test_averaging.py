@@ -206,7 +206,7 @@ def test_a_member_with_a_bad_value_sends_nothing() -> None:
         ({"method": "optimal", "step": 0.1}, "chooses its steps"),
         ({"method": "finite_time", "rounds": 3}, "as many rounds as it needs"),
         ({"method": "magic"}, "no method"),
-        ({"rounds": 0}, "below 1"),
+        ({"rounds": 0}, "rounds must be a whole number from 1"),
         ({"tolerance": 2.0}, "tolerance"),
     ],
 )

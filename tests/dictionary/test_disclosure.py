@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.dictionary.disclosure import Disclosure, check_consortium
+from sudare.consensus.exact_sums import check_consortium
+from sudare.dictionary.disclosure import Disclosure
 from sudare.errors import InvalidParameter
 from sudare.privacy import Ledger
 

@@ -89,7 +89,7 @@ def test_the_report_tells_the_whole_story(played: Played) -> None:
     ):  # fmt: skip
         assert text in played.report
     assert "50 % of what may ever be told" in played.report
-    assert played.report.count("How to read this") == played.report.count("<section>") == 13
+    assert played.report.count("How to read this") == played.report.count("<section ") == 13
 
 
 def test_the_ledger_of_the_demo_is_real(played: Played) -> None:

@@ -348,7 +348,7 @@ def test_what_cannot_be_is_refused():
         ({"perturbations": [perturbation] * 4}, "4 columns cannot"),
         ({"perturbations": [perturbation, RetainReplace(["a", "b"], epsilon=1)]}, "number column"),
         ({"method": "guess"}, "no method 'guess'"),
-        ({"components": 0}, "components must lie"),
+        ({"components": 0}, "components must be a whole number from 1"),
         ({"atoms": [(0,)]}, "one list a column"),
         ({"atoms": "some"}, "'auto' or lists"),
         ({"atoms": [(0,), ()], "method": "mixture"}, "no atoms"),

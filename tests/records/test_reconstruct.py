@@ -222,7 +222,7 @@ def test_wrong_parameters_are_refused(perturbed):
         Reconstruction(PERTURBATION, "magic").fit(perturbed)
     with pytest.raises(InvalidParameter, match="number column"):
         Reconstruction(RetainReplace(["a", "b"], epsilon=1.0)).fit(perturbed)
-    with pytest.raises(InvalidParameter, match="components must lie from 1 to 7"):
+    with pytest.raises(InvalidParameter, match="components must be a whole number from 1 to 7"):
         MixtureReconstruction(PERTURBATION, 8).fit(perturbed)
     with pytest.raises(InvalidParameter, match="'auto' or numbers"):
         Reconstruction(PERTURBATION, atoms="zero").fit(perturbed)

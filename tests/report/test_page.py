@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sudare.report import BudgetBar, Page, Part, Table, Transcript, compared_bars, page_html, picture
+from sudare.report.page import anchors_of
 from tests.report.test_card import CARD
 
 PICTURE = picture(
@@ -57,12 +62,12 @@ def test_the_result_comes_before_the_picture_and_the_picture_before_the_jargon()
 
 
 def test_nothing_is_fetched_and_nothing_runs() -> None:
-    page = page_html(PAGE)
+    page = page_html(replace(PAGE, parts=[PART] * 3))
     tags = Tags(page)
     assert not {"script", "link", "iframe", "object", "form"} & {tag for tag, _ in tags.found}
     addresses = [values[name] for _, values in tags.found for name in ("src", "href", "srcset") if name in values]
     assert addresses
-    assert all(str(address).startswith("data:image/svg+xml;base64,") for address in addresses)
+    assert all(str(address).startswith(("data:image/svg+xml;base64,", "#")) for address in addresses)
     assert "url(" not in page
     assert "@import" not in page
 
@@ -94,3 +99,51 @@ def test_a_weak_guarantee_looks_weak() -> None:
     page = page_html(replace(PAGE, parts=[replace(PART, blocks=[replace(CARD, epsilon=5.0)])]))
     assert 'class="card weak"' in page
     assert 'class="card weak"' not in page_html(PAGE)
+
+
+def page_of(titles: list[str]) -> Tags:
+    return Tags(page_html(replace(PAGE, parts=[replace(PART, title=title, blocks=[]) for title in titles])))
+
+
+def test_a_long_page_begins_with_its_contents() -> None:
+    tags = page_of(["Ten hospitals", "Five factories", "One census"])
+    links = [str(values["href"]) for tag, values in tags.found if tag == "a"]
+    listed, back = links[:3], links[3:]
+    assert listed == ["#ten-hospitals", "#five-factories", "#one-census"]
+    assert back == ["#contents"] * 3
+    # What is jumped to takes the focus, so that the next Tab goes on from there.
+    targets = {f"#{values['id']}": values for _, values in tags.found if "id" in values}
+    for link in links:
+        assert targets[link]["tabindex"] == "-1"
+    order = [tag for tag, _ in tags.found]
+    assert order.index("h1") < order.index("nav") < order.index("section")
+
+
+def test_a_short_page_has_none() -> None:
+    assert not [tag for tag, _ in page_of(["First", "Second"]).found if tag in ("nav", "a")]
+
+
+def test_every_part_is_named_by_its_title() -> None:
+    tags = page_of(["First", "Second"])
+    identities = {values["id"]: tag for tag, values in tags.found if "id" in values}
+    for tag, values in tags.found:
+        if tag == "section":
+            assert identities[values["aria-labelledby"]] == "h2"
+
+
+def test_on_paper_the_contents_are_a_list_and_the_way_back_is_not_there() -> None:
+    page = page_html(PAGE)
+    printed = page.partition("@media print")[2].partition("</style>")[0]
+    assert ".back { display: none; }" in printed
+    assert "nav a { color: inherit; text-decoration: none; }" in printed
+
+
+@given(st.lists(st.text(alphabet='aB1 -é<"&x title', max_size=8), max_size=12))
+def test_no_two_anchors_are_alike(titles: list[str]) -> None:
+    anchors = anchors_of(titles)
+    everything = [*anchors, *(f"{anchor}-title" for anchor in anchors), "contents"]
+    assert len(set(everything)) == len(everything) == 2 * len(titles) + 1
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", anchor) for anchor in anchors)
+    tags = page_of(titles)
+    links = {str(values["href"])[1:] for tag, values in tags.found if tag == "a"}
+    assert links <= {values.get("id") for _, values in tags.found}

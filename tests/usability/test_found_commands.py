@@ -17,6 +17,7 @@ from sudare.errors import (
     IdentityError,
     InvalidParameter,
     NotConnected,
+    SourceTaken,
     SourceUnreadable,
     WrongType,
 )
@@ -355,3 +356,56 @@ def test_fields_of_tasks_are_explained(desk: Path, task: str, answer: str) -> No
     outcome = invoked("consortium", "new", "a.toml", "--name", "c", "--schema", "people.toml", "--task", task)
     assert outcome.exit_code == AgreementError.exit_code
     assert answer in outcome.stderr
+
+
+# Accounts
+
+
+REFUSED: dict[str, tuple[object, ...]] = {
+    "more than its budget": ("fit", "mean", "people.parquet", "--epsilon", 5, "--budget", 1, "--account", "people"),
+    "an ε that is none": ("fit", "mean", "people.parquet", "--epsilon", -1, "--budget", 1, "--account", "people"),
+    "a budget that is none": (
+        "fit",
+        "mean",
+        "people.parquet",
+        "--epsilon",
+        1,
+        "--budget",
+        "nan",
+        "--account",
+        "people",
+    ),
+    "a table that does not fit": ("fit", "mean", "odd.csv", "--epsilon", 1, "--budget", 2, "--account", "people"),
+    "more than its budget, perturbed": ("perturb", "people.parquet", "--epsilon", 5, "--budget", 1),
+    "a column that is not there": ("perturb", "people.parquet", "--epsilon", 1, "--budget", 2, "--method", "x=laplace"),
+    "more than its budget, synthetic": ("synthesize", "people.parquet", "--epsilon", 5, "--budget", 1),
+}
+
+
+@pytest.mark.parametrize("has_ledger", [False, True])
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_opens_no_account(desk: Path, words: tuple[object, ...], has_ledger: bool) -> None:
+    """An account is for ever, and bound to its table: a mistyped ε left one behind."""
+    (desk / "odd.csv").write_text("age,ill\nold,0\n")
+    if has_ledger:
+        Ledger("ledger.db").account("others", epsilon=1.0)
+    outcome = invoked(*words, "--schema", "people.toml", "--key", "key.pem", "-o", "new.sudare")
+    assert outcome.exit_code not in (0, 1, 2), outcome.stderr
+    assert not (desk / "new.sudare").exists()
+    if has_ledger:
+        assert [account.name for account in Ledger("ledger.db").accounts()] == ["others"]
+    else:
+        assert not (desk / "ledger.db").exists()
+
+
+def test_what_is_granted_opens_the_account_and_charges_it(desk: Path) -> None:
+    words = ("fit", "mean", "people.parquet", "--schema", "people.toml", "--epsilon", 1, "--key", "key.pem")
+    first = invoked(*words, "--account", "people", "--budget", 3, "-o", "first.sudare", "--json")
+    assert first.values["remaining"]["epsilon"] == 2.0
+    again = invoked(*words, "--account", "people", "--budget", 3, "-o", "second.sudare", "--json")
+    assert again.values["remaining"]["epsilon"] == 1.0
+    (account,) = Ledger("ledger.db").accounts()
+    assert [entry.kind for entry in account.entries()] == ["open", "charge", "release", "charge", "release"]
+    refused = invoked(*words, "--account", "second", "--budget", 3, "-o", "third.sudare")
+    assert refused.exit_code == SourceTaken.exit_code
+    assert [each.name for each in Ledger("ledger.db").accounts()] == ["people"]

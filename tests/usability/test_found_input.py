@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.consensus import secure_sum
-from sudare.dictionary import PatternDictionary
-from sudare.errors import DataError, InvalidParameter, SchemaError, SudareError, WrongType
+from sudare.consensus import averaged, graphs, secure_sum
+from sudare.dictionary import PatternDictionary, graphical_lasso
+from sudare.errors import DataError, InvalidParameter, SchemaError, SourceUnreadable, SudareError, WrongType
+from sudare.frames import column_types, read
 from sudare.records import (
     CrossTable,
     LaplacePerturbation,
@@ -144,3 +145,76 @@ def test_what_is_not_fitted_says_so() -> None:
         CrossTable(perturbation, perturbation).counts()
     with pytest.raises(NotFittedError):
         RecordPerturbation(Schema({"age": Number(*BOUNDS)}), k=2).statement()
+
+
+def test_a_delta_without_an_epsilon_promises_nothing() -> None:
+    """It was ignored, and the sums were exact."""
+    with pytest.raises(InvalidParameter, match="no epsilon") as refusal:
+        PatternDictionary(2, delta=1e-6).fit([np.zeros((5, 2))] * 3)
+    assert "epsilon" in refusal.value.remedy
+
+
+def test_members_are_asked_for_by_their_number() -> None:
+    plants = [np.random.default_rng(seed).normal(size=(30, 2)) for seed in range(3)]
+    found = PatternDictionary(1, search=False, most_iterations=2, hide="nothing").fit(plants)
+    for position in ("a", 3, -1, 1.0, True, None):
+        with pytest.raises(InvalidParameter, match="position must be a whole number from 0 to 2"):
+            found.member(position)  # type: ignore[arg-type]
+    assert found.member(np.int64(2)).columns == ("x0", "x1")
+
+
+@pytest.mark.parametrize("tolerance", ["x", None, float("nan"), 0, -1e-8, [1e-8]])
+def test_a_lasso_is_asked_for_a_number_of_nats(tolerance: Any) -> None:
+    with pytest.raises(InvalidParameter, match="tolerance must be a number above 0"):
+        graphical_lasso(np.eye(2), 0.1, tolerance=tolerance)
+
+
+def test_words_are_not_averaged_nor_quoted() -> None:
+    with pytest.raises(DataError, match="other than numbers") as refusal:
+        averaged([["only-east-knows"], ["x"], ["y"]], graphs.complete(3))
+    assert "only-east-knows" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("edge", [(0, 5), (-1, 2), (0, "1"), (0.5, 1)])
+def test_an_edge_joins_two_members(edge: Any) -> None:
+    """Minus one was the last member, and five a raw IndexError."""
+    with pytest.raises(InvalidParameter, match="leads to nobody"):
+        graphs.from_edges("odd", 5, [edge])
+
+
+@pytest.mark.parametrize("radices", ["22", [], [2, 1], [2, "x"], 4, [2.0, 2]])
+def test_radices_are_whole_numbers_from_two(radices: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        graphs.mixed_radix(radices)
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")])
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_another_separator_is_told_and_not_guessed(tmp_path: Path, mark: str, name: str, ending: str) -> None:
+    """It seemed to lack all columns but one, which nobody had heard of."""
+    file = tmp_path / f"people{ending}"
+    pd.DataFrame({"age": [31.5, 40.0], "ill": [0, 1]}).to_csv(file, sep=mark, decimal=",", index=False)
+    schema = Schema({"age": Number(0, 110)})
+    readings: list[Callable[[], Any]] = [
+        lambda: read(file),
+        lambda: read(file, schema=schema),
+        lambda: read(file, columns=["age"]),
+        lambda: column_types(file),
+    ]
+    for reading in readings:
+        with pytest.raises(SourceUnreadable, match=f"separated by {name}, not by commas") as refusal:
+            reading()
+        assert "Parquet" in refusal.value.remedy
+        assert "age" not in str(refusal.value)
+
+
+def test_separators_within_names_and_values_are_no_matter(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("a;b\n1\n")
+    assert read(tmp_path / "one.csv", columns=["a;b"]).names == ("a;b",)
+    (tmp_path / "quoted.csv").write_text('"a;b"\n1\n')
+    assert read(tmp_path / "quoted.csv").names == ("a;b",)
+    (tmp_path / "two.csv").write_text("a;b,c\n1,x;y\n")
+    assert read(tmp_path / "two.csv").names == ("a;b", "c")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(SourceUnreadable):
+        read(tmp_path / "empty.csv")

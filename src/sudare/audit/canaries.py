@@ -26,6 +26,7 @@ from scipy.stats import binom
 from sudare.audit.evidence import DEFAULT_CONFIDENCE, Audit, Counts, Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.guarantee import Guarantee
+from sudare.schema.arguments import Numbers
 
 Flags = NDArray[np.bool_]
 
@@ -120,6 +121,7 @@ def canary_audit(
             f"{np.size(scores)} scores were given for {len(included)} canaries.",
             f"Give one score a canary, and at least {FEWEST_CANARIES} canaries.",
         )
+    Numbers(0, 1, open_low=True, open_high=True).check("confidence", confidence)
     error = (1 - confidence) / len(shares)
     tried = [guesses_by_score(scores, included, share) for share in shares]
     bounds = [epsilon_of_guesses(guesses, claimed.delta, 1 - error) for guesses in tried]

@@ -31,6 +31,7 @@ from sudare.audit.evidence import (
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee
+from sudare.schema.arguments import SEEDS, Numbers
 
 # One data set in, one output vector out; or, batched, a data set and a count in, that many rows out.
 Mechanism = Callable[..., Any]
@@ -58,6 +59,7 @@ def distinguish(
     `mechanism(data, count)`. The seed is for learning scores only; the mechanism's noise is its own.
     """
     guarantee = claimed if isinstance(claimed, Guarantee) else Guarantee(epsilon=claimed)
+    SEEDS.check("random_state", random_state)
     first, second = sampled(mechanism, pair, samples, confidence, batched, measured_share)
     scores = _scores(first, second, learners, random_state)
     bound, event, counts = strongest_evidence(scores, first, second, epsilon_bound(guarantee.delta), confidence)
@@ -82,6 +84,8 @@ def distinguish_gaussian(
     A lower bound on μ is measured. The ε reported is what that μ costs at the claimed δ, so the audit refutes the claim
     exactly when it refutes μ-GDP.
     """
+    Numbers(0, open_low=True).check("mu", mu)
+    SEEDS.check("random_state", random_state)
     first, second = sampled(mechanism, pair, samples, confidence, batched, measured_share)
     scores = _scores(first, second, learners, random_state)
     mu_low, event, counts = strongest_evidence(scores, first, second, mu_bound, confidence)

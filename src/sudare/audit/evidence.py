@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
-from sudare.errors import InvalidParameter
 from sudare.privacy.guarantee import Guarantee
+from sudare.schema.arguments import Numbers
 
 Floats = NDArray[np.float64]
 Score = Callable[[Floats], Floats]
@@ -139,14 +139,9 @@ def split(outputs: Floats, measured_share: float) -> Parts:
 
 def checked_sampling(samples: int, confidence: float, measured_share: float) -> None:
     """Refuse what no measurement can be made with."""
-    if samples < _FEWEST_SAMPLES:
-        raise InvalidParameter(
-            f"samples must be at least {_FEWEST_SAMPLES}, got {samples!r}.", "Use for example 20000."
-        )
-    if not 0 < confidence < 1:
-        raise InvalidParameter(f"confidence must be in (0, 1), got {confidence!r}.", "Use for example 0.999999.")
-    if not 0.1 <= measured_share <= 0.9:
-        raise InvalidParameter(f"measured_share must be in [0.1, 0.9], got {measured_share!r}.", "Use for example 0.5.")
+    Numbers(_FEWEST_SAMPLES, whole=True).check("samples", samples)
+    Numbers(0, 1, open_low=True, open_high=True).check("confidence", confidence)
+    Numbers(0.1, 0.9).check("measured_share", measured_share)
 
 
 def _thresholds(scores: Floats) -> Floats:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.pictures import check_picture
 from sudare.errors import AuditFailed, InvalidParameter
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def audit(
     if name == "list":
         answer({"audits": list(audit_names())}, as_json, *audit_names())
         return
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
+    check_picture(plot)
     with progress(as_json) as tell:
         tell(f"auditing {name}")
         report = run_audit(name, samples=samples, epsilons=tuple(epsilons or EPSILONS))

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.certificates import expiry_lines, kit_days_left
 from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
 
 if TYPE_CHECKING:
@@ -192,6 +193,10 @@ def check(
         Path | None,
         typer.Option("--with", metavar="FILE", help="Another copy: says which fields differ (exit code 92)."),
     ] = None,
+    kit: Annotated[
+        Path | None,
+        typer.Option("--kit", metavar="FOLDER", help="A member's kit: warns if its certificates end within 30 days."),
+    ] = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -213,7 +218,8 @@ def check(
         statements = with_statements_of(found, Statements.load(agreement), add or [])
     stands = standing(found, statements)
     lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
-    answer({**_values(found, stands), "dry_run": dry_run}, as_json, _table(found, stands), *lines)
+    values = {**_values(found, stands), "certificate_days_left": kit_days_left(kit, "client"), "dry_run": dry_run}
+    answer(values, as_json, _table(found, stands), *lines, *expiry_lines(kit, "client"))
     if not stands.is_in_force:
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
 

@@ -17,6 +17,7 @@ from sudare.cli.options import (
     NewBudget,
     NewBudgetDelta,
     NewRelease,
+    SigningKey,
     TableFile,
 )
 
@@ -49,9 +50,7 @@ def fit(
     composition: Composition = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
     output: NewRelease = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", metavar="FILE", help="Your Ed25519 private key (PEM) to sign with.")
-    ] = None,
+    key: SigningKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:

@@ -23,6 +23,7 @@ from sudare.cli import (
     relay,
     risk,
     schema,
+    score,
     steward,
     study,
     synthesize,
@@ -72,6 +73,7 @@ app.add_typer(consortium.app, name="consortium")
 app.add_typer(relay.app, name="relay")
 app.command("node", short_help="Run this member: connect outwards, wait for tasks, take part.")(node.node)
 app.command("run", short_help="Run a task of the agreement with the other members.")(node.run)
+app.command("score", short_help="How strange new records are, by this member's dictionary of patterns.")(score.score)
 app.command("status", short_help="Agreement, tasks that wait for the steward, and budget of this member.")(
     steward.status
 )

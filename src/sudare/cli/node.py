@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.certificates import expiry_lines
 from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
 
 if TYPE_CHECKING:
@@ -187,6 +188,8 @@ def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Ite
             started = Node(own, identity, transport, EventLog(stream, own.name), _say)
             port = own.transport.health_port
             health = None if port is None else HealthEndpoint(port, started.health)
+            for line in expiry_lines(own.transport.kit, "client"):
+                _say(line)
             _say(f"connecting to {own.transport.relay} as '{own.name}' (outbound only)")
             yield started
         finally:

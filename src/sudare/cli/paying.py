@@ -63,9 +63,14 @@ class Payment:
 
     @contextmanager
     def payer(self, schema: Schema, dry_run: bool) -> Iterator[Account | None]:
-        """The account, bound to the table if it is opened now. In a dry run a copy of the ledger is used, or nobody pays."""
+        """The account, bound to the table if it is new. In a dry run a copy of the ledger is used, or nobody pays.
+
+        A new account is opened by its first charge: what is refused before leaves no account, and no ledger, behind.
+        """
+        from sudare.cli.opening import AccountToOpen
         from sudare.cli.rehearsal import ledger_or_copy
         from sudare.frames import files_at
+        from sudare.privacy import Ledger
 
         opens = self.budget is not None
         if opens:
@@ -74,18 +79,36 @@ class Payment:
         if dry_run and self.account is None and not opens:
             yield None
             return
-        with ledger_or_copy(self.ledger, dry_run and opens, create=opens) as ledger:
-            yield self._account(ledger, schema)
+        is_new = opens and self._name not in account_names(self.ledger)
+        with ledger_or_copy(self.ledger, is_new or (dry_run and opens), create=opens) as ledger:
+            account = self._account(ledger, schema)
+            if is_new and not dry_run:
+                account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema))
+            yield account
+
+    @property
+    def _name(self) -> str:
+        return self.table.stem if self.account is None else self.account
 
     def _account(self, ledger: Ledger, schema: Schema) -> Account:
-        name = self.table.stem if self.account is None else self.account
         if self.budget is None:
-            return ledger.account(name)
+            return ledger.account(self._name)
         unit: Any = "record" if schema.person is None else "person"
         composition: Any = None if self.composition is None else self.composition.value
         return ledger.account(
-            name, self.budget, self.budget_delta, unit=unit, composition=composition, source=self.table
+            self._name, self.budget, self.budget_delta, unit=unit, composition=composition, source=self.table
         )
+
+
+def account_names(ledger: str) -> set[str]:
+    """The accounts that a ledger has; none where there is no ledger yet."""
+    from sudare.errors import LedgerMissing
+    from sudare.privacy import Ledger
+
+    try:
+        return {account.name for account in Ledger(ledger, create=False).accounts()}
+    except LedgerMissing:
+        return set()
 
 
 def fitted_or_planned(

@@ -10,6 +10,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release
 from sudare.cli.options import TrustedKeys
+from sudare.cli.pictures import check_picture, draw
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
@@ -34,8 +35,14 @@ def reconstruct(
         typer.Option("--method", help="How to reconstruct; without it, what the kind of column is best served by."),
     ] = None,
     bins: Annotated[
-        int, typer.Option("--bins", min=1, max=100_000, help="In how many equal bins a number is shown.")
-    ] = 40,
+        int | None,
+        typer.Option(
+            "--bins",
+            min=1,
+            max=100_000,
+            help="In how many equal bins a number is shown; without it, in 10 to 50 between round numbers.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the distribution into a PNG or SVG file.")
     ] = None,
@@ -47,8 +54,7 @@ def reconstruct(
     as_json: AsJson = False,
 ) -> None:
     """Reconstruct the distribution of one column, or write all perturbed rows as Parquet. The release alone is used, so it costs nothing."""
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
+    check_picture(plot)
     if column is None and (parquet is None or plot is not None):
         raise InvalidParameter(
             "Which column is wanted was not said.", "Give --column NAME, or --parquet FILE for all rows."
@@ -61,7 +67,7 @@ def reconstruct(
             tell(f"reconstructing {column}")
             values, lines, panel = _distribution(table, column, method, bins)
         if plot is not None:
-            _draw(panel, plot)
+            draw(panel, plot)
     if parquet is not None:
         table.to_parquet(parquet)
         lines.append(f"Wrote {table.rows:,} perturbed rows to {parquet}.")
@@ -96,7 +102,7 @@ def signature_lines(signature: str) -> list[str]:
 
 
 def _distribution(
-    table: PerturbedTable, column: str, method: str | None, bins: int
+    table: PerturbedTable, column: str, method: str | None, bins: int | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     """Plain values, lines to print, and a panel to draw."""
     from sudare.records.categorical import CategoryPerturbation
@@ -130,18 +136,19 @@ def _of_categories(
 
 
 def _of_numbers(
-    table: PerturbedTable, column: str, perturbation: Any, method: Any, bins: int
+    table: PerturbedTable, column: str, perturbation: Any, method: Any, bins: int | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     import numpy as np
 
     from sudare.records import Reconstruction
     from sudare.records.pictures import histogram_panel
+    from sudare.report.bins import round_edges
 
     options: dict[str, Any] = {} if method is None else {"method": method}
     perturbed = table.column(column)
     found = Reconstruction(perturbation, **options).fit(perturbed).distribution_
     low, high = perturbation.bounds
-    edges = np.linspace(low, high, bins + 1)
+    edges = np.array(round_edges(low, high)) if bins is None else np.linspace(low, high, bins + 1)
     band = found.band(edges)
     shares = found.histogram(edges).tolist()
     panel = histogram_panel(found, edges, perturbed=perturbed, x_label=column)
@@ -186,13 +193,3 @@ def _number_lines(values: dict[str, Any]) -> list[str]:
     median, mean = nearest(values["quartiles"][1]), nearest(values["mean"])
     told = f"{band['level']:.0%} bands in brackets" if not band["reason"] else f"no bands: {band['reason']}"
     return [*lines, f"mean {mean}, median {median}; {told}"]
-
-
-def _draw(panel: Any, file: Path) -> None:
-    from sudare.report import rendered
-
-    try:
-        with file.open("xb") as image:
-            image.write(rendered([panel], "png" if file.suffix == ".png" else "svg"))
-    except OSError as error:
-        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.certificates import expiry_lines
 
 app = typer.Typer(
     help="Run a relay for a consortium, or make the certificates that it takes.", invoke_without_command=True
@@ -48,7 +49,8 @@ def relay(
     health = None
     if health_port is not None:
         health = HealthEndpoint(health_port, lambda: {"relay": listen, "connected": len(running.connected())})
-    sys.stderr.write(f"relay listens at {listen}\n")
+    for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
+        sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
+from sudare.cli.pictures import check_picture
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ def risk(
     from sudare.consensus.assessment import Proposal, assessed
     from sudare.consensus.graphs import graph_named
 
-    if plot is not None and plot.suffix not in (".png", ".svg"):
-        raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
+    check_picture(plot)
     with progress(as_json) as tell:
         tell("simulating")
         proposal = Proposal(graph_named(graph, members, degree, seed), chunks, iterations, colluders, tolerance)

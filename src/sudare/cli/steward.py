@@ -10,10 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.certificates import expiry_lines, kit_days_left
 from sudare.cli.keys import MemberFile
 
 if TYPE_CHECKING:
-    from sudare.consortium import Agreement, Member
+    from sudare.consortium import Agreement, DictionaryTask, Member, Task
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
 
@@ -45,7 +46,7 @@ def deny(
 @reported
 def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
     """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
-    from sudare.consortium import Member, standing
+    from sudare.consortium import DictionaryTask, Member, standing
     from sudare.consortium.notes import states_of
 
     own = Member.load(member)
@@ -57,6 +58,10 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     ]
     left = _budget_left(own)
     disclosed = [known for each in agreement.tasks if (known := _shown(own, agreement, each.name)) is not None]
+    noisy = [
+        _noisy(own, agreement, each) for each in agreement.tasks if isinstance(each, DictionaryTask) and each.is_private
+    ]
+    kit = own.transport.kit
     values = {
         "member": own.name,
         "agreement": agreement.name,
@@ -66,7 +71,9 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
         "revoked": list(found.revoked),
         "tasks": tasks,
         "budget": left,
+        "certificate_days_left": kit_days_left(kit, "client"),
         "shown": disclosed,
+        "noisy": noisy,
     }
     table = Table("task", "kind", "ε", "δ", "node", "steward", "by", "reason", box=None, pad_edge=False)
     for each in tasks:
@@ -76,10 +83,9 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
     force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
-    shown = map(_shown_text, disclosed)
-    answer(
-        values, as_json, f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}.", table, *shown, budget
-    )
+    shown = [*map(_shown_text, disclosed), *map(_noisy_text, noisy)]
+    opening = f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}."
+    answer(values, as_json, opening, table, *shown, budget, *expiry_lines(kit, "client"))
 
 
 def _decide(
@@ -102,17 +108,25 @@ def _decide(
         "epsilon": epsilon,
         "delta": delta,
     }
-    cost = (
-        f"It costs at most ε {_number(epsilon)}, δ {_number(delta)}."
-        if epsilon
-        else "Its sums are exact: they are entered as disclosures."
-    )
-    lines = [f"{name}: {_word(before)} → {verdict}. {cost}"]
+    lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task)}"]
     if verdict == "approved" and _is_above_policy(own, epsilon):
         lines.append(
             f"It will not run: the policy in {file} allows ε {_number(own.policy.most_epsilon or 0.0)} at most."
         )
     answer({**values, "dry_run": dry_run}, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _cost_text(task: Task) -> str:
+    """What the steward should know before the task runs."""
+    from sudare.consortium import DictionaryTask
+
+    epsilon, delta = task.cost
+    if not epsilon:
+        return "Its sums are exact: they are entered as disclosures."
+    text = f"It costs at most ε {_number(epsilon)}, δ {_number(delta)}."
+    if isinstance(task, DictionaryTask):
+        text += f" Its sums are noisy: every member adds a share of the noise, of which {task.colluders} may be known or missing."
+    return text
 
 
 def _verdict(task: dict[str, Any]) -> str:
@@ -150,23 +164,13 @@ def _word(state: str) -> str:
 
 def _shown(own: Member, agreement: Agreement, name: str) -> dict[str, Any] | None:
     """What exact sums of a task have shown the others, beside how much is held here; nothing for tasks that disclosed nothing."""
-    import json
-
-    from sudare.errors import LedgerMissing, SudareError, UnknownAccount
+    from sudare.errors import SudareError
     from sudare.frames import batches
 
-    try:
-        entries = own.ledger(create=False).account(own.account_name).entries()
-    except (LedgerMissing, UnknownAccount):
-        return None
-    mark = f"task '{name}' of agreement {agreement.digest[:16]}"
-    agreed = [
-        entry.body["numbers"] for entry in entries if entry.kind == "disclosure" and entry.body["purpose"] == mark
-    ]
+    agreed = [body["numbers"] for body in _entered(own, agreement, name, "disclosure")]
     if not agreed:
         return None
-    result = own.folder / "results" / name / "dictionary.json"
-    numbers = json.loads(result.read_text(encoding="utf-8"))["numbers"] if result.is_file() else None
+    numbers = _dictionary_result(own, name).get("numbers")
     columns = len(agreement.schema.features)
     try:
         rows = sum(batch.rows for batch in batches(own.source(), schema=agreement.schema))
@@ -182,6 +186,56 @@ def _shown_text(found: dict[str, Any]) -> str:
     )
     held = "" if rows is None else f"; {rows:,} records × {columns} columns = {rows * columns:,} numbers are held here"
     return f"{found['task']} shows the others {seen}{held}."
+
+
+def _noisy(own: Member, agreement: Agreement, task: DictionaryTask) -> dict[str, Any]:
+    """What a private dictionary promises, whether it was charged here, and how many noisy totals it has shown."""
+    found = _dictionary_result(own, task.name)
+    return {
+        "task": task.name,
+        "epsilon": task.cost[0],
+        "delta": task.cost[1],
+        "colluders": task.colluders,
+        "members": len(agreement.members),
+        "charges": len(_entered(own, agreement, task.name, "charge")),
+        "sums": found.get("sums"),
+        "numbers": found.get("numbers"),
+    }
+
+
+def _noisy_text(found: dict[str, Any]) -> str:
+    charges = found["charges"]
+    paid = "not charged yet" if not charges else "charged" if charges == 1 else f"charged {charges} times"
+    # The first of the sums is the number of rows, which is public.
+    is_known = found["numbers"] is not None and found["sums"] is not None
+    seen = f"; {found['numbers'] - 1:,} noisy totals in {found['sums'] - 1} sums" if is_known else ""
+    return (
+        f"{found['task']} shows the others noisy totals and the number of all records: ε {_number(found['epsilon'])}, "
+        f"δ {_number(found['delta'])} in all, towards {found['colluders']} of {found['members']} members together and everyone else; "
+        f"{paid}{seen}."
+    )
+
+
+def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[dict[str, Any]]:
+    """The ledger's entries of a kind that are for a task."""
+    from sudare.errors import LedgerMissing, UnknownAccount
+
+    try:
+        entries = own.ledger(create=False).account(own.account_name).entries()
+    except (LedgerMissing, UnknownAccount):
+        return []
+    mark = f"task '{name}' of agreement {agreement.digest[:16]}"
+    bodies = [dict(entry.body) for entry in entries if entry.kind == kind]
+    # The purpose of a charge goes on with its run.
+    return [body for body in bodies if body["purpose"] == mark or body["purpose"].startswith(f"{mark},")]
+
+
+def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
+    """What a dictionary task has written here; empty before its end."""
+    import json
+
+    result = own.folder / "results" / name / "dictionary.json"
+    return dict(json.loads(result.read_text(encoding="utf-8"))) if result.is_file() else {}
 
 
 def _budget_left(own: Member) -> dict[str, float] | None:

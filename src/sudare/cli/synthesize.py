@@ -21,6 +21,7 @@ from sudare.cli.options import (
     SchemaOfAllColumns,
     SigningKey,
     TableFile,
+    TrustedKeys,
 )
 from sudare.errors import InvalidParameter, NotReleasable
 
@@ -106,12 +107,7 @@ def sample(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Draw the same rows again; this protects nobody and harms nobody.")
     ] = None,
-    trusted: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--trusted", metavar="PUBLICKEY", help="An Ed25519 public key (PEM) that you trust; may be repeated."
-        ),
-    ] = None,
+    trusted: TrustedKeys = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw rows of nobody from a released synthetic table, and write them as Parquet. This costs nothing, however often."""

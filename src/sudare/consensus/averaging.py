@@ -29,12 +29,19 @@ from sudare.consensus.spectra import (
     sparse_laplacian,
 )
 from sudare.errors import DataError, InvalidParameter
+from sudare.schema.arguments import Numbers
+from sudare.schema.table import attempt
 
 Floats = NDArray[np.float64]
 
 Method = Literal["constant", "optimal", "chebyshev", "finite_time"]
 METHODS: Final[tuple[Method, ...]] = get_args(Method)
 
+_ARGUMENTS: Final = {
+    "tolerance": Numbers(0, 1, open_low=True, open_high=True),
+    "rounds": Numbers(1, whole=True, optional=True),
+    "step": Numbers(optional=True),
+}
 _MACHINE_EPSILON: Final = float(np.finfo(np.float64).eps)
 
 
@@ -110,8 +117,8 @@ def averaging_plan(
     "constant" uses `step`, or 1/(2·largest degree) without one. "finite_time" is exact up to rounding: digit by digit where members are digits, else
     one round for each distinct eigenvalue.
     """
-    if rounds is not None and rounds < 1:
-        raise InvalidParameter(f"rounds = {rounds} is below 1.", "Use at least one round, or a tolerance.")
+    for name, value in (("tolerance", tolerance), ("rounds", rounds), ("step", step)):
+        _ARGUMENTS[name].check(name, value)
     if step is not None and method != "constant":
         raise InvalidParameter(f"The method {method!r} chooses its steps itself.", "Leave step away.")
     if method == "constant":
@@ -175,12 +182,19 @@ def trajectory(values: ArrayLike, plan: Plan) -> Iterator[Floats]:
 
 def checked_values(values: ArrayLike, members: int) -> Floats:
     """Finite numbers, one row a member; a plain list of numbers is one number a member."""
-    rows = np.array(values, dtype=np.float64)
+    rows = _as_numbers(values)
     rows = rows[:, np.newaxis] if rows.ndim == 1 else rows
     if rows.ndim != 2 or len(rows) != members:
         raise DataError(f"Values have shape {rows.shape}; the graph has {members} members.", "Give one row a member.")
     if not np.isfinite(rows).all():
         raise DataError("Some values are not finite.", "Averages need finite numbers from everyone.")
+    return rows
+
+
+def _as_numbers(values: ArrayLike) -> Floats:
+    rows = attempt(lambda: np.array(values, dtype=np.float64))
+    if rows is None:
+        raise DataError("The values hold other than numbers, or rows of different lengths.", "Give numbers only.")
     return rows
 
 
@@ -202,7 +216,7 @@ Messages = dict[int, Floats]
 
 def begun(plan: Plan, member: int, values: ArrayLike) -> tuple[MemberState, Messages]:
     """The state before the first round, and what to send to whom."""
-    own = np.array(values, dtype=np.float64)
+    own = _as_numbers(values)
     if not np.isfinite(own).all():
         raise DataError("Some values are not finite.", "Averages need finite numbers from everyone.")
     state = MemberState(member, 0, own, own)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Final, Literal, get_args
 
 from sudare.errors import InvalidParameter
+from sudare.schema.arguments import Numbers
 
 GraphName = Literal["cycle", "inverse-chords", "random-regular", "exponential", "hypercube", "base-k", "complete"]
 GRAPH_NAMES: Final[tuple[GraphName, ...]] = get_args(GraphName)
@@ -89,8 +90,12 @@ class Graph:
 
 def from_edges(name: str, members: int, edges: Iterable[tuple[int, int]], radices: tuple[int, ...] = ()) -> Graph:
     """The graph with these edges; repeated edges count once, loops not at all."""
+    _at_least("members", members, 2)
     linked: list[set[int]] = [set() for _ in range(members)]
+    among = Numbers(0, members - 1, whole=True)
     for first, second in edges:
+        if not (among.holds(first) and among.holds(second)):
+            raise InvalidParameter("An edge leads to nobody.", f"Members are numbered from 0 to {members - 1}.")
         if first != second:
             linked[first].add(second)
             linked[second].add(first)
@@ -123,6 +128,7 @@ def random_regular(members: int, degree: int, seed: int = 0) -> Graph:
     """
     _at_least("degree", degree, 2)
     _at_least("members", members, degree + 1)
+    Numbers(whole=True).check("seed", seed)
     if members * degree % 2:
         raise InvalidParameter(
             f"No graph of {members} members has degree {degree}: the product is odd.", "Change one of them by one."
@@ -150,15 +156,16 @@ def exponential(members: int) -> Graph:
 
 def mixed_radix(radices: Sequence[int]) -> Graph:
     """Members are numbers with these radices, lowest digit first; neighbours differ in one digit."""
-    if not radices or min(radices) < 2:
-        raise InvalidParameter(f"Radices {list(radices)} are not all at least 2.", "Give the factors of S.")
+    radices = _checked_radices(radices)
     name = "hypercube" if set(radices) == {2} else "numbers that differ in one digit"
     edges = itertools.chain.from_iterable(digit_edges(radices, digit) for digit in range(len(radices)))
-    return from_edges(name, math.prod(radices), edges, tuple(radices))
+    return from_edges(name, math.prod(radices), edges, radices)
 
 
 def digit_edges(radices: Sequence[int], digit: int) -> list[tuple[int, int]]:
     """Pairs of members that differ in this digit and no other."""
+    radices = _checked_radices(radices)
+    Numbers(0, len(radices) - 1, whole=True).check("digit", digit)
     place = math.prod(radices[:digit])
     return [
         (member, member + gain * place)
@@ -196,6 +203,7 @@ def complete(members: int) -> Graph:
 def graph_named(name: str, members: int, degree: int = 4, seed: int = 0) -> Graph:
     """The graph of that name. The degree matters to cycles (where it is even: twice the reach) and random regular graphs."""
     if name == "cycle":
+        _at_least("degree", degree, 2)
         if degree % 2:
             raise InvalidParameter(f"A cycle has an even degree; got {degree}.", "Use 2 for the plain cycle.")
         return cycle(members, degree // 2)
@@ -208,13 +216,14 @@ def graph_named(name: str, members: int, degree: int = 4, seed: int = 0) -> Grap
         "base-k": base_k,
         "complete": complete,
     }
-    if name not in by_members:
+    if not isinstance(name, str) or name not in by_members:
         raise InvalidParameter(f"There is no graph {name!r}.", f"Use one of: {', '.join(GRAPH_NAMES)}.")
     return by_members[name](members)
 
 
 def prime_factors(number: int) -> tuple[int, ...]:
     """The primes whose product is the number, ascending, with repetition."""
+    _at_least("number", number, 1)
     factors, rest, candidate = [], number, 2
     while candidate * candidate <= rest:
         while rest % candidate == 0:
@@ -252,5 +261,12 @@ def _shuffled(ends: list[tuple[int, int]], seed: str) -> list[tuple[int, int]]:
 
 
 def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise InvalidParameter(f"{name} = {value} is below {least}.", f"Use {name} >= {least}.")
+    Numbers(least, whole=True).check(name, value)
+
+
+def _checked_radices(radices: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(radices, str) or not isinstance(radices, Sequence) or not radices:
+        raise InvalidParameter("The radices are not a list of whole numbers.", "Give the factors of S.")
+    for radix in radices:
+        _at_least("A radix", radix, 2)
+    return tuple(radices)

@@ -24,6 +24,7 @@ from sudare.consensus.sharing.paillier import keypairs, paillier_average
 from sudare.consensus.sharing.shares import additive_shares, words_sum
 from sudare.consensus.sharing.streams import fresh_seed
 from sudare.errors import DataError, InvalidParameter, MembersMissing
+from sudare.schema.arguments import Numbers
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -32,6 +33,13 @@ Hide = Literal["masks", "shares", "shamir", "chunks", "paillier", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)
 EXACT: Final = frozenset({"masks", "shares", "shamir", "nothing"})
 DISSEMINATION: Final = "dissemination"
+_ARGUMENTS: Final = {
+    "threshold": Numbers(whole=True, optional=True),
+    "chunks": Numbers(1, whole=True),
+    "chunk_spread": Numbers(0),
+    "tolerance": Numbers(0, 1, open_low=True, open_high=True),
+    "key_bits": Numbers(16, whole=True),
+}
 
 
 @dataclass(frozen=True)
@@ -105,8 +113,9 @@ def secure_sum(
     """
     if hide not in HIDES:
         raise InvalidParameter(f"There is no way of hiding named {hide!r}.", f"Use one of: {', '.join(HIDES)}.")
-    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | np.integer)):
-        raise InvalidParameter("threshold is not a whole number.", "Say how many members must stay, or leave it out.")
+    given = {"threshold": threshold, "chunks": chunks, "chunk_spread": chunk_spread, "tolerance": tolerance}
+    for name, value in {**given, "key_bits": key_bits}.items():
+        _ARGUMENTS[name].check(name, value)
     if set(leave_after or {}) - set(range(len(vectors))):
         raise InvalidParameter(
             "leave_after names a member that is not there.", f"Members are numbered from 0 to {len(vectors) - 1}."

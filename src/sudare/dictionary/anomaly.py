@@ -20,9 +20,11 @@ from sudare.dictionary.gaussian_families import SparseGaussian, partial_correlat
 from sudare.dictionary.records import finite_matrix
 from sudare.errors import DataError, InvalidParameter
 from sudare.schema import Schema
+from sudare.schema.arguments import Numbers
 
 # Points per pattern from which the model's own quantiles are computed: Sobol's sequence, the same for everybody.
 _QUANTILE_BITS: Final = 14
+FALSE_ALARM_RATES: Final = Numbers(0, 1, open_low=True, open_high=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +48,7 @@ class MemberModel:
 
     def score_samples(self, X: object) -> Floats:
         """−ln p of every record (1.89)."""
-        return np.asarray(-logsumexp(self._log_joint(self._matrix(X)), axis=1))
+        return self._scores(self._matrix(X))
 
     def responsibilities(self, X: object) -> Floats:
         """How much of every record each pattern explains (1.11); rows add up to one."""
@@ -78,8 +80,7 @@ class MemberModel:
     def threshold(self, false_alarm_rate: float | None = None) -> float:
         """The score that usual records exceed at the stated rate."""
         rate = self.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
-        if not 0 < rate < 1:
-            raise InvalidParameter(f"false_alarm_rate must be between 0 and 1, got {rate!r}.", "Use for example 0.001.")
+        FALSE_ALARM_RATES.check("false_alarm_rate", rate)
         return self._model_threshold(rate) if self.calibration is None else self._conformal_threshold(rate)
 
     def _conformal_threshold(self, rate: float) -> float:
@@ -100,7 +101,8 @@ class MemberModel:
         sequence = qmc.Sobol(len(self.columns), scramble=False)
         sequence.fast_forward(1)
         uniforms = sequence.random(2**_QUANTILE_BITS - 1)
-        scores = [self.score_samples(self.family.draws(self.patterns, int(k), uniforms)) for k in used]
+        # Draws are codes and numbers already, not records as a schema declares them.
+        scores = [self._scores(self.family.draws(self.patterns, int(k), uniforms)) for k in used]
         order = np.argsort(np.concatenate(scores))
         shares = np.repeat(self.weights[used], [len(part) for part in scores])[order]
         above = 1 - np.cumsum(shares) / shares.sum()
@@ -115,6 +117,9 @@ class MemberModel:
                 f"{self.family.name} patterns have independent columns.", "Use family='sparse_gaussian'."
             )
         return partial_correlations(self.patterns["precisions"])
+
+    def _scores(self, matrix: Floats) -> Floats:
+        return np.asarray(-logsumexp(self._log_joint(matrix), axis=1))
 
     def _log_joint(self, matrix: Floats) -> Floats:
         return self.family.log_densities(matrix, self.patterns) + log_weights(self.weights)

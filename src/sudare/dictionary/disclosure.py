@@ -7,35 +7,9 @@ more members the same equations have more unknowns, and nobody has proved how ma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from sudare.errors import InvalidParameter
 from sudare.privacy.chain import Receipt
 from sudare.privacy.ledger import Account
-
-FEWEST_MEMBERS: Final = 3
-FEWEST_WITHOUT_CONSENT: Final = 5
-
-
-def check_consortium(members: int, consent: bool, *, private: bool = False) -> None:
-    """Nothing, if so many members may train together: with exact sums never two, and fewer than five only by consent.
-
-    `consent` is a clause of the agreement that all have signed. A private training (with ε) needs two members and no consent.
-    """
-    if members < 2:
-        raise InvalidParameter("A consortium has at least two members.", "Train alone with fit([X]).")
-    if private:
-        return
-    if members < FEWEST_MEMBERS:
-        raise InvalidParameter(
-            "Two members cannot train with exact sums: each could compute the other's records.",
-            "Train with epsilon, or with at least three members.",
-        )
-    if members < FEWEST_WITHOUT_CONSENT and not consent:
-        raise InvalidParameter(
-            f"With {members} members exact sums come close to showing records, and the agreement does not consent to that.",
-            "Train with epsilon, with at least five members, or write the consent into the agreement.",
-        )
 
 
 @dataclass(frozen=True)

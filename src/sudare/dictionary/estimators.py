@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.consensus.secure_sum import Hide
-from sudare.dictionary.anomaly import MemberModel
+from sudare.dictionary.anomaly import FALSE_ALARM_RATES, MemberModel
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Terms
 from sudare.dictionary.families import Family, Floats, Patterns
@@ -29,9 +29,25 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
 from sudare.schema import Schema
+from sudare.schema.arguments import Numbers
 
 FAMILIES: Final[dict[str, type[Family]]] = {
     family.name: family for family in (SparseGaussian, DiagonalGaussian, Poisson, Gamma, Categorical)
+}
+
+DEFAULT_DELTA: Final = 1e-6
+_NUMBERS: Final[dict[str, Numbers]] = {
+    "n_patterns": Numbers(1, 10_000, whole=True),
+    "sparsity": Numbers(0, open_low=True),
+    "shrinkage": Numbers(0, open_low=True),
+    # Below 1 the objective has no maximum.
+    "concentration": Numbers(1),
+    "min_others": Numbers(0),
+    "most_iterations": Numbers(2, whole=True),
+    "tolerance": Numbers(0, open_low=True),
+    "false_alarm_rate": FALSE_ALARM_RATES,
+    "colluders": Numbers(1, whole=True),
+    "private_iterations": Numbers(1, 1_000_000, whole=True, optional=True),
 }
 
 
@@ -53,7 +69,7 @@ class PatternDictionary(BaseEstimator):
     hide : how addends are hidden in the sums (sudare.consensus.secure_sum): masks, shares, shamir, or nothing for quick simulation.
     dtype : of the work on a record, for Gaussian families: float32 is faster and good to five digits.
     cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
-    epsilon, delta : the promise of a private training; Gaussian families and declared bounds.
+    epsilon, delta : the promise of a private training; Gaussian families and declared bounds. δ is 10⁻⁶ if only ε is given.
     private_iterations : how many noisy iterations; None is a rule of public numbers.
     colluders : how many members may put together what they know of the noise, whoever looks included.
     account : who pays. One account, because a list is one owner's simulation; real members pay from their own.
@@ -88,7 +104,7 @@ class PatternDictionary(BaseEstimator):
         dtype: Literal["float64", "float32"] = "float64",
         cluster: Any = None,
         epsilon: float | None = None,
-        delta: float = 1e-6,
+        delta: float | None = None,
         colluders: int = 1,
         private_iterations: int | None = None,
         account: Account | None = None,
@@ -152,7 +168,7 @@ class PatternDictionary(BaseEstimator):
         private = PrivateTerms(
             terms,
             checked_epsilon(float("nan") if self.epsilon is None else self.epsilon),
-            checked_delta(self.delta),
+            checked_delta(DEFAULT_DELTA if self.delta is None else self.delta),
             self.colluders,
             self.private_iterations,
             1 if person is None else person.most_rows,
@@ -179,10 +195,7 @@ class PatternDictionary(BaseEstimator):
     def member(self, position: int) -> MemberModel:
         """The model of one member: shared patterns, own weights, and last a pattern of its own where it has one."""
         check_is_fitted(self)
-        if not 0 <= position < len(self.weights_):
-            raise InvalidParameter(
-                f"There is no member {position!r}.", f"Members are numbered from 0 to {len(self.weights_) - 1}."
-            )
+        Numbers(0, len(self.weights_) - 1, whole=True).check("position", position)
         home, patterns, weights = self.homes_[position], self.patterns_, self.weights_[position]
         if home.pattern is not None:
             patterns = patterns.joined(self.dictionary_.family.natural(home.pattern, self.dictionary_.frame))
@@ -205,26 +218,20 @@ class PatternDictionary(BaseEstimator):
             raise InvalidParameter(
                 f"family must be one of {', '.join(FAMILIES)}, got {self.family!r}.", "Use one of these words."
             )
-        for name, least in (
-            ("n_patterns", 1),
-            ("most_iterations", 2),
-            ("colluders", 1),
-            ("private_iterations", 1),
-        ):
-            value = getattr(self, name)
-            if value is None and name == "private_iterations":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InvalidParameter(f"{name} must be a whole number from {least}, got {value!r}.", "Correct it.")
-        if not self.concentration >= 1:
-            raise InvalidParameter("concentration must be at least 1.", "Below 1 the objective has no maximum.")
+        for name, numbers in _NUMBERS.items():
+            numbers.check(name, getattr(self, name))
+        if self.epsilon is not None:
+            checked_epsilon(self.epsilon)
+        elif self.delta:
+            raise InvalidParameter(
+                "A delta was given and no epsilon: the sums would be exact, and nothing private about them.",
+                "Give epsilon as well, or leave delta out.",
+            )
         if self.epsilon is None and self.account is not None:
             raise InvalidParameter(
                 "An account was given and no epsilon.",
                 "Give epsilon, or leave the account: exact sums are disclosures.",
             )
-        if not self.min_others >= 0 or not self.tolerance > 0:
-            raise InvalidParameter("min_others must not be negative, and tolerance above 0.", "Use 3 and 1e-6.")
 
     def _family(self, layout: Layout) -> Family:
         if self.family == "categorical":

@@ -22,11 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudare.dictionary.newton_steps import Start, lower_bound, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
+from sudare.schema.arguments import Numbers
 from sudare.schema.table import attempt
 
 Floats = NDArray[np.float64]
 
 _ASYMMETRY: Final = 1e-8
+# In nats.
+_TOLERANCE: Final = Numbers(0, open_low=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +60,7 @@ def graphical_lasso(
     """
     S = checked_covariance(covariance).copy()
     penalties = penalty_matrix(penalty, len(S), penalize_diagonal)
-    if not tolerance > 0:
-        raise InvalidParameter("`tolerance` is not above zero.", "Give a number of nats such as 1e-8.")
+    _TOLERANCE.check("tolerance", tolerance)
     first = None if start is None else _checked_start(start, len(S))
     # Diagonal entries are positive, so that penalising them is the same as adding to the variances.
     S[np.diag_indices(len(S))] += penalties.diagonal()
@@ -204,7 +206,10 @@ def graphical_lasso_as_printed(
     all columns. Nothing here keeps Λ positive definite: where it is not, or a number overflows, the gap is infinite.
     """
     S = checked_covariance(covariance)
-    penalty_matrix(penalty, len(S), penalize_diagonal=True)
+    Numbers(0).check("penalty", penalty)
+    _TOLERANCE.check("tolerance", tolerance)
+    for name, count in (("most_rounds", most_rounds), ("passes", passes)):
+        Numbers(1, whole=True).check(name, count)
     size = len(S)
     W = S + penalty * np.eye(size)
     precision, coefficients = np.diag(1 / W.diagonal()), np.zeros((size, size))

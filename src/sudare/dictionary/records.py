@@ -150,7 +150,7 @@ def _layout(tables: Sequence[Any], schema: Schema | None, bounds: Bounds | None,
     if schema is not None:
         if bounds is not None:
             raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
-        return _declared_layout(schema, family)
+        return declared_layout(schema, family)
     names = [_during(position, lambda table=table: _names(table)) for position, table in enumerate(tables)]
     for position, other in enumerate(names):
         if len(other) != len(names[0]):
@@ -175,7 +175,7 @@ def _layout(tables: Sequence[Any], schema: Schema | None, bounds: Bounds | None,
     return Layout(names[0], low, high)
 
 
-def _declared_layout(schema: Schema, family: type[Family]) -> Layout:
+def declared_layout(schema: Schema, family: type[Family]) -> Layout:
     """The schema's number columns; for categorical patterns its category columns, whose codes are bounded by their number."""
     kind: type[Category | Number] = Category if family.name == "categorical" else Number
     facts = {name: column for name, column in schema.features.items() if isinstance(column, kind)}

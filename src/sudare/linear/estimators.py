@@ -23,6 +23,7 @@ from sudare.linear.targets import (
 )
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
+from sudare.schema.arguments import Numbers
 
 Floats = NDArray[np.float64]
 
@@ -182,6 +183,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         self.random_state = random_state
 
     def _loss(self) -> Loss:
+        Numbers(0, open_low=True).check("smoothing", self.smoothing)
         return SmoothedHinge(float(self.smoothing))
 
 
@@ -231,6 +233,7 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         return np.asarray(middle + half * scores)
 
     def _loss(self) -> Loss:
+        Numbers(0, open_low=True).check("residual_cap", self.residual_cap)
         return CappedSquares(float(self.residual_cap))
 
     def _middle_and_half(self) -> tuple[float, float]:

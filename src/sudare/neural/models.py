@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -270,7 +271,7 @@ class PrivateNetwork(ReleasedLayers):
         for name in ("sampling_rate", "clip", "rate", "momentum"):
             value = getattr(self, name)
             optional = name in ("sampling_rate", "rate") and value is None
-            if not optional and (isinstance(value, bool) or not isinstance(value, Real)):
+            if not optional and (isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value)):
                 raise InvalidParameter(f"{name} must be a number, got {value!r}.", "Leave it out.")
 
     # Prediction

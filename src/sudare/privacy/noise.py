@@ -24,6 +24,8 @@ from flint import ctx as ball_context
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from sudare.errors import InvalidParameter
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -110,7 +112,12 @@ class SeededNoise:
     valid: ClassVar[bool] = False
 
     def __init__(self, random_state: int | np.random.RandomState | None) -> None:
-        self._random: Any = check_random_state(random_state)
+        try:
+            self._random: Any = check_random_state(random_state)
+        except ValueError:
+            raise InvalidParameter(
+                "random_state is neither a seed nor a RandomState.", "Give a whole number from 0 to 4294967295."
+            ) from None
 
     def laplace(self, values: Integers, scale: float) -> Integers:
         """The difference of two geometric variables, each an exponential one rounded down."""

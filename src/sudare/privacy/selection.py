@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from operator import itemgetter
 from typing import Any
 
@@ -74,7 +75,7 @@ def select_privately(
     account : who pays, once, before the first try.
     """
     _check_candidates(candidates)
-    if not 0 < score_share < 1:
+    if not isinstance(score_share, Real) or not 0 < score_share < 1:
         raise InvalidParameter(f"score_share must lie between 0 and 1, got {score_share!r}.", "Use for example 0.5.")
     tries_parameter = 4 * len(candidates) if tries_parameter is None else tries_parameter
     if isinstance(tries_parameter, bool) or not isinstance(tries_parameter, int) or tries_parameter < 2:

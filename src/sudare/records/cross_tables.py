@@ -32,6 +32,7 @@ from sudare.records.product import (
 )
 from sudare.records.result import Layout
 from sudare.schema import Level
+from sudare.schema.arguments import SEEDS
 
 Floats = NDArray[np.float64]
 Edges = ArrayLike | None
@@ -94,6 +95,7 @@ class CrossTable(BaseEstimator):
 
     def fit(self, y: Any, z: Any) -> Self:
         """From the perturbed values of both columns, row by row."""
+        SEEDS.check("random_state", self.random_state)
         pair = self.first, self.second
         edges = [bins_of(*one) for one in zip(pair, (self.first_edges, self.second_edges), strict=True)]
         self.values_ = tuple(labels_of(*one) for one in zip(pair, edges, strict=True))

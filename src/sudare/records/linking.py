@@ -68,6 +68,8 @@ def k_of_epsilon(epsilon: float, n_records: int, rows_per_person: int = 1) -> fl
     """The k that rows of local ε have, rounded down: 1 + (N − m)/(m·e^{2ε})."""
     if not (isinstance(epsilon, Real) and 0 < epsilon < math.inf):
         raise InvalidParameter(f"epsilon must be a positive number, got {epsilon!r}.", "Use for example 1.0.")
+    checked_count("n_records", n_records, 1)
+    checked_count("rows_per_person", rows_per_person, 1)
     others = Fraction(n_records - rows_per_person, rows_per_person)
     rate = exact(epsilon)
     with ball_context.workprec(_BALL_BITS):

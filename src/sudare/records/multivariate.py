@@ -35,6 +35,7 @@ from sudare.records.product import (
     stopped_by_validation,
 )
 from sudare.records.result import Distribution, Layout
+from sudare.schema.arguments import SEEDS, Numbers
 
 Floats = NDArray[np.float64]
 Method = Literal["auto", "bayes", "mixture"]
@@ -199,6 +200,7 @@ class JointReconstruction(BaseEstimator):
     def fit(self, columns: Sequence[ArrayLike] | Floats) -> Self:
         """From the perturbed columns, row by row: a list with each column, or an array with one column a column."""
         self._check_parameters()
+        SEEDS.check("random_state", self.random_state)
         values = checked_columns(self.perturbations, columns)
         problem = self._problem(values)
         candidates: list[_Candidate] = []
@@ -240,10 +242,7 @@ class JointReconstruction(BaseEstimator):
             raise InvalidParameter(
                 "Every perturbation must be one of a number column.", "With a category column use CrossTable."
             )
-        if self.components is not None and not 1 <= self.components <= MOST_COMPONENTS:
-            raise InvalidParameter(
-                f"components must lie from 1 to {MOST_COMPONENTS}, got {self.components}.", "Use None to weigh them."
-            )
+        Numbers(1, MOST_COMPONENTS, whole=True, optional=True).check("components", self.components)
         if not isinstance(self.atoms, str) and len(self.atoms) != len(self.perturbations):
             raise InvalidParameter("atoms must have one list a column.", "Use for example atoms=[(0,), ()].")
         if not isinstance(self.atoms, str) and self.method == "mixture" and any(len(atoms) for atoms in self.atoms):

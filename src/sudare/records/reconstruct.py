@@ -26,6 +26,7 @@ from sudare.records.families import Family, combined, mixture_families, smooth_f
 from sudare.records.mixture import MOST_COMPONENTS
 from sudare.records.numbers import NumberPerturbation
 from sudare.records.result import Distribution, Layout
+from sudare.schema.arguments import SEEDS, Numbers
 
 Atoms = Sequence[float] | Literal["auto"]
 
@@ -91,6 +92,7 @@ class BayesReconstruction(_ColumnReconstruction):
 
     def fit(self, y: ArrayLike) -> Self:
         """`distribution_` and `steps_` from perturbed values."""
+        SEEDS.check("random_state", self.random_state)
         counts, states = self._prepared(y)
         stopped = stopped_by_validation(states, counts, np.random.default_rng(self.random_state))
         layout = Layout.of([states], self.perturbation.bounds)
@@ -145,10 +147,7 @@ class MixtureReconstruction(_ColumnReconstruction):
 
     def fit(self, y: ArrayLike) -> Self:
         """`distribution_` and `components_` from perturbed values."""
-        if self.components is not None and not 1 <= self.components <= MOST_COMPONENTS:
-            raise InvalidParameter(
-                f"components must lie from 1 to {MOST_COMPONENTS}, got {self.components}.", "Use None to average."
-            )
+        Numbers(1, MOST_COMPONENTS, whole=True, optional=True).check("components", self.components)
         counts, states = self._prepared(y)
         families = mixture_families(states, counts, smooth_family(states, counts), self.components)
         self.distribution_ = combined(families, counts, self.perturbation)

@@ -7,6 +7,8 @@ telephone and on paper.
 from __future__ import annotations
 
 import base64
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +18,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from sudare.report.budget import BudgetBar
 from sudare.report.card import Card, card_rows, card_strength
 from sudare.report.plots import Picture
+
+# A page of fewer parts is read from top to bottom.
+FEWEST_LISTED_PARTS = 3
+CONTENTS_ANCHOR = "contents"
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,21 @@ class Page:
 
 def page_html(page: Page) -> str:
     """The whole page as one text."""
-    return _template().render(page=page)
+    anchors = anchors_of([part.title for part in page.parts])
+    return _template().render(page=page, anchors=anchors, has_contents=len(anchors) >= FEWEST_LISTED_PARTS)
+
+
+def anchors_of(titles: Sequence[str]) -> list[str]:
+    """A name within the page for each title: readable in an address, and no two alike."""
+    taken = {CONTENTS_ANCHOR}
+    anchors = []
+    for title in titles:
+        plain = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "part"
+        names = (plain if number == 1 else f"{plain}-{number}" for number in itertools.count(1))
+        anchor = next(name for name in names if name not in taken and f"{name}-title" not in taken)
+        taken |= {anchor, f"{anchor}-title"}
+        anchors.append(anchor)
+    return anchors
 
 
 @cache

@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from sudare.consensus.exact_sums import check_consortium
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.anomaly import MemberModel, worst_columns
-from sudare.dictionary.disclosure import Disclosure, check_consortium
+from sudare.dictionary.disclosure import Disclosure
 from sudare.privacy import Account, Ledger
 from sudare.report import Part, Table, curves, dependency_graph, picture, shaded, stacked_shares, timeline
 from sudare.report.numbers import nearest
