@@ -40,10 +40,10 @@ test test-long mutation: export OMP_NUM_THREADS = 1
 test test-long mutation: export OPENBLAS_NUM_THREADS = 1
 
 test: $(INSTALLED)  ## the default test suite; sudare.privacy must be covered to every branch
-	@$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term-missing:skip-covered
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 test-long: $(INSTALLED)  ## the tests that take hours: many crashes, many mutated files, many samples
-	@$(BIN)/python -m pytest -n $(WORKERS) -m long --timeout=0
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m long --timeout=0
 
 lint: $(INSTALLED)  ## formatting, ruff, types, layers, documentation
 	@$(BIN)/ruff format --check .

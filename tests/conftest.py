@@ -1,4 +1,4 @@
-"""What every test shares: how hypothesis searches, and which skips are expected.
+"""What every test shares: how hypothesis searches, which skips are expected, and where coverage counts.
 
 A skip is a test that nobody ran. Every skip and every expected failure must be listed in `tests/expected_skips.toml`
 with the circumstances in which it is all right; one that is not listed fails the session, and the summary names it.
@@ -140,6 +140,24 @@ class SkipsMustBeExpected:
 
 def selects_long_tests(options: Mapping[str, object]) -> bool:
     return options.get("markexpr") == "long"
+
+
+def measures_sudare_privacy(options: Mapping[str, object]) -> bool:
+    """Whether coverage is measured, and of what pyproject.toml names: `--cov` alone, not `--cov=another.room`."""
+    return options.get("cov_source") == [True]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Coverage of `sudare.privacy` counts in its own tests alone.
+
+    That asks for more, since a branch that only a study happens to take is not covered. It also takes less time:
+    the tracer slows down all Python code to about half its speed, whichever room it is in.
+    """
+    if measures_sudare_privacy(vars(config.option)):
+        own_tests = Path(__file__).with_name("privacy")
+        for item in items:
+            if not item.path.is_relative_to(own_tests):
+                item.add_marker("no_cover")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ LEDGER = "1" * 32
 FIRST = next_entry(None, "now", "", "ledger", {"ledger": LEDGER})
 
 _MEMORY = Path("/dev/shm")
+
+
+def fork() -> int:
+    """`os.fork`, without warnings of threads that other tests started: the child uses none and leaves by `os._exit`."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r".*\bfork\(\)")
+        return os.fork()
 
 
 @contextlib.contextmanager

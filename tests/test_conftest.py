@@ -45,11 +45,13 @@ why = "the defect is known"
 RUNS = pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 
 
-def run_suite(pytester: pytest.Pytester, listed: str, *arguments: str, suite: str = SUITE) -> pytest.RunResult:
+def run_suite(
+    pytester: pytest.Pytester, listed: str, *arguments: str, suite: str = SUITE, subprocess: bool = False
+) -> pytest.RunResult:
     pytester.makeconftest((HERE / "conftest.py").read_text(encoding="utf-8"))
     pytester.path.joinpath("expected_skips.toml").write_text(listed, encoding="utf-8")
     pytester.makepyfile(suite)
-    run = pytester.runpytest_subprocess if "-n" in arguments else pytester.runpytest_inprocess
+    run = pytester.runpytest_subprocess if subprocess or "-n" in arguments else pytester.runpytest_inprocess
     return run("-p", "no:cacheprovider", *arguments)
 
 
@@ -124,6 +126,42 @@ def test_the_list_is_well_formed() -> None:
         assert entry.why
         assert entry.test.startswith("tests/")
         circumstance_holds(entry.when)
+
+
+ROOM = """
+    def answer():
+        return 42
+
+    def question():
+        return 6 * 7
+"""
+
+OTHER_TEST = """
+    import room
+
+    def test_another():
+        assert room.question() == 42
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "percent"),
+    [(("--cov", "-n", "1"), 75), (("--cov=room",), 100)],
+    ids=["as in pyproject.toml", "of a named room"],
+)
+def test_what_other_tests_happen_to_run_is_not_covered(
+    pytester: pytest.Pytester, arguments: tuple[str, ...], percent: int
+) -> None:
+    """Two functions: the own test calls one, and another test the other."""
+    pytester.makepyfile(room=ROOM)
+    pytester.path.joinpath(".coveragerc").write_text("[run]\nsource_pkgs = room\n", encoding="utf-8")
+    own_tests = pytester.mkdir("privacy")
+    own_tests.joinpath("test_own.py").write_text(
+        "import room\n\ndef test_own():\n    assert room.answer() == 42\n", encoding="utf-8"
+    )
+    result = run_suite(pytester, "", *arguments, suite=OTHER_TEST, subprocess=True)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines([f"TOTAL*{percent}%"])
 
 
 def test_properties_are_searched_the_same_way_every_time() -> None:

@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +133,10 @@ def test_one_ledger_is_created_and_one_budget_wins() -> None:
 def server() -> Iterator[str]:
     """The address of a server that is started for these tests, without a database's name."""
     try:
-        import pgserver
+        with warnings.catch_warnings():
+            # It looks for a folder of the user's session, and there need not be one.
+            warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR is not set")
+            import pgserver
     except ImportError:
         pytest.skip("pgserver not installed")
     # Not pytest's folder: run by root, the server becomes another user, who may not look into that.

@@ -26,6 +26,10 @@ from tests.neural.nets import (
     squared_norms,
 )
 
+# Compiled whole as in a step of training, and not each of its operations for itself.
+standard_normals = jax.jit(network.standard_normals, static_argnums=1)
+gaussian_like = jax.jit(network.gaussian_like)
+
 few = settings(max_examples=40, deadline=None)
 seeds, sizes = st.integers(0, 2**31), st.floats(0.1, 3)
 
@@ -119,7 +123,7 @@ def test_a_step_is_momentum_schedule_and_average():
 
 def test_noise_is_normal_and_reaches_far():
     """Kolmogorov–Smirnov on 2⁲⁰ values at p > 1e-6, and as many beyond four deviations as a normal law has (binomial tails of 1e-7)."""
-    values = np.asarray(network.standard_normals(jax.random.key(3), 2**20), dtype=np.float64)
+    values = np.asarray(standard_normals(jax.random.key(3), 2**20), dtype=np.float64)
     assert stats.kstest(values, stats.norm.cdf).pvalue > 1e-6
     low, high = stats.binom.ppf([1e-7, 1 - 1e-7], len(values), 2 * stats.norm.sf(4.0))
     assert low <= np.sum(np.abs(values) > 4.0) <= high
@@ -143,7 +147,7 @@ def test_cosine_and_sine_are_those_of_a_quarter_turn():
 
 def test_noise_has_every_sign_equally_often():
     """Pairs of values lie in each quarter of the plane alike: binomial tails of 1e-7 for each of four."""
-    cosines, sines = np.split(np.asarray(network.standard_normals(jax.random.key(5), 2**16)), 2)
+    cosines, sines = np.split(np.asarray(standard_normals(jax.random.key(5), 2**16)), 2)
     low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 2**15, 0.25)
     for first in (1, -1):
         for second in (1, -1):
@@ -152,9 +156,9 @@ def test_noise_has_every_sign_equally_often():
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 def test_noise_has_the_shape_of_the_parameters(count):
-    assert network.standard_normals(jax.random.key(0), count).shape == (count,)
+    assert standard_normals(jax.random.key(0), count).shape == (count,)
     parameters = random_network(0, (5, (7,), 3), "cross_entropy")[0]
-    noise = network.gaussian_like(jax.random.key(0), parameters)
+    noise = gaussian_like(jax.random.key(0), parameters)
     assert [leaf.shape for leaf in jax.tree.leaves(noise)] == [leaf.shape for leaf in jax.tree.leaves(parameters)]
     assert len(np.unique(flat(noise))) == len(flat(noise))
 
@@ -168,7 +172,7 @@ def test_networks_start_with_a_last_layer_of_zeros():
 
 def test_two_parts_make_the_sum_of_the_whole():
     parameters, x, targets = random_network(5, (5, (7,), 3), "cross_entropy")
-    whole = network.clipped_gradient_sum(parameters, x, targets, jnp.ones(8), 0.7, "cross_entropy")
+    whole = clipped_gradient_sum(parameters, x, targets, jnp.ones(8), 0.7, "cross_entropy")
     total = network.nothing_like(parameters)
     for chosen, kept in (([0, 1, 2, 3, 4], [1, 1, 1, 1, 1]), ([5, 6, 7, 0, 0], [1, 1, 1, 0, 0])):
         total = network.accumulated(

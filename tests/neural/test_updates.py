@@ -68,7 +68,7 @@ def test_a_shortened_row_keeps_its_direction_and_stays_within():
     # The other class than the one the network is sure of.
     targets = 1 - targets
     total = jax.jit(shortened_sum, static_argnames="loss")(parameters, x, targets, jnp.ones(1), THRESHOLD, LOSS)
-    whole = gradient_sum(parameters, x, targets, jnp.ones(1), LOSS)
+    whole, _ = own_gradients(parameters, x, targets)
     entries = np.concatenate([np.ravel(part) for part in jax.tree.leaves(total)])
     originals = np.concatenate([np.ravel(part) for part in jax.tree.leaves(whole)])
     assert np.abs(originals).max() > THRESHOLD
@@ -110,7 +110,7 @@ def test_noise_of_a_summed_batch_does_not_know_its_size_and_that_of_rows_is_drow
     """The paper clips sums: noise over the largest signal is 2/ε for any batch. Clipped by row it falls with the batch."""
     parameters = network(SIZES, 7)
     for rows in (1.0, 8.0):
-        low, high = update_intervals(parameters, BOX, rows, THRESHOLD, LOSS)
+        low, high = ends(parameters, jnp.full((), rows))
         noise = np.asarray(high[-1][1] - low[-1][1])
         reach_of_sum, reach_of_rows = THRESHOLD, rows * THRESHOLD
         assert noise / reach_of_sum == pytest.approx(2)

@@ -54,7 +54,7 @@ from sudare.privacy.balance import Amount
 from sudare.privacy.chain import Head, Receipt, canonical_json
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged, Ledger, Quote
-from tests.ledgers import busy_ledger, charge, charge_gaussian, edited, quick_folder
+from tests.ledgers import busy_ledger, charge, charge_gaussian, edited, fork, quick_folder
 
 
 @pytest.fixture
@@ -1073,7 +1073,7 @@ class TestHandles:
     def test_a_fork_charges_the_same_account(self, account: Account) -> None:
         charge(account, 0.1)
         for _ in range(3):
-            child = os.fork()
+            child = fork()
             if child == 0:
                 charge(account, 0.1)
                 os._exit(0)
@@ -1256,7 +1256,7 @@ class TestFormats:
 def as_somebody_else(act: Callable[[], object]) -> str:
     """What happens when a user without special rights does this, in a child process: "done", or the error."""
     reading, writing = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         if os.geteuid() == 0:
             os.setgroups([])

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sudare.errors import InvalidParameter
 from sudare.privacy import noise
 from sudare.privacy.noise import NoiseSource, SeededNoise, SystemNoise, noise_source
 
@@ -424,3 +425,10 @@ def test_many_words_are_a_chacha20_stream_under_a_key_used_once(monkeypatch: pyt
     # Appendix A.1, test vector 3 has this key and block 1; block 0 differs from it and from the first stream.
     assert second[64:80].hex() == "3aeb5224ecf849929b9d828db1ced4dd"
     assert asked == [32, 32]
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 2**32, 1.5, float("nan"), [1, 2]])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(InvalidParameter, match="random_state is neither a seed nor a RandomState") as refusal:
+        SeededNoise(seed)
+    assert refusal.value.__suppress_context__

@@ -35,7 +35,7 @@ from sudare.privacy import ledger as ledger_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.container import LARGEST_FILE_BYTES, fingerprint, parsed
-from sudare.privacy.content import Content
+from sudare.privacy.content import Beside, Content
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.privacy.release import audited, pass_again, pass_through, read
 from tests.release_kit import (
@@ -505,6 +505,27 @@ def leftovers(folder) -> list[str]:
 @pytest.fixture
 def release(account):
     return Release.of(fitted(PrivateMean, "bounds", account))
+
+
+def test_a_file_beside_a_release_is_there_before_it(release, account, tmp_path):
+    """And after the entry: a reader finds both files or no release."""
+    entered = len(account.entries())
+
+    def pieces():
+        assert account.entries()[entered].kind == "release"
+        assert leftovers(tmp_path) == [] or all(name.startswith(".sudare") for name in leftovers(tmp_path))
+        yield from (b"some ", b"rows")
+
+    with_rows = replace(release, content=replace(release.content, beside=Beside(".rows", pieces)))
+    with_rows.save(tmp_path / "a.sudare", KEY)
+    assert leftovers(tmp_path) == ["a.rows", "a.sudare"]
+    assert (tmp_path / "a.rows").read_bytes() == b"some rows"
+    entries = account.entries()
+    with refused(ReleaseExists, "'a.rows' exists already."):
+        (tmp_path / "a.sudare").unlink()
+        with_rows.save(tmp_path / "a.sudare", KEY)
+    assert account.entries() == entries
+    assert leftovers(tmp_path) == ["a.rows"]
 
 
 def test_never_over_another_file(release, account, tmp_path):

@@ -29,7 +29,7 @@ from sudare.errors import (
 from sudare.privacy import storage, tables
 from sudare.privacy.chain import Head, next_entry
 from sudare.privacy.storage import Storage
-from tests.ledgers import FIRST, LEDGER, edited, quick_folder, started_storage
+from tests.ledgers import FIRST, LEDGER, edited, fork, quick_folder, started_storage
 
 
 @pytest.fixture
@@ -511,7 +511,7 @@ class TestCopyFile:
 
     def test_what_a_killed_writer_left_is_rolled_back_first(self, store: Storage, folder: Path) -> None:
         path = cast("Path", store.path)
-        child = os.fork()
+        child = fork()
         if child == 0:
             writing = sqlite3.connect(path, isolation_level=None)
             writing.execute("PRAGMA cache_size = 1")
