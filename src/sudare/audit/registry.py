@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from sklearn.base import clone
@@ -28,7 +28,6 @@ from sudare.audit.records import RecordCase
 from sudare.audit.synthesis import CASES as SYNTHESIS_CASES
 from sudare.audit.synthesis import SynthesisCase
 from sudare.errors import InvalidParameter, UnknownName
-from sudare.linear.perturbation import Method
 from sudare.privacy.accounting import gaussian_mu_within
 from sudare.privacy.base import PrivateEstimator
 from sudare.privacy.estimators import PrivateHistogram, PrivateMean, PrivateStandardScaler
@@ -177,7 +176,7 @@ def linear_comparison(case: LinearCase, epsilon: float, samples: int, random_sta
     lean = case.model(epsilon)
     claimed = Guarantee(lean.epsilon, lean.delta)
     model = clone(lean).fit(*case.pair[0])
-    method = cast(Method, model.plan(model.n_rows_, model.declared_).mechanism)
+    method = model.plan(model.n_rows_, model.declared_).mechanism
 
     def fitted(table: LinearTable) -> Floats:
         return np.asarray(clone(lean).fit(*table).parameters_.ravel())

@@ -85,10 +85,6 @@ class CustomDraws:
         """A millionth of that."""
         return power_of_two_below(self.noise_scale) * 2.0**-_GRID_BITS
 
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """There is no sum that noise could be added to: `sampled` draws from losses."""
-        raise NotImplementedError
-
     def sampled(
         self, energy: Callable[[Floats], float], slope: Callable[[Floats], Floats], source: NoiseSource
     ) -> tuple[Floats, float]:
@@ -207,7 +203,7 @@ class GibbsPosterior(PrivateEstimator):
         self.account = account
         self.random_state = random_state
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[CustomDraws]:
         """Method and guarantee for so many rows."""
         dimension = len(declared.columns) if self.dimension is None else int(self.dimension)
         method = CustomDraws(
@@ -223,7 +219,7 @@ class GibbsPosterior(PrivateEstimator):
         )
         return Plan(method, self._guarantee(declared))
 
-    def _plan_for(self, X: Any, y: Any) -> Plan:
+    def _plan_for(self, X: Any, y: Any) -> Plan[CustomDraws]:
         self._check_parameters()
         return self.plan(len(self._records(X, y, reset=True)[0]), self.declared_)
 
@@ -235,7 +231,7 @@ class GibbsPosterior(PrivateEstimator):
         loss, gradient = self._functions()
         rows = len(records[0])
         plan = self.plan(rows, self.declared_)
-        method = cast(CustomDraws, plan.mechanism)
+        method = plan.mechanism
         passage = self._enter(plan)
         self.n_rows_, self.grid_, self.noise_scale_ = rows, method.grid, method.noise_scale
         self.penalty_, self.inverse_temperature_ = method.penalty, method.inverse_temperature

@@ -60,7 +60,7 @@ class GibbsLinearModel(PrivateLinearModel):
         rows, declared_target = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
         passage = self._enter(plan if declared_target else plan.voided())
-        method = cast(GibbsDraws | RidgeDraws, plan.mechanism)
+        method = plan.mechanism
         sampled = method.sampled(rows, passage.noise)
         self.draws_ = sampled.points
         self._set_parameters(method.combined(sampled.points))
@@ -72,7 +72,7 @@ class GibbsLinearModel(PrivateLinearModel):
     def _look_at(self, rows: Rows, sampled: Sampled) -> None:
         """Facts for the owner."""
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[GibbsDraws | RidgeDraws]:
         """Method and guarantee for so many rows of these columns; sets what is public about the method."""
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
         method = self._drawing(self._facts(rows, declared, penalty))

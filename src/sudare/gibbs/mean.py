@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from numbers import Real
-from typing import Final, Self, cast
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class GibbsMean(PrivateMean):
         self.account = account
         self.random_state = random_state
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[MeanDraws]:
         """A record of p columns has norm √p at most; a person's records may all point one way."""
         width = len(declared.features)
         largest = rounded_up_root(Fraction(width))
@@ -106,7 +106,7 @@ class GibbsMean(PrivateMean):
         scaled = self._read(X, reset=True)
         rows = len(scaled)
         plan = self.plan(rows, self.declared_)
-        mechanism = cast(MeanDraws, plan.mechanism)
+        mechanism = plan.mechanism
         passage = self._enter(plan)
         sampled = mechanism.sampled(exact_sums(2 * scaled - 1, fixed_point_step(rows)), passage.noise)
         low, high = natural_bounds(self.declared_)

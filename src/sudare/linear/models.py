@@ -66,11 +66,11 @@ class PrivateLinearModel(ReleasedParameters):
         rows, declared_target = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
         passage = self._enter(plan if declared_target else plan.voided())
-        self._set_parameters(cast(Method, plan.mechanism).fitted(rows, passage.noise))
+        self._set_parameters(plan.mechanism.fitted(rows, passage.noise))
         self._seal()
         return self
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[Method]:
         """Method and guarantee for so many rows of these columns; sets what is public about the method."""
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
         facts = self._facts(rows, declared, penalty)
@@ -89,7 +89,7 @@ class PrivateLinearModel(ReleasedParameters):
         self.penalty_ = float(getattr(method, "penalty", facts.penalty))
         return Plan(method, self._guarantee(declared))
 
-    def _plan_for(self, X: Any, y: Any) -> Plan:
+    def _plan_for(self, X: Any, y: Any) -> Plan[Method]:
         self._check_parameters()
         if self._candidates() is not None:
             # Whichever is chosen, the price is the same.

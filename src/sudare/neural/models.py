@@ -98,11 +98,11 @@ class PrivateNetwork(ReleasedLayers):
         self._seal()
         return self
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[Applied]:
         """Route and guarantee for so many rows of these columns."""
         return self._planned(self._route(rows, declared), declared)
 
-    def _plan_for(self, X: Any, y: Any) -> Plan:
+    def _plan_for(self, X: Any, y: Any) -> Plan[Applied]:
         self._check_parameters()
         rows, _, _ = self._read_rows(X, y)
         return self.plan(len(rows), self.declared_)
@@ -141,7 +141,7 @@ class PrivateNetwork(ReleasedLayers):
         )
         return NoisyDescent(facts, epsilon, delta, recipe)
 
-    def _planned(self, route: Route, declared: Schema) -> Plan:
+    def _planned(self, route: Route, declared: Schema) -> Plan[Applied]:
         if declared.person is not None:
             raise InvalidParameter(
                 "Networks protect records, and the schema declares persons with several rows.",
@@ -177,7 +177,7 @@ class PrivateNetwork(ReleasedLayers):
 
     # Training
 
-    def _trained(self, route: Route, plan: Plan, rows: Singles, targets: Singles) -> Layers:
+    def _trained(self, route: Route, plan: Plan[Applied], rows: Singles, targets: Singles) -> Layers:
         if not isinstance(route, NoisyDescent):
             return route.fitted(rows, targets, self._enter(plan).noise)
         with self._telling(route.recipe.steps) as tell:
@@ -186,7 +186,13 @@ class PrivateNetwork(ReleasedLayers):
             return self._resumed(self.checkpoint, route, plan, rows, targets, tell)
 
     def _resumed(
-        self, path: str | os.PathLike[str], route: NoisyDescent, plan: Plan, rows: Singles, targets: Singles, tell: Any
+        self,
+        path: str | os.PathLike[str],
+        route: NoisyDescent,
+        plan: Plan[Applied],
+        rows: Singles,
+        targets: Singles,
+        tell: Any,
     ) -> Layers:
         """Train from where a checkpoint stands, or from the beginning; the charge is entered once, and noise drawn once."""
         # Another version may make other numbers of the same seed.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +49,8 @@ LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
 _PARAMETERS: Final = {"epsilon", "delta", "neighbours", "rows", "columns", "person"}
 
 
-class Mechanism(Protocol):
-    """Noise calibrated to a promise (sudare.privacy.mechanisms)."""
+class Calibrated(Protocol):
+    """A way of computing that keeps a promise, known before there are records."""
 
     @property
     def cost(self) -> Cost:
@@ -60,15 +60,22 @@ class Mechanism(Protocol):
     def noise_scale(self) -> float:
         """How much noise it adds, in the units of the values."""
 
+
+class Mechanism(Calibrated, Protocol):
+    """Noise on values, calibrated to a promise (sudare.privacy.mechanisms)."""
+
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """Values with noise."""
 
 
+Way_co = TypeVar("Way_co", bound=Calibrated, covariant=True)
+
+
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[Way_co]):
     """What a fit will do, known from shape and parameters alone."""
 
-    mechanism: Mechanism
+    mechanism: Way_co
     guarantee: Guarantee
 
     def voided(self) -> Self:
@@ -124,7 +131,7 @@ class PrivateEstimator(BaseEstimator):
     n_features_in_: int
 
     @abstractmethod
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[Calibrated]:
         """Mechanism and guarantee for so many rows of these columns."""
 
     @abstractmethod
@@ -146,11 +153,11 @@ class PrivateEstimator(BaseEstimator):
         plan = clone(self)._plan_for(X, y)
         return self.account.quote(plan.guarantee, plan.mechanism.cost)
 
-    def _plan_for(self, X: Any, y: Any) -> Plan:
+    def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
         """The plan of a fit to this table; keeps what is declared about it."""
         return self.plan(len(self._read(X, reset=True)), self.declared_)
 
-    def _enter(self, plan: Plan, mark: str = "") -> Passage:
+    def _enter(self, plan: Plan[Calibrated], mark: str = "") -> Passage:
         """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only."""
         account, cost, what, paid = self.account, plan.mechanism.cost, type(self).__name__, None
         if mark and account is not None and self.random_state is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
 from sudare.errors import InvalidParameter
-from sudare.privacy.base import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes, no_rows
+from sudare.privacy.base import Bounds, Mechanism, Plan, PrivateEstimator, TensorRule, check_shapes, no_rows
 from sudare.privacy.content import Content, unfit
 from sudare.privacy.declared import natural_bounds, rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
@@ -75,7 +75,7 @@ class PrivateMean(PrivateEstimator):
         self.account = account
         self.random_state = random_state
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """One row moves every column's scaled sum by at most one."""
         columns, unit = len(declared.features), rows_per_unit(declared)
         guarantee, step = self._guarantee(declared), fixed_point_step(rows)
@@ -168,7 +168,7 @@ class PrivateHistogram(PrivateEstimator):
         self.account = account
         self.random_state = random_state
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """A replaced row leaves one cell of each column and enters another; an added one only enters."""
         columns, unit = len(declared.features), rows_per_unit(declared)
         cells = 2 if self.neighbours == "replace-one" else 1
@@ -262,7 +262,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         self.account = account
         self.random_state = random_state
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """With z in [−1, 1] a row moves (z, z²) by at most 9/4 in L1 and 2 in L2, and rounding adds a step to z²."""
         columns, unit = len(declared.features), rows_per_unit(declared)
         guarantee, step = self._guarantee(declared), fixed_point_step(rows)

@@ -63,7 +63,7 @@ class RecordNoise:
 
 
 @dataclass(frozen=True)
-class RecordPlan(Plan):
+class RecordPlan(Plan[RecordNoise]):
     """What a perturbation of records will do. `row_epsilon` is the local ε of one row, `guarantee` the promise to the unit."""
 
     row_epsilon: float

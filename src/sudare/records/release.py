@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import exact
-from sudare.privacy.base import Bounds, Plan, PrivateEstimator
+from sudare.privacy.base import Bounds, PrivateEstimator
 from sudare.privacy.content import Beside, Content, unfit
 from sudare.privacy.declared import written_columns
 from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
@@ -149,7 +149,7 @@ class RecordPerturbation(PrivateEstimator):
             check_manifest(plan, declared)
         return plan
 
-    def _plan_for(self, X: Any, y: Any) -> Plan:
+    def _plan_for(self, X: Any, y: Any) -> RecordPlan:
         return self.rehearsed(X)[0]
 
     def rehearsed(self, X: object) -> tuple[RecordPlan, Statement, Seen]:

@@ -136,15 +136,15 @@ class PrivateSynthesizer(PrivateEstimator):
             return np.clip(column.low + (column.high - column.low) * drawn, column.low, column.high)
         return decoded(column, drawn, generator)
 
-    def plan(self, rows: int, declared: Schema) -> Plan:
+    def plan(self, rows: int, declared: Schema) -> Plan[StagedNoise]:
         """The whole budget, in stages whose shares are public."""
         guarantee = self._guarantee(declared)
         return Plan(self._staged(declared), guarantee)
 
-    def _plan_for(self, X: Any, y: Any) -> Plan:
+    def _plan_for(self, X: Any, y: Any) -> Plan[StagedNoise]:
         return self.rehearsed(X, y)[0]
 
-    def rehearsed(self, X: object, y: object = None) -> tuple[Plan, CodedRows]:
+    def rehearsed(self, X: object, y: object = None) -> tuple[Plan[StagedNoise], CodedRows]:
         """Plan, and what looking through the rows tells the owner. Nothing is counted with noise, charged or stored."""
         twin = clone(self)
         rows = twin._looked_through(X, y)
