@@ -69,10 +69,14 @@ def test_the_private_dictionary_has_a_table_and_pictures(monkeypatch):
     assert rendered(panels).startswith(b"<?xml")
 
 
-def test_private_runs_are_trainings_with_epsilon():
-    run = private.private_run(10.0, 0, rows=400)
+@pytest.mark.parametrize(("epsilon", "rows"), [(10.0, 400), (None, 60)])
+def test_private_runs_are_trainings_with_and_without_epsilon(epsilon, rows):
+    run = private.private_run(epsilon, 0, rows=rows)
     assert run.gap < 0.2
     assert run.area > 0.99
+
+
+def test_members_alone_are_a_baseline():
     assert private.own_gap(0, rows=200) > 0
 
 

@@ -311,7 +311,7 @@ def set_gradient(
 ) -> None:
     """gradient ← S − W + WDW − WDWDW, and residual ← what is missing on the face to balance the penalty.
 
-    The W in the middle is taken at the pairs only. room.product, which is changed, is what DW has become more.
+    The W in the middle is taken at the pairs only. room.product holds what was added to DW since the last look.
     """
     for i in range(len(covariance)):
         for j in range(len(covariance)):
@@ -335,7 +335,7 @@ def set_gradient(
 
 @compiled()
 def sweep_again(pairs: Pairs, model: Model, room: Room) -> None:
-    """Sweeps from X, which has moved since the gradient was looked at; room.product ← what DW has become more."""
+    """Sweeps from X, which has moved since the gradient was looked at; room.product ← what this adds to DW."""
     change = np.empty(len(model.values), np.float32)
     for pair in range(len(change)):
         change[pair] = model.values[pair] - model.looked_at[pair]

@@ -43,7 +43,7 @@ def private_run(epsilon: float | None, seed: int, rows: int = ROWS, colluders: i
         bounds=BOUNDS,
         hide="nothing",
         epsilon=epsilon,
-        delta=DELTA,
+        delta=None if epsilon is None else DELTA,
         colluders=colluders,
         random_state=None if epsilon is None else seed,
     )
