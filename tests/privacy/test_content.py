@@ -47,6 +47,7 @@ def test_contents_are_equal_by_what_they_hold():
     reordered = content(tensors={"c": np.array([3]), "b": np.array([1.0, 2.0])}, grids={"c": None, "b": 0.5})
     assert content() == reordered
     assert len({content(), reordered}) == 1
+    assert hash(content()) != hash(content(parameters={"a": 2}))
     assert content() != "content"
     described = b'{"a":1}\0b <f8 (2,) 0.5\0' + np.array([1.0, 2.0]).tobytes() + b"\0c <i8 (1,) None\0"
     assert content().digest() == hashlib.sha256(described + np.array([3]).tobytes()).hexdigest()

@@ -163,7 +163,9 @@ def test_restoring_a_restored_ledger_from_its_export(house: House) -> None:
 @pytest.mark.parametrize("reason", ["", "  ", "two\nlines"])
 def test_a_reason_is_needed(reason: str, house: House) -> None:
     copy = house.copy()
-    with pytest.raises(InvalidParameter, match="needs a reason"):
+    with pytest.raises(
+        InvalidParameter, match=r"^Restoring needs a reason\. Say why in a sentence; it stays in the ledger\.$"
+    ):
         restored(copy, [], [], reason)
     assert copy.head() == house.early_head
 
@@ -172,9 +174,15 @@ def test_points_and_exports_of_another_ledger_are_refused(house: House) -> None:
     copy = house.copy()
     other = Ledger(house.folder / "other.db")
     other.account("patients", epsilon=9.0)
-    with pytest.raises(LedgerRolledBack, match="another ledger"):
+    with pytest.raises(
+        LedgerRolledBack,
+        match=r"^A head or receipt was given out by another ledger than this one\. Check that this is the right backup\.$",
+    ):
         restored(copy, [], [other.head()], "mixed up")
-    with pytest.raises(LedgerRolledBack, match="another ledger, or of one that went on differently"):
+    with pytest.raises(
+        LedgerRolledBack,
+        match=r"^The export is of another ledger, or of one that went on differently\. Check that both belong together\.$",
+    ):
         restored(copy, parsed_export(other.export()), [], "mixed up")
     assert copy.head() == house.early_head
 
@@ -203,7 +211,10 @@ def test_a_changed_export_is_refused_and_changes_nothing(house: House) -> None:
     last = house.early_head.position
     for forged in filter(None, forgeries(parsed_export(house.export), last)):
         copy = house.copy()
-        with pytest.raises(InvalidParameter, match="does not continue this copy"):
+        with pytest.raises(
+            InvalidParameter,
+            match=r"^The export does not continue this copy: .* Use an export made after the backup\.$",
+        ):
             restored(copy, forged, [house.late_head], "forged")
         assert copy.verify() == house.early_head
 
@@ -230,14 +241,20 @@ def test_a_damaged_backup_is_refused(house: House) -> None:
 def test_a_copy_from_before_the_first_account_cannot_be_closed() -> None:
     with quick_folder() as folder:
         ledger = Ledger(folder / "ledger.db")
-        with pytest.raises(InvalidParameter, match="before the first account"):
+        with pytest.raises(
+            InvalidParameter,
+            match=r"^This copy is from before the first account\. Use a newer backup, or add entries from an export\.$",
+        ):
             restored(ledger, [], [], "disk failed")
         assert restored(ledger, [], [ledger.head()], "disk failed").closed == ()
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", "[{}]", "[" * 100_000, "null", '"a"'])
 def test_other_texts_are_no_export(text: str) -> None:
-    with pytest.raises(InvalidParameter, match="not an export"):
+    with pytest.raises(
+        InvalidParameter,
+        match=r"^This is not an export of a ledger\. Give a file that `sudare budget export` wrote as JSON\.$",
+    ):
         parsed_export(text)
 
 
