@@ -43,3 +43,10 @@ def test_round_edges_cover_the_bounds(low: float, width: float) -> None:
 )
 def test_bounds_that_people_declare(low: float, high: float, expected: list[float]) -> None:
     assert round_edges(low, high) == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e16, 1e16 + 2), (5.0, 5.000000000000002), (0.0, 5e-324)])
+def test_edges_ascend_even_where_floats_are_few(low, high):
+    edges = round_edges(low, high)
+    assert edges[0] <= low < high <= edges[-1]
+    assert edges == sorted(set(edges))

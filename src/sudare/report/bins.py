@@ -16,10 +16,10 @@ _STEPS = (1, 2, 5)
 def round_edges(low: float, high: float) -> list[float]:
     """Ascending multiples of 1, 2 or 5 times a power of ten that cover the bounds in 10 to 50 bins.
 
-    The first bin and the last may reach beyond the bounds.
+    The first bin and the last may reach beyond the bounds. Between bounds that are next to each other as floats there are fewer bins.
     """
     first, last, step = min(_candidates(Fraction(low), Fraction(high)), key=_distance)
-    return [float(number * step) for number in range(first, last + 1)]
+    return sorted({float(number * step) for number in range(first, last + 1)})
 
 
 def _candidates(low: Fraction, high: Fraction) -> list[tuple[int, int, Fraction]]:
