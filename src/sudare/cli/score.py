@@ -28,56 +28,63 @@ _DEFAULT_RATE = 0.01
 _NO_RELEASE = "These are exact numbers about single records: for this member's eyes, not a release."
 
 
+TaskName = Annotated[
+    str | None,
+    typer.Option("--task", metavar="NAME", help="The dictionary task whose result in results/NAME is used."),
+]
+ModelFile = Annotated[
+    Path | None, typer.Option("--model", metavar="FILE", help="A dictionary.json instead of --task; needs --schema.")
+]
+ModelSchema = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE", help="With --model: the schema it was trained with.")
+]
+FalseAlarmRate = Annotated[
+    float | None,
+    typer.Option(
+        "--false-alarm-rate",
+        metavar="SHARE",
+        help="Share of usual records that may be above the threshold. Default: as agreed for the task, or 0.01.",
+    ),
+]
+UsualRecords = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibrate",
+        metavar="TABLE",
+        help="Usual records that were not used in training: the threshold then holds whatever the model is worth.",
+    ),
+]
+RowLabel = Annotated[
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="A column that names a row, such as its time. Default: numbers."),
+]
+HowMany = Annotated[int, typer.Option("--top", min=1, max=1000, help="How many of the highest scores are explained.")]
+ScoresFile = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write every row's score to a new .csv or .parquet file."),
+]
+PlotFile = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the scores into a new PNG or SVG file.")
+]
+OnlyLook = Annotated[
+    bool, typer.Option("--dry-run", help="Look at model, table and threshold only. Nothing is scored or written.")
+]
+
+
 @reported
 def score(
     table: TableFile,
-    task: Annotated[
-        str | None,
-        typer.Option("--task", metavar="NAME", help="The dictionary task whose result in results/NAME is used."),
-    ] = None,
+    task: TaskName = None,
     member: MemberFile = Path("member.toml"),
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="FILE", help="A dictionary.json instead of --task; needs --schema."),
-    ] = None,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", metavar="FILE", help="With --model: the schema it was trained with.")
-    ] = None,
-    false_alarm_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--false-alarm-rate",
-            metavar="SHARE",
-            help="Share of usual records that may be above the threshold. Default: as agreed for the task, or 0.01.",
-        ),
-    ] = None,
-    calibrate: Annotated[
-        Path | None,
-        typer.Option(
-            "--calibrate",
-            metavar="TABLE",
-            help="Usual records that were not used in training: the threshold then holds whatever the model is worth.",
-        ),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label", metavar="COLUMN", help="A column that names a row, such as its time. Default: numbers."
-        ),
-    ] = None,
-    top: Annotated[
-        int, typer.Option("--top", min=1, max=1000, help="How many of the highest scores are explained.")
-    ] = 5,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write every row's score to a new .csv or .parquet file."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the scores into a new PNG or SVG file.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Look at model, table and threshold only. Nothing is scored or written.")
-    ] = False,
+    model: ModelFile = None,
+    schema: ModelSchema = None,
+    false_alarm_rate: FalseAlarmRate = None,
+    calibrate: UsualRecords = None,
+    label: RowLabel = None,
+    top: HowMany = 5,
+    output: ScoresFile = None,
+    plot: PlotFile = None,
+    dry_run: OnlyLook = False,
     as_json: AsJson = False,
 ) -> None:
     """Score records by this member's dictionary: −ln p, the larger the stranger, and which columns are to blame.
