@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
 
 from sudare.audit.evidence import Floats
 from sudare.privacy.guarantee import Neighbours
-from sudare.privacy.noise import Integers, NoiseSource, SystemNoise, Words
+from sudare.privacy.noise import Integers, SystemNoise, WholeNoise
 from sudare.records.coding import CodedRows, Layout, coded_rows, opened_tables
 from sudare.records.marginals import STAGES as MARGINAL_STAGES
 from sudare.records.marginals import MarginalEngine
@@ -43,11 +43,9 @@ class Question:
 class Replay:
     """Noise that writes down what it is asked; with the answers of another table it gives those again."""
 
-    source: NoiseSource
+    source: WholeNoise
     answers: list[Integers] | None = None
     asked: list[Question] = field(default_factory=list)
-
-    valid: ClassVar[bool] = False
 
     def laplace(self, values: Integers, scale: float) -> Integers:
         """Noted, and answered."""
@@ -56,18 +54,6 @@ class Replay:
     def gaussian(self, values: Integers, scale: float) -> Integers:
         """Noted, and answered."""
         return self._answer("gaussian", values, scale)
-
-    def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
-        """Not used by synthetic tables."""
-        raise NotImplementedError
-
-    def integer_below(self, limit: int) -> int:
-        """Not used by synthetic tables."""
-        raise NotImplementedError
-
-    def words(self, count: int) -> Words:
-        """Not used by synthetic tables."""
-        raise NotImplementedError
 
     def _answer(self, law: Literal["laplace", "gaussian"], values: Integers, scale: float) -> Integers:
         if self.answers is None:
@@ -140,7 +126,7 @@ class SynthesisCase:
         return float(pure_loss(first.asked, second.asked))
 
 
-def _flat(engine: Engine, rows: CodedRows, source: NoiseSource) -> Floats:
+def _flat(engine: Engine, rows: CodedRows, source: WholeNoise) -> Floats:
     tensors = engine.measured(rows, source)
     return np.concatenate([tensors[name].astype(np.float64) for name in sorted(tensors)])
 

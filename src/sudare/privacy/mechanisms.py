@@ -29,7 +29,7 @@ from sudare.privacy.accounting import (
     rounded_down,
     rounded_up,
 )
-from sudare.privacy.noise import Floats, Integers, NoiseSource
+from sudare.privacy.noise import Floats, Integers, NoiseSource, WholeNoise
 
 _LAPLACE_GRID_BITS: Final = 24
 _GAUSSIAN_GRID_BITS: Final = 30
@@ -142,11 +142,11 @@ class Laplace:
         """Scale b of the Laplace law, in the units of the values."""
         return self.scale_in_steps * self.grid
 
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+    def apply(self, values: Floats, source: WholeNoise) -> Floats:
         """Values with noise, on the grid."""
         return self.draws(values, 1, source).ravel()
 
-    def draws(self, values: Floats, count: int, source: NoiseSource) -> Floats:
+    def draws(self, values: Floats, count: int, source: WholeNoise) -> Floats:
         """Independent noisy copies of the values, one a row."""
         return _noisy_copies(self, values, count, source.laplace)
 
@@ -218,11 +218,11 @@ class Gaussian:
         """Standard deviation, in the units of the values."""
         return self.scale_in_steps * self.grid
 
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+    def apply(self, values: Floats, source: WholeNoise) -> Floats:
         """Values with noise, on the grid."""
         return self.draws(values, 1, source).ravel()
 
-    def draws(self, values: Floats, count: int, source: NoiseSource) -> Floats:
+    def draws(self, values: Floats, count: int, source: WholeNoise) -> Floats:
         """Independent noisy copies of the values, one a row."""
         return _noisy_copies(self, values, count, source.gaussian)
 

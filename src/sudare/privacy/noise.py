@@ -48,16 +48,20 @@ class WordSource(Protocol):
         """Independent words of 64 fair bits."""
 
 
-class NoiseSource(WordSource, Protocol):
-    """Where noise comes from. `valid` says whether a guarantee may rest on it."""
-
-    valid: ClassVar[bool]
+class WholeNoise(Protocol):
+    """Where noise on whole numbers comes from."""
 
     def laplace(self, values: Integers, scale: float) -> Integers:
         """Values plus independent Z with P(Z = z) ∝ exp(−|z|/scale)."""
 
     def gaussian(self, values: Integers, scale: float) -> Integers:
         """Values plus independent Z with P(Z = z) ∝ exp(−z²/(2·scale²))."""
+
+
+class NoiseSource(WholeNoise, WordSource, Protocol):
+    """Where all noise comes from. `valid` says whether a guarantee may rest on it."""
+
+    valid: ClassVar[bool]
 
     def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
         """Values plus b with density ∝ exp(−rate·‖b‖₂), rounded to multiples of `grid`."""

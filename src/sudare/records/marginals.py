@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import WholeNoise
 from sudare.records.coding import LARGEST_CELL, CodedRows, Layout
 from sudare.records.estimation import (
     averaged,
@@ -130,7 +130,7 @@ class MarginalEngine:
 
     # With the data
 
-    def measured(self, rows: CodedRows, source: NoiseSource) -> dict[str, NDArray[Any]]:
+    def measured(self, rows: CodedRows, source: WholeNoise) -> dict[str, NDArray[Any]]:
         """Everything that leaves: the pairs, and noisy whole counts of columns and pairs."""
         label = rows.label(self.layout)
         codes = [rows.codes[name].astype(np.intp) for name in self.layout.names]
@@ -160,7 +160,7 @@ class MarginalEngine:
         sizes = [self.layout.sizes[column] for column in pair]
         return self._counted([codes[column] for column in pair], label if pair in pairs.forest else None, sizes)
 
-    def _chosen(self, codes: list[Positions], singles: Integers, source: NoiseSource) -> Pairs:
+    def _chosen(self, codes: list[Positions], singles: Integers, source: WholeNoise) -> Pairs:
         """Pairs by noisy scores: the distance of a pair's table from what the noisy columns alone make of it."""
         if not self._candidates:
             return Pairs((), ())
@@ -334,7 +334,7 @@ def released_pairs(tensors: Tensors) -> list[Pair]:
     return [(int(first), int(second)) for first, second in flat.reshape(-1, 2)]
 
 
-def whole_counts(noise: Laplace | Gaussian, counts: Integers, source: NoiseSource) -> Integers:
+def whole_counts(noise: Laplace | Gaussian, counts: Integers, source: WholeNoise) -> Integers:
     """Counts with noise, rounded to whole numbers that floats hold."""
     noisy = noise.apply(counts.astype(np.float64), source)
     return np.clip(np.rint(noisy), -LARGEST_CELL, LARGEST_CELL).astype(np.int64)

@@ -20,7 +20,7 @@ from sklearn.isotonic import isotonic_regression
 from sudare.errors import InvalidParameter
 from sudare.privacy.content import on_grid
 from sudare.privacy.mechanisms import Gaussian, Laplace
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import WholeNoise
 from sudare.records.coding import LARGEST_CELL, SCALED_STEP, CodedRows, Layout
 from sudare.records.estimation import nonnegative_with_sum
 from sudare.records.marginals import MOST_CELLS, whole_counts
@@ -75,7 +75,7 @@ class MicroaggregationEngine:
         widths = self._widths
         return self.noise.for_counts(1 - _SHARE_OF_CLASSES, len(widths), sum(widths), SCALED_STEP)
 
-    def measured(self, rows: CodedRows, source: NoiseSource) -> dict[str, NDArray[Any]]:
+    def measured(self, rows: CodedRows, source: WholeNoise) -> dict[str, NDArray[Any]]:
         """Everything that leaves: noisy class sizes, noisy sums of groups and noisy counts of categories."""
         label, classes = rows.label(self.layout), self.layout.classes
         sizes = whole_counts(self.classes_noise(), np.bincount(label, minlength=classes).astype(np.int64), source)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_cost, gaussian_mu_within, pure_cost
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import Gaussian, Laplace, gaussian_grid_bits
-from sudare.privacy.noise import Floats, NoiseSource
+from sudare.privacy.noise import Floats, WholeNoise
 from sudare.schema.layout import square_root_rounded_up
 
 
@@ -66,7 +66,7 @@ class StagedNoise:
         """Of one table that gets the whole budget."""
         return self.for_counts(Fraction(1), 1, 1).noise_scale
 
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+    def apply(self, values: Floats, source: WholeNoise) -> Floats:
         """One table of whole counts with noise, from the whole budget."""
         return self.for_counts(Fraction(1), 1, len(values)).apply(values, source)
 
