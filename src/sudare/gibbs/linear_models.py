@@ -57,9 +57,9 @@ class GibbsLinearModel(PrivateLinearModel):
         """Charge, then draw. What X and y may be, `PrivateLogisticRegression.fit` says."""
         self._forget()
         self._check_parameters()
-        rows, declared_target = self._read_rows(X, y)
+        rows = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
-        passage = self._enter(plan if declared_target else plan.voided())
+        passage = self._enter(plan)
         method = plan.mechanism
         sampled = method.sampled(rows, passage.noise)
         self.draws_ = sampled.points

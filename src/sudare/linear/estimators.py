@@ -46,9 +46,6 @@ class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
     def _outputs(self) -> int:
         return 1 if len(self.classes_) <= 2 else len(self.classes_)
 
-    def _has_declared_target(self) -> bool:
-        return self.classes is not None
-
     def _encoded_targets(self, y: object) -> Floats:
         labels = checked_labels(y)
         if len(self.classes_) == 2 and labels.dtype.kind in WHOLE and self.classes_.dtype.kind in WHOLE:
@@ -244,9 +241,6 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         super()._set_parameters(parameters)
         middle, half = self._middle_and_half()
         self.coef_, self.intercept_ = half * self.coef_[0], middle + half * float(np.ravel(self.intercept_)[0])
-
-    def _has_declared_target(self) -> bool:
-        return self.target_bounds is not None
 
     def _encoded_targets(self, y: object) -> Floats:
         return self._encoded_codes(checked_numbers(y))

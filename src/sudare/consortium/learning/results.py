@@ -50,7 +50,7 @@ def model_of(found: LearnedTogether, account: Account | None = None) -> PrivateL
         parameters[-1] *= ratio
         grid *= min(1.0, ratio)
     model._keep(declared, digest)
-    model._declare_target(None, reading.schema)
+    model._declare_target(None)
     model.method_ = "mean" if terms.delta == 0 else "descent"
     model.penalty_, model.n_rows_ = 0.0, learned.rows
     model.grid_, model.noise_scale_ = grid, learned.noise_scale
