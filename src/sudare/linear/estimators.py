@@ -80,7 +80,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         schema the bound comes from the schema.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule; a list to choose from privately (pure ε only).
     fit_intercept : whether a penalised constant column is added; it counts into the row norm.
-    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
+    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
+        fit with an account is refused.
     schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
     method : "objective", "output", "descent", "mean" or "auto" (docs/linear.md has the rule).
     sampling_rate : for descent: the public probability with which every step sees a row; None for full batches.

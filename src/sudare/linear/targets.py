@@ -123,7 +123,7 @@ def missing_y() -> DataError:
 
 
 def check_lengths(rows: int, targets: int) -> None:
-    """Nothing, if there is one target a row."""
+    """Raise DataError unless there is one target a row."""
     if rows != targets:
         raise DataError(
             f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",

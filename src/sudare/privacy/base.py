@@ -87,7 +87,7 @@ class TensorRule(NamedTuple):
 
 
 def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
-    """Nothing, if the released tensors have these names, lengths and types."""
+    """Raise ReleaseMalformed unless the released tensors have these names, lengths and types."""
     expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
     if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
         raise unfit("its tensors do not have the shapes and types of its learner")
@@ -138,7 +138,7 @@ class PrivateEstimator(BaseEstimator):
 
     @abstractmethod
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if released tensors are such as a learner with these declarations makes."""
+        """Raise ReleaseMalformed unless released tensors are such as a learner with these declarations makes."""
 
     @abstractmethod
     def _take(self, content: Content) -> None:

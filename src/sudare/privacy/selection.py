@@ -77,7 +77,8 @@ def select_privately(
     ----------
     candidates : unfitted estimators with pure guarantees; their own epsilon, account and seed are replaced.
     epsilon : what a record is promised by everything: choice, fit and score together. One try costs half of it.
-    row_scores : (fitted model, X, y) → one number in [0, 1] a row, larger is better; its mean is the score.
+    row_scores : (fitted model, X, y) → one number in [0, 1] a row, larger is better; its mean is the score. A row's number
+        must depend on the model and that row alone.
     score_share : part of a try's ε that goes into the noisy score; the rest goes into the fit.
     tries_parameter : 1/γ of the logarithmic number of tries; default four times the number of candidates.
     account : who pays, once, before the first try.
