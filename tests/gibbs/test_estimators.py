@@ -19,7 +19,6 @@ from sudare.errors import (
     InvalidCost,
     InvalidParameter,
     NotCharged,
-    NotReleasable,
     NotSolved,
     ReleaseMalformed,
     SeededNoiseRefused,
@@ -166,7 +165,7 @@ def test_a_hopeless_posterior_is_not_tried_exactly():
     lean = GibbsLogisticRegression(2.0, 1e-5, classes=[False, True], regularization=1e-3, random_state=0)
     with pytest.raises(NotSolved, match="too many proposals"):
         clone(lean).set_params(sampler="exact").fit(X, y)
-    rows, _ = lean._read_rows(X, y)
+    rows = lean._read_rows(X, y)
     method = lean.plan(rows.count, lean.declared_).mechanism
     assert method.proximal_plan.steps < 20_000
 
@@ -376,8 +375,8 @@ def test_seeds_and_accounts_exclude_each_other(account):
     X, y = separable()
     with pytest.raises(SeededNoiseRefused):
         GibbsLogisticRegression(classes=[0, 1], account=account, random_state=0).fit(X, y)
-    with pytest.raises(NotReleasable):
-        Release.of(GibbsLogisticRegression(account=account).fit(X, y))
+    with pytest.raises(InvalidParameter, match="classes was not given"):
+        GibbsLogisticRegression(account=account).fit(X, y)
 
 
 def test_the_price_of_a_loss_of_ones_own(account):

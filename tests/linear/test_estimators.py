@@ -19,7 +19,6 @@ from sudare.errors import (
     DataError,
     InvalidParameter,
     NotCharged,
-    NotReleasable,
     ReleaseMalformed,
     SchemaError,
     SeededNoiseRefused,
@@ -368,8 +367,9 @@ def test_what_may_not_leave(account):
     X, y = _separable()
     with pytest.raises(NotCharged):
         Release.of(PrivateLogisticRegression(classes=[0, 1]).fit(X, y))
-    with pytest.raises(NotReleasable, match="not valid"):
-        Release.of(PrivateLogisticRegression(account=account).fit(X, y))
+    with pytest.raises(InvalidParameter, match="classes was not given"):
+        PrivateLogisticRegression(account=account).fit(X, y)
+    assert account.spent().epsilon == 0
     with pytest.raises(SeededNoiseRefused):
         PrivateLogisticRegression(classes=[0, 1], account=account, random_state=0).fit(X, y)
     fitted = PrivateLogisticRegression(classes=[0, 1], account=account).fit(X, y)

@@ -23,6 +23,7 @@ from sudare.errors import (
     InvalidParameter,
     MissingValue,
     NotCharged,
+    NotReleasable,
     PersonRowsExceeded,
     RelationMismatch,
     SchemaError,
@@ -33,9 +34,12 @@ from sudare.errors import (
 )
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean, PrivateStandardScaler, Release
 from sudare.privacy import base as room
+from sudare.privacy.accounting import pure_cost
 from sudare.privacy.chain import canonical_json
 from sudare.privacy.content import Content
 from sudare.privacy.declared import natural_bounds, written_text
+from sudare.privacy.noise import SeededNoise, SystemNoise
+from sudare.privacy.release import pass_through
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.release_kit import (
     DECLARATIONS,
@@ -137,10 +141,75 @@ def test_words_that_are_not_known():
         Removing(bounds=(0, 1)).fit([[0.5]])
 
 
+class ReadsCentre(PrivateMean):
+    """A learner with something that is read off the records where nobody declares it."""
+
+    centre: float | None = None
+
+    def _undeclared(self):
+        return "centre" if self.centre is None else ""
+
+
 def test_a_plan_with_something_from_the_data_is_void():
-    plan = PrivateMean(bounds=(0, 1)).plan(10, Schema({"x0": Number(0, 1)}))
-    assert plan.guarantee == Guarantee(1.0)
-    assert plan.voided() == replace(plan, guarantee=Guarantee(1.0, valid=False))
+    one = Schema({"x0": Number(0, 1)})
+    assert PrivateMean(bounds=(0, 1)).plan(10, one).guarantee == Guarantee(1.0)
+    assert ReadsCentre(bounds=(0, 1)).plan(10, one).guarantee == Guarantee(1.0, valid=False)
+    assert ReadsCentre(bounds=(0, 1)).fit(matrix()).guarantee_ == Guarantee(1.0, valid=False)
+
+
+def test_what_nobody_declared_is_refused_before_the_charge(account):
+    before, model = account.entries(), ReadsCentre(bounds=(0, 1), account=account)
+    for attempt in (model.fit, model.price):
+        with refused(
+            InvalidParameter,
+            "ReadsCentre is to be charged to an account, and centre was not given: read off the records, it would void the "
+            "guarantee, and nothing could leave. Nothing was charged.",
+            "Give centre=… by public knowledge, or a schema that declares the target.",
+        ):
+            attempt(matrix())
+    model.centre = 0.5
+    assert model.fit(matrix()).guarantee_.valid
+    assert len(account.entries()) == len(before) + 1
+
+
+def test_a_fit_within_another_computation_has_its_noise_and_no_receipt(account):
+    seeded, system = SeededNoise(0), SystemNoise()
+    model = PrivateMean(bounds=(-1, 3))
+    assert model._fit_within(seeded, matrix(), None).guarantee_ == Guarantee(1.0, valid=False)
+    alike = PrivateMean(bounds=(-1, 3), random_state=0).fit(matrix())
+    np.testing.assert_array_equal(model.mean_, alike.mean_)
+    assert model._fit_within(system, matrix(), None).guarantee_ == Guarantee(1.0)
+    assert model.receipt_ is None
+    assert "_lent_noise" not in vars(model)
+    with pytest.raises(DataError):
+        model._fit_within(seeded, np.empty((0, 3)), None)
+    assert "_lent_noise" not in vars(model)
+    assert model.fit(matrix()).guarantee_.valid
+    for own in ({"account": account}, {"random_state": 0}):
+        with refused(InvalidParameter, "A fit within another has an account or a seed of its own.", "Give neither."):
+            PrivateMean(bounds=(-1, 3)).set_params(**own)._fit_within(system, matrix(), None)
+
+
+def test_the_outcome_of_a_larger_computation_has_its_guarantee_if_its_own_is_valid(account):
+    passage = pass_through(account, None, Guarantee(3.0), pure_cost(3.0), "larger")
+    for noise, valid in ((SystemNoise(), True), (SeededNoise(0), False)):
+        model = PrivateMean(bounds=(-1, 3))._fit_within(noise, matrix(), None)
+        assert model._as_the_outcome_of(passage, account) is model
+        assert (model.guarantee_, model.receipt_) == (Guarantee(3.0, valid=valid), passage.receipt)
+        assert (model.epsilon, model.account) == (3.0, account)
+        if valid:
+            assert Release.of(model).guarantee == Guarantee(3.0)
+        else:
+            with pytest.raises(NotReleasable):
+                Release.of(model)
+    changed = PrivateMean(bounds=(-1, 3))._fit_within(SystemNoise(), matrix(), None)
+    changed.mean_ = changed.mean_ + 1
+    with refused(
+        NotCharged,
+        "This PrivateMean was changed after it was fitted.",
+        "Refit it with account=…; release it as it is.",
+    ):
+        changed._as_the_outcome_of(passage, account)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -528,6 +528,17 @@ class TestCharging:
         assert caught.value.problem == "What has no guarantee cannot be charged."
         assert caught.value.remedy == "Enter it with Account.disclose."
 
+    def test_what_is_not_valid_cannot_be_charged_or_quoted(self, account: Account) -> None:
+        void, before = Guarantee(1.0, valid=False), account.entries()
+        for act in (lambda: account.charge(void, pure_cost(1.0), "x"), lambda: account.quote(void, pure_cost(1.0))):
+            with pytest.raises(InvalidCost) as caught:
+                act()
+            assert caught.value.problem == (
+                "A guarantee that is not valid cannot be charged: what it pays for could never leave."
+            )
+            assert caught.value.remedy == "Declare classes and bounds by public knowledge, and give no seed."
+        assert account.entries() == before
+
     def test_what_protects_parameters_cannot_be_charged(self, account: Account) -> None:
         with pytest.raises(InvalidCost) as caught:
             charge(account, 1.0, notion="parameter")

@@ -6,12 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.pipeline import make_pipeline
 
 from sudare.errors import BudgetExceeded, DataError, InvalidParameter, NotCharged, SeededNoiseRefused
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean, Release
 from sudare.privacy import selection as room
-from sudare.privacy.noise import SeededNoise
-from sudare.privacy.selection import select_privately
+from sudare.privacy.accounting import decimal_up, exact
+from sudare.privacy.base import Plan
+from sudare.privacy.noise import SeededNoise, SystemNoise
+from sudare.privacy.selection import select_privately, selection_plan
+from sudare.records import RecordPerturbation
 from sudare.schema import Number, Person, Schema
 
 
@@ -30,6 +34,28 @@ def candidates(*bins: int) -> list[PrivateHistogram]:
 
 def more_bins_are_better(model, X, y):
     return np.full(len(X), len(model.counts_["x0"]) / 10)
+
+
+class CostsMore(PrivateMean):
+    """Promises a record three times what its epsilon says."""
+
+    def plan(self, rows, declared):
+        tripled = decimal_up(3 * exact(self.epsilon))
+        return Plan(PrivateMean(tripled).plan(rows, declared).mechanism, self._guarantee(declared, tripled))
+
+
+class NotPure(PrivateMean):
+    """Plans with a delta that its parameter does not tell."""
+
+    def plan(self, rows, declared):
+        return PrivateMean(self.epsilon, 1e-6).plan(rows, declared)
+
+
+class Undeclared(PrivateMean):
+    """Something of it is read off the records."""
+
+    def _undeclared(self):
+        return "centre"
 
 
 def test_charged_once_and_releasable(account, tmp_path):
@@ -115,7 +141,7 @@ def test_person_level():
 
 
 def test_score_noise_covers_a_persons_rows_on_the_grid_of_the_sums():
-    noise = room._ScoreNoise(200, 3, 0.5)
+    noise = room.ScoreNoise(200, 3, 0.5)
     assert noise.mechanism.noise_scale == pytest.approx(6.0)
     assert noise.mechanism.grid == noise.step == 2.0**-30
 
@@ -123,8 +149,8 @@ def test_score_noise_covers_a_persons_rows_on_the_grid_of_the_sums():
 @pytest.mark.parametrize(("person", "rows"), [(None, 1), (Person("who", 3), 3)])
 def test_score_noise_knows_the_unit(monkeypatch, person, rows):
     made = []
-    original = room._ScoreNoise
-    monkeypatch.setattr(room, "_ScoreNoise", lambda *arguments: made.append(arguments) or original(*arguments))
+    original = room.ScoreNoise
+    monkeypatch.setattr(room, "ScoreNoise", lambda *arguments: made.append(arguments) or original(*arguments))
     frame = pd.DataFrame({"age": table()[:, 0], "who": np.arange(200) // 3})
     select_privately(
         [PrivateMean(schema=Schema({"age": Number(0, 100)}, person=person))],
@@ -137,8 +163,8 @@ def test_score_noise_knows_the_unit(monkeypatch, person, rows):
 
 
 def test_scores_are_clipped_and_nan_is_zero():
-    noise = room._ScoreNoise(4, 1, 1e12)
-    assert noise.of(["2.0", "-1.0", "nan", "0.5"], SeededNoise(0)) == pytest.approx(1.5)
+    noise = room.ScoreNoise(4, 1, 1e12)
+    assert noise.noisy_sum(["2.0", "-1.0", "nan", "0.5"], SeededNoise(0)) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +183,34 @@ def test_scores_are_clipped_and_nan_is_zero():
             {"candidates": [PrivateMean(bounds=(0, 1)), PrivateMean(schema=Schema({"x": Number(0, 1)}))]},
             "The candidates have different schemas. Give all of them the same one.",
         ),
+        (
+            {"candidates": [make_pipeline(PrivateMean(bounds=(0, 1)))]},
+            "A candidate is not a private estimator of sudare. Give estimators themselves: no pipelines, no searches.",
+        ),
+        (
+            {"candidates": [RecordPerturbation(bounds=(0, 100), epsilon=1.0)]},
+            "RecordPerturbation has a local guarantee for replace-one neighbours; choosing by scores of the whole table keeps "
+            "a central one for replaced rows only. Leave it out.",
+        ),
+        (
+            {"candidates": [CostsMore(bounds=(0, 100)), PrivateMean(bounds=(0, 100))]},
+            "All tries together would promise a record ε = 2, and 1 was asked for: a candidate's ε is not that of a record. "
+            "Leave out candidates whose epsilon protects less than a record. Nothing was charged.",
+        ),
+        (
+            {"candidates": [NotPure(bounds=(0, 100))]},
+            "NotPure is not pure: its plan has delta > 0. Choose among pure guarantees.",
+        ),
+        (
+            {"candidates": [PrivateMean(bounds=(0, 100)), Undeclared(bounds=(0, 100))]},
+            "Undeclared is to be charged to an account, and centre was not given: read off the records, it would void the "
+            "guarantee, and nothing could leave. Nothing was charged. Give centre=… by public knowledge, or a schema that "
+            "declares the target.",
+        ),
+        *(
+            ({"X": rows}, "Choosing among candidates needs the rows in memory. Give a table.")
+            for rows in ("table.csv", iter([table()]), 7)
+        ),
         ({"score_share": 0.0}, "score_share must lie between 0 and 1, got 0.0. Use for example 0.5."),
         ({"score_share": 1.0}, "score_share must lie between 0 and 1, got 1.0. Use for example 0.5."),
         ({"tries_parameter": 1}, "tries_parameter must be a whole number, at least 2. Use for example 20."),
@@ -165,9 +219,15 @@ def test_scores_are_clipped_and_nan_is_zero():
     ],
 )
 def test_refusals_charge_nothing(account, change, message):
-    arguments = {"candidates": candidates(2), "epsilon": 1.0, "row_scores": more_bins_are_better, **change}
+    arguments = {
+        "candidates": candidates(2),
+        "X": table(),
+        "epsilon": 1.0,
+        "row_scores": more_bins_are_better,
+        **change,
+    }
     with pytest.raises(InvalidParameter) as refusal:
-        select_privately(X=table(), account=account, **arguments)
+        select_privately(account=account, **arguments)
     assert str(refusal.value) == message
     assert account.spent() == (0.0, 0.0)
 
@@ -254,22 +314,99 @@ def test_a_candidates_own_account_is_not_charged(account, tmp_path):
     assert other.spent() == (0.0, 0.0)
 
 
-def test_seeded_tries_draw_different_noise(monkeypatch):
-    seeds = []
+def test_tries_draw_from_the_noise_of_the_selection(monkeypatch):
+    """One stream for all: a seed repeats the whole selection, and no try has a seed or noise of its own."""
+    lent, drawn = [], []
     original = PrivateHistogram.fit
 
     def recorded(self, X, y=None):
-        seeds.append(self.random_state)
-        return original(self, X, y)
+        assert self.random_state is None
+        lent.append(self._lent_noise)
+        fitted = original(self, X, y)
+        drawn.append(tuple(fitted.counts_["x0"].tolist()))
+        return fitted
 
     monkeypatch.setattr(PrivateHistogram, "fit", recorded)
     monkeypatch.setattr(room, "logarithmic_draw", lambda parameter, noise: 30)
     selected = select_privately(
-        candidates(2), table(), epsilon=1.0, row_scores=more_bins_are_better, random_state=np.random.RandomState(1)
+        candidates(2), table(), epsilon=0.01, row_scores=more_bins_are_better, random_state=np.random.RandomState(1)
     )
-    assert len(set(seeds)) == 30
-    assert 2**30 < max(seeds) < 2**31
+    assert len(set(drawn)) == 30
+    assert all(noise is lent[0] and isinstance(noise, SeededNoise) for noise in lent)
     assert selected.model.random_state is None
+
+
+def test_a_valid_selection_draws_from_the_operating_system(monkeypatch):
+    seen = []
+    original = PrivateHistogram._passage
+
+    def recorded(self, plan, mark, purpose):
+        passage = original(self, plan, mark, purpose)
+        seen.append((type(passage.noise), passage.guarantee.valid, passage.receipt))
+        return passage
+
+    monkeypatch.setattr(PrivateHistogram, "_passage", recorded)
+    select_privately(candidates(2), table(), epsilon=1.0, row_scores=more_bins_are_better)
+    assert set(seen) == {(SystemNoise, True, None)}
+
+
+def test_a_table_of_columns_has_as_many_rows_as_a_column():
+    schema = Schema({"age": Number(0, 100), "height": Number(0, 2)})
+    columns = {"age": table()[:, 0], "height": np.ones(200)}
+    plan = selection_plan([PrivateMean(schema=schema)], columns, epsilon=1.0)
+    assert plan.mechanism.scores.rows == 200
+    for nothing in ({}, [], table(0)):
+        with pytest.raises(DataError, match="no rows"):
+            selection_plan([PrivateMean(schema=schema)], nothing, epsilon=1.0)
+
+
+def test_a_plan_tells_what_all_tries_promise():
+    plan = selection_plan(candidates(2, 4), table(), epsilon=0.7, score_share=0.3)
+    selection = plan.mechanism
+    assert plan.guarantee == Guarantee(0.7)
+    assert selection.cost.epsilon == exact(0.7)
+    fit, score = selection.candidates[0].epsilon, selection.scores.mechanism.epsilon
+    assert selection.composed_epsilon == 2 * (exact(fit) + exact(score)) <= exact(0.7)
+    assert selection.noise_scale == pytest.approx(1 / score)
+    voided = selection_plan([PrivateMean(bounds=(0, 1)), Undeclared(bounds=(0, 1))], table(), epsilon=1.0)
+    assert voided.guarantee == Guarantee(1.0, valid=False)
+
+
+def test_one_void_try_voids_the_whole():
+    chosen = select_privately(
+        [PrivateMean(bounds=(0, 100)), Undeclared(bounds=(0, 100))],
+        table(),
+        epsilon=1.0,
+        row_scores=lambda model, X, y: np.full(len(X), float(type(model) is PrivateMean)),
+        tries_parameter=1000,
+    )
+    assert chosen.guarantee == chosen.model.guarantee_ == Guarantee(1.0, valid=False)
+
+
+def test_a_model_that_a_score_changes_is_not_taken(account):
+    def changes(model, X, y):
+        model.mean_ = X.max(axis=0)
+        return np.ones(len(X))
+
+    with pytest.raises(NotCharged, match="was changed after it was fitted"):
+        select_privately([PrivateMean(bounds=(0, 100))], table(), epsilon=1.0, row_scores=changes, account=account)
+
+
+def test_a_try_that_was_not_chosen_has_no_receipt(account):
+    kept = []
+    chosen = select_privately(
+        candidates(2),
+        table(),
+        epsilon=1.0,
+        row_scores=lambda model, X, y: kept.append(model) or np.ones(len(X)),
+        tries_parameter=100,
+        account=account,
+    )
+    for model in kept:
+        if model is not chosen.model:
+            assert model.receipt_ is None
+            with pytest.raises(NotCharged):
+                Release.of(model.set_params(account=account))
 
 
 def test_smallest_tries_parameter_is_taken():

@@ -32,7 +32,7 @@ from sudare.consortium.learning import (
     model_of,
     scaler_of,
 )
-from sudare.consortium.learning.terms import promised, rows_per_unit
+from sudare.consortium.learning.terms import promised
 from sudare.consortium.member import Member
 from sudare.consortium.private_dictionary import PrivateDictionaryWalk
 from sudare.consortium.session import Session
@@ -46,6 +46,7 @@ from sudare.dictionary.training import limited, trained
 from sudare.errors import InvalidParameter, ReleaseUntrusted
 from sudare.frames import batches, read
 from sudare.privacy import Account
+from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learners import learner_class
 from sudare.privacy.release import Release

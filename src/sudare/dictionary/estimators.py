@@ -24,6 +24,7 @@ from sudare.dictionary.training import Dictionary, Rehearsal, own_weights, rehea
 from sudare.errors import InvalidParameter
 from sudare.frames import batches
 from sudare.privacy.chain import Receipt
+from sudare.privacy.declared import promise
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
@@ -174,7 +175,7 @@ class PatternDictionary(BaseEstimator):
             1 if person is None else person.most_rows,
         )
         plan = private.plan(sum(records.rows for records in members))
-        guarantee = Guarantee(private.epsilon, private.delta, unit="record" if person is None else "person")
+        guarantee = promise(private.epsilon, private.delta, "replace-one", self.schema)
         passage = pass_through(self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__)
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return private, passage.noise

@@ -57,9 +57,9 @@ class GibbsLinearModel(PrivateLinearModel):
         """Charge, then draw. What X and y may be, `PrivateLogisticRegression.fit` says."""
         self._forget()
         self._check_parameters()
-        rows, declared_target = self._read_rows(X, y)
+        rows = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
-        passage = self._enter(plan if declared_target else plan.voided())
+        passage = self._enter(plan)
         method = plan.mechanism
         sampled = method.sampled(rows, passage.noise)
         self.draws_ = sampled.points
@@ -99,7 +99,8 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
         schema the bound comes from the schema.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule.
     fit_intercept : whether a penalised constant column is added; it counts into the row norm.
-    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
+    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
+        fit with an account is refused.
     schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
     draws : how many draws are made and averaged. They share the budget: each is noisier than one draw alone would be.
     sampler : "exact" (rejection, total variation zero), "proximal" (a chain, whose distance is charged), or "auto":

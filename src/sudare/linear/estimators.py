@@ -46,9 +46,6 @@ class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
     def _outputs(self) -> int:
         return 1 if len(self.classes_) <= 2 else len(self.classes_)
 
-    def _has_declared_target(self) -> bool:
-        return self.classes is not None
-
     def _encoded_targets(self, y: object) -> Floats:
         labels = checked_labels(y)
         if len(self.classes_) == 2 and labels.dtype.kind in WHOLE and self.classes_.dtype.kind in WHOLE:
@@ -83,7 +80,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         schema the bound comes from the schema.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule; a list to choose from privately (pure ε only).
     fit_intercept : whether a penalised constant column is added; it counts into the row norm.
-    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
+    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
+        fit with an account is refused.
     schema, encoding : declared columns, and how they become numbers ("centred", "scaled" or "binned").
     method : "objective", "output", "descent", "mean" or "auto" (docs/linear.md has the rule).
     sampling_rate : for descent: the public probability with which every step sees a row; None for full batches.
@@ -244,9 +242,6 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
         super()._set_parameters(parameters)
         middle, half = self._middle_and_half()
         self.coef_, self.intercept_ = half * self.coef_[0], middle + half * float(np.ravel(self.intercept_)[0])
-
-    def _has_declared_target(self) -> bool:
-        return self.target_bounds is not None
 
     def _encoded_targets(self, y: object) -> Floats:
         return self._encoded_codes(checked_numbers(y))

@@ -20,10 +20,10 @@ from sudare.linear.losses import Loss
 from sudare.linear.perturbation import Facts, Method
 from sudare.linear.planning import METHODS, MethodName, chosen_method, planned, public_penalty
 from sudare.linear.releasing import ReleasedParameters
-from sudare.privacy.base import Plan
+from sudare.privacy.base import Calibrated, Plan
 from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.matrices import checked_matrix
-from sudare.privacy.selection import select_privately
+from sudare.privacy.selection import Selection, selection_plan
 from sudare.schema import Schema, encode
 
 Floats = NDArray[np.float64]
@@ -63,9 +63,9 @@ class PrivateLinearModel(ReleasedParameters):
         self._check_parameters()
         if self._candidates() is not None:
             return self._fit_chosen(X, y)
-        rows, declared_target = self._read_rows(X, y)
+        rows = self._read_rows(X, y)
         plan = self.plan(rows.count, self.declared_)
-        passage = self._enter(plan if declared_target else plan.voided())
+        passage = self._enter(plan)
         self._set_parameters(plan.mechanism.fitted(rows, passage.noise))
         self._seal()
         return self
@@ -89,13 +89,11 @@ class PrivateLinearModel(ReleasedParameters):
         self.penalty_ = float(getattr(method, "penalty", facts.penalty))
         return Plan(method, self._guarantee(declared))
 
-    def _plan_for(self, X: Any, y: Any) -> Plan[Method]:
+    def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
         self._check_parameters()
         if self._candidates() is not None:
-            # Whichever is chosen, the price is the same.
-            self.regularization = 1.0
-        rows, _ = self._read_rows(X, y)
-        return self.plan(rows.count, self.declared_)
+            return self._selection_plan(X, y)
+        return self.plan(self._read_rows(X, y).count, self.declared_)
 
     def _facts(self, rows: int, declared: Schema, penalty: float) -> Facts:
         layout = self._layout(declared)
@@ -122,6 +120,21 @@ class PrivateLinearModel(ReleasedParameters):
 
     def _fit_chosen(self, X: Any, y: Any) -> Self:
         """Fit with a regularization chosen privately from the list, all from one ε."""
+        plan = self._selection_plan(X, y)
+        selection = plan.mechanism
+        passage = self._enter(plan, purpose=selection.purpose)
+        place, model = selection.best(
+            X, y, lambda tried, rows, targets: tried._row_scores(rows, targets), passage.noise
+        )
+        winner = model._as_the_outcome_of(passage, self.account)
+        for name, value in vars(winner).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(self, name, value)
+        self.regularization_ = float((self._candidates() or ())[place])
+        return self
+
+    def _selection_plan(self, X: Any, y: Any) -> Plan[Selection]:
+        """What choosing among the regularizations will do, and promises."""
         if self.delta != 0:
             raise InvalidParameter(
                 "Choosing among regularizations is for pure guarantees; delta is not 0.", "Set delta=0, or give one."
@@ -129,21 +142,7 @@ class PrivateLinearModel(ReleasedParameters):
         if isinstance(X, Iterator | str | os.PathLike | SqlSource):
             raise InvalidParameter("Choosing among regularizations needs the rows in memory.", "Give a table.")
         candidates = [clone(self).set_params(regularization=value) for value in self._candidates() or ()]
-        chosen = select_privately(
-            candidates,
-            X,
-            y,
-            epsilon=self.epsilon,
-            row_scores=lambda model, rows, targets: model._row_scores(rows, targets),
-            account=self.account,
-            random_state=self.random_state,
-        )
-        for name, value in vars(chosen.model).items():
-            if name.endswith("_") and not name.startswith("_"):
-                setattr(self, name, value)
-        self.regularization_ = float((self._candidates() or ())[chosen.candidate])
-        self._seal()
-        return self
+        return selection_plan(candidates, X, y, epsilon=self.epsilon)
 
     def _candidates(self) -> tuple[float, ...] | None:
         value = self.regularization

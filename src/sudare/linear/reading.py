@@ -99,12 +99,8 @@ class RowReader(PrivateEstimator):
     clipped_rows_: int
 
     @abstractmethod
-    def _has_declared_target(self) -> bool:
-        """Whether the target of an array was declared."""
-
-    @abstractmethod
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        """Keep what is declared about the target; False where it had to be learned from y, which voids the guarantee."""
+    def _declare_target(self, y: object) -> None:
+        """Keep what is declared about the target, or what y tells where nothing is, which voids the guarantee."""
 
     @abstractmethod
     def _encoded_targets(self, y: object) -> Floats:
@@ -119,8 +115,8 @@ class RowReader(PrivateEstimator):
             return array_layout(len(declared.columns), float(self.norm_bound), bool(self.fit_intercept))
         return table_layout(declared, self.encoding, bool(self.fit_intercept))
 
-    def _read_rows(self, X: Any, y: Any) -> tuple[Rows, bool]:
-        """Bounded rows with targets, and whether everything was declared; keeps what is declared."""
+    def _read_rows(self, X: Any, y: Any) -> Rows:
+        """Bounded rows with targets; keeps what is declared."""
         if isinstance(X, Iterator):
             return self._read_pairs(X, y) if self.schema is None else self._read_batches(X, y, self.schema)
         if self.schema is None:
@@ -129,46 +125,48 @@ class RowReader(PrivateEstimator):
             return self._read_source(X, y, self.schema)
         self._keep_schema(self.schema)
         self.schema.check_person(X)
-        declared_target = self._declare_target(y, self.schema)
-        return HeldRows(*self._block(X, y)), declared_target
+        self._declare_target(y)
+        return HeldRows(*self._block(X, y))
 
     def _keep_schema(self, schema: Schema) -> None:
         self._keep(self._suited(schema), schema.digest)
 
     # Arrays
 
-    def _read_arrays(self, X: Any, y: Any) -> tuple[Rows, bool]:
+    def _read_arrays(self, X: Any, y: Any) -> Rows:
         if isinstance(X, str | os.PathLike | SqlSource):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         matrix = checked_matrix(self, X, reset=True)
         self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
         if y is None:
             raise missing_y()
-        declared_target = self._declare_target(y, None)
+        self._declare_target(y)
         targets = self._encoded_targets(y)
         check_lengths(len(matrix), len(targets))
         rows, self.clipped_rows_ = self._bounded(matrix)
-        return HeldRows(rows, targets), declared_target
+        return HeldRows(rows, targets)
 
-    def _read_pairs(self, pairs: Iterator[Any], y: Any) -> tuple[Rows, bool]:
+    def _read_pairs(self, pairs: Iterator[Any], y: Any) -> Rows:
         """Rows and targets of pairs of arrays. Targets wait as they are, one value a row, where nothing is declared of them."""
         if y is not None:
             raise _not_pairs()
         spool, waiting = Spool(), []
         self.clipped_rows_ = 0
-        declared_target = self._has_declared_target() and self._declare_target(None, None)
+        is_declared = not self._undeclared()
+        if is_declared:
+            self._declare_target(None)
         for number, pair in enumerate(pairs):
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise _not_pairs()
             matrix = checked_matrix(self, pair[0], reset=number == 0)
             if number == 0:
                 self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
-            targets = self._encoded_targets(pair[1]) if declared_target else np.asarray(pair[1])
+            targets = self._encoded_targets(pair[1]) if is_declared else np.asarray(pair[1])
             check_lengths(len(matrix), len(targets))
             rows, clipped = self._bounded(matrix)
             self.clipped_rows_ += clipped
             spool.append_rows(rows)
-            if declared_target:
+            if is_declared:
                 spool.append_targets(targets)
             else:
                 waiting.append(targets)
@@ -176,9 +174,9 @@ class RowReader(PrivateEstimator):
             raise _not_pairs()
         if waiting:
             together = np.concatenate(waiting)
-            self._declare_target(together, None)
+            self._declare_target(together)
             spool.append_targets(self._encoded_targets(together))
-        return spool.collected(), declared_target
+        return spool.collected()
 
     def _bounded(self, matrix: Floats) -> tuple[Floats, int]:
         layout = self._layout(self.declared_)
@@ -187,11 +185,11 @@ class RowReader(PrivateEstimator):
 
     # Tables by a schema
 
-    def _read_batches(self, source: Iterator[Any], y: Any, schema: Schema) -> tuple[Rows, bool]:
+    def _read_batches(self, source: Iterator[Any], y: Any, schema: Schema) -> Rows:
         """Rows that come once, kept for every later pass."""
         _refuse_y(y)
         self._keep_schema(schema)
-        declared_target = self._declare_target(None, schema)
+        self._declare_target(None)
         spool = Spool()
 
         def passing() -> Iterator[Any]:
@@ -207,13 +205,13 @@ class RowReader(PrivateEstimator):
         collections.deque(parts, maxlen=0)
         if spool.count == 0:
             raise DataError("The source has no rows.", "Give at least one batch.")
-        return spool.collected(), declared_target
+        return spool.collected()
 
-    def _read_source(self, source: Any, y: Any, schema: Schema) -> tuple[Rows, bool]:
+    def _read_source(self, source: Any, y: Any, schema: Schema) -> Rows:
         """Rows that are read anew at every pass; the first pass checks them all, before anything is charged."""
         _refuse_y(y)
         self._keep_schema(schema)
-        declared_target = self._declare_target(None, schema)
+        self._declare_target(None)
         if schema.person is not None:
             schema.check_person(iter(batches(source, schema=schema)))
 
@@ -223,7 +221,7 @@ class RowReader(PrivateEstimator):
         count = sum(len(matrix) for matrix, _ in blocks())
         if count == 0:
             raise DataError("The source has no rows.", "Check the path or query.")
-        return StreamedRows(blocks, count, self._layout(self.declared_).width), declared_target
+        return StreamedRows(blocks, count, self._layout(self.declared_).width)
 
     def _block(self, table: Any, y: Any = None) -> Block:
         """Encoded, bounded rows of a table with their targets; from the table itself where y is not given."""

@@ -36,21 +36,25 @@ class ClassTarget(ClassifierMixin):
             y = self.classes_[self.schema.encode_target(X)]
         return float(super().score(X, y, sample_weight))
 
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        """Keep the classes; False where they had to be learned from y, which voids the guarantee."""
-        declared = True
-        if schema is not None and schema.label is not None:
-            levels: Any = schema.classes
-        elif self.classes is not None:
-            levels = self.classes
-        elif y is None:
-            raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
-        else:
+    def _declared_classes(self) -> Any:
+        """The classes that the schema's label or `classes` declare; None where neither does."""
+        if self.schema is not None and self.schema.label is not None:
+            return self.schema.classes
+        return self.classes
+
+    def _undeclared(self) -> str:
+        return "classes" if self._declared_classes() is None else ""
+
+    def _declare_target(self, y: object) -> None:
+        """Keep the declared classes, or those that y has where none are declared, which voids the guarantee."""
+        levels = self._declared_classes()
+        if levels is None:
+            if y is None:
+                raise DataError("The schema declares no label, and no y was given.", "Declare a label, or give y.")
             labels = checked_labels(y)
             check_classification_targets(labels)
-            levels, declared = np.unique(labels), False
+            levels = np.unique(labels)
         self.classes_ = checked_classes(levels)
-        return declared
 
     def _take_target(self, written: Any) -> None:
         """Keep the classes that a release declares; raises if they are none."""
@@ -83,23 +87,28 @@ class NumberTarget(RegressorMixin):
     def _outputs(self) -> int:
         return 1
 
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        """Keep the bounds; False where they had to be learned from y, which voids the guarantee."""
-        declared = True
+    def _declared_bounds(self) -> tuple[float, float] | None:
+        """The bounds that the schema's target or `target_bounds` declare; None where neither does."""
+        schema = self.schema
         number = None if schema is None or schema.target is None else schema.columns[schema.target]
-        if isinstance(number, Number):
-            bounds: tuple[float, float] = number.low, number.high
-        elif self.target_bounds is not None:
-            bounds = self.target_bounds
-        elif y is None:
-            raise DataError("The schema declares no number as target, and no y was given.", "Declare one, or give y.")
-        else:
+        return (number.low, number.high) if isinstance(number, Number) else self.target_bounds
+
+    def _undeclared(self) -> str:
+        return "target_bounds" if self._declared_bounds() is None else ""
+
+    def _declare_target(self, y: object) -> None:
+        """Keep the declared bounds, or those of y where none are declared, which voids the guarantee."""
+        bounds = self._declared_bounds()
+        if bounds is None:
+            if y is None:
+                raise DataError(
+                    "The schema declares no number as target, and no y was given.", "Declare one, or give y."
+                )
             targets = checked_numbers(y)
-            bounds, declared = (float(targets.min()), float(targets.max())), False
+            bounds = float(targets.min()), float(targets.max())
             if bounds[0] == bounds[1]:
                 bounds = bounds[0] - 1.0, bounds[1] + 1.0
         self.target_bounds_ = checked_target_bounds(bounds)
-        return declared
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -114,7 +123,7 @@ def missing_y() -> DataError:
 
 
 def check_lengths(rows: int, targets: int) -> None:
-    """Nothing, if there is one target a row."""
+    """Raise DataError unless there is one target a row."""
     if rows != targets:
         raise DataError(
             f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",

@@ -39,7 +39,8 @@ class PrivateMLPClassifier(ClassTarget, PrivateNetwork):
     epsilon, delta : the promise. "gradient" needs delta > 0.
     schema, encoding : declared columns, and how they become numbers ("binned", "scaled" or "centred").
     bounds : public (low, high) of the columns of an array, where there is no schema.
-    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then.
+    classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
+        fit with an account is refused.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not: declare `expected_rows`).
     expected_rows : about how many rows there are, by public knowledge; for "add-remove".
     steps, sampling_rate, rate : how to descend; None for a public rule of (rows, ε, δ).

@@ -38,7 +38,7 @@ from sudare.neural.routes import (
 from sudare.neural.sampling import RunSeed, Standing
 from sudare.privacy.base import Plan
 from sudare.privacy.content import on_grid
-from sudare.privacy.guarantee import Guarantee, readable_up
+from sudare.privacy.guarantee import readable_up
 from sudare.schema import Schema, encode
 
 _MOST_LAYERS: Final = 20
@@ -66,8 +66,8 @@ class PrivateNetwork(ReleasedLayers):
         """The loss."""
 
     @abstractmethod
-    def _declare_target(self, y: object, schema: Schema | None) -> bool:
-        """Keep what is declared about the target; False where it had to be learned from y, which voids the guarantee."""
+    def _declare_target(self, y: object) -> None:
+        """Keep what is declared about the target, or what y tells where nothing is, which voids the guarantee."""
 
     @abstractmethod
     def _encoded_targets(self, y: object) -> Singles:
@@ -87,13 +87,13 @@ class PrivateNetwork(ReleasedLayers):
         """
         self._forget()
         self._check_parameters()
-        rows, targets, declared_target = self._read_rows(X, y)
+        rows, targets = self._read_rows(X, y)
         route = self._route(len(rows), self.declared_)
         plan = self._planned(route, self.declared_)
         require_jax()
         self.n_rows_ = len(rows) if self.neighbours == "replace-one" else None
         self._keep_public(route)
-        layers = self._trained(route, plan if declared_target else plan.voided(), rows, targets)
+        layers = self._trained(route, plan, rows, targets)
         self._set_parameters(on_grid(flattened(layers), route.grid))
         self._seal()
         return self
@@ -104,7 +104,7 @@ class PrivateNetwork(ReleasedLayers):
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Applied]:
         self._check_parameters()
-        rows, _, _ = self._read_rows(X, y)
+        rows, _ = self._read_rows(X, y)
         return self.plan(len(rows), self.declared_)
 
     def _route(self, rows: int, declared: Schema) -> Route:
@@ -152,7 +152,7 @@ class PrivateNetwork(ReleasedLayers):
                 f"To a record this promises ε = {readable_up(route.epsilon)}, which is next to nothing.",
                 "Use a smaller epsilon; or accept_parameter_guarantee=True, which the card of a release then tells.",
             )
-        guarantee = Guarantee(route.epsilon, route.delta, neighbours=self.neighbours)
+        guarantee = self._guarantee(declared, route.epsilon, route.delta)
         return Plan(Applied(route, self._outputs()), guarantee)
 
     def _keep_public(self, route: Route) -> None:
@@ -230,33 +230,33 @@ class PrivateNetwork(ReleasedLayers):
 
     # Reading
 
-    def _read_rows(self, X: Any, y: Any) -> tuple[Singles, Singles, bool]:
-        """Encoded rows with targets, and whether everything was declared; keeps what is declared."""
+    def _read_rows(self, X: Any, y: Any) -> tuple[Singles, Singles]:
+        """Encoded rows with targets; keeps what is declared."""
         if isinstance(X, Iterator | str | os.PathLike | SqlSource):
             return self._read_source(X, y)
         matrix = self._read(X, reset=True).astype(np.float32)
         if self.schema is None and y is None:
             raise missing_y()
-        declared_target = self._declare_target(y, self.schema)
+        self._declare_target(y)
         targets = self._encoded_targets(y) if y is not None else self._targets_of(X)
         check_lengths(len(matrix), len(targets))
-        return matrix, targets, declared_target
+        return matrix, targets
 
-    def _read_source(self, source: Any, y: Any) -> tuple[Singles, Singles, bool]:
+    def _read_source(self, source: Any, y: Any) -> tuple[Singles, Singles]:
         """Rows of a file, a database or batches: networks see rows at random, so all are held in memory, as 32-bit floats."""
         if self.schema is None:
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         if y is not None:
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(self.schema), self.schema.digest)
-        declared_target = self._declare_target(None, self.schema)
+        self._declare_target(None)
         parts = [
             (encode(self.declared_, part, self.encoding).matrix.astype(np.float32), self._targets_of(part))
             for part in batches(source, schema=self.schema)
         ]
         if sum(len(matrix) for matrix, _ in parts) == 0:
             raise DataError("The source has no rows.", "Check the path or query.")
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), declared_target
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def _targets_of(self, table: Any) -> Singles:
         schema = cast(Schema, self.schema)

@@ -68,6 +68,10 @@ class ReleasedLayers(PrivateEstimator):
     def _set_parameters(self, parameters: Floats) -> None:
         self.parameters_ = parameters
 
+    def _restate(self, epsilon: float) -> None:
+        super()._restate(epsilon)
+        self.record_epsilon_ = epsilon
+
     def release_content(self) -> Content:
         """Parameters on their grid, and what is public about them."""
         paper = self.parameter_guarantee_

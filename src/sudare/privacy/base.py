@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SchemaError, SudareError
+from sudare.errors import DataError, InvalidParameter, NotCharged, ReleaseMalformed, SchemaError, SudareError
 from sudare.privacy.accounting import Cost
 from sudare.privacy.chain import Receipt, canonical_json
 from sudare.privacy.container import LARGEST_HEADER_BYTES
@@ -78,10 +78,6 @@ class Plan(Generic[Way_co]):
     mechanism: Way_co
     guarantee: Guarantee
 
-    def voided(self) -> Self:
-        """The same where something of it comes from the data: the guarantee is no longer valid."""
-        return replace(self, guarantee=replace(self.guarantee, valid=False))
-
 
 class TensorRule(NamedTuple):
     """The length and the type a released tensor must have."""
@@ -91,7 +87,7 @@ class TensorRule(NamedTuple):
 
 
 def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
-    """Nothing, if the released tensors have these names, lengths and types."""
+    """Raise ReleaseMalformed unless the released tensors have these names, lengths and types."""
     expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
     if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
         raise unfit("its tensors do not have the shapes and types of its learner")
@@ -113,6 +109,8 @@ class PrivateEstimator(BaseEstimator):
     # Exact facts about the records: they stay in the process that looked at the data.
     for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_",)
     neighbours: Neighbours = "replace-one"
+    # The noise of a larger computation, for as long as a fit is a part of it (`_fit_within`).
+    _lent_noise: NoiseSource | None = None
 
     epsilon: float
     delta: float
@@ -140,7 +138,7 @@ class PrivateEstimator(BaseEstimator):
 
     @abstractmethod
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if released tensors are such as a learner with these declarations makes."""
+        """Raise ReleaseMalformed unless released tensors are such as a learner with these declarations makes."""
 
     @abstractmethod
     def _take(self, content: Content) -> None:
@@ -157,17 +155,53 @@ class PrivateEstimator(BaseEstimator):
         """The plan of a fit to this table; keeps what is declared about it."""
         return self.plan(len(self._read(X, reset=True)), self.declared_)
 
-    def _enter(self, plan: Plan[Calibrated], mark: str = "") -> Passage:
-        """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only."""
-        account, cost, what, paid = self.account, plan.mechanism.cost, type(self).__name__, None
-        if mark and account is not None and self.random_state is None:
-            paid = account.receipt_of(plan.guarantee, cost, what, mark)
-        if account is None or paid is None:
-            passage = pass_through(account, self.random_state, plan.guarantee, cost, what, purpose=mark)
-        else:
-            passage = pass_again(account, paid)
+    def _enter(self, plan: Plan[Calibrated], mark: str = "", purpose: str = "") -> Passage:
+        """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only.
+
+        This is the only place where a fit gets its guarantee: that of its plan, as it was charged.
+        """
+        passage = self._passage(plan, mark, purpose)
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return passage
+
+    def _passage(self, plan: Plan[Calibrated], mark: str, purpose: str) -> Passage:
+        account, cost, what = self.account, plan.mechanism.cost, type(self).__name__
+        if self._lent_noise is not None:
+            return Passage(self._lent_noise, with_noise(plan.guarantee, self._lent_noise), None)
+        if mark and account is not None and self.random_state is None:
+            paid = account.receipt_of(plan.guarantee, cost, what, mark)
+            if paid is not None:
+                return pass_again(account, paid)
+        return pass_through(account, self.random_state, plan.guarantee, cost, what, purpose=mark or purpose)
+
+    def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:
+        """A fit that is a part of a larger computation, with the noise of that: not charged, so not to be released."""
+        if self.account is not None or self.random_state is not None:
+            raise InvalidParameter("A fit within another has an account or a seed of its own.", "Give neither.")
+        self._lent_noise = noise
+        try:
+            fitted: Self = self.fit(X, y)
+        finally:
+            del self._lent_noise
+        return fitted
+
+    def _as_the_outcome_of(self, passage: Passage, account: Account | None) -> Self:
+        """This model, fitted within a larger computation, under the guarantee of all of it; raises if it was changed since.
+
+        The guarantee is the passage's, and valid only if that of the fit itself is.
+        """
+        check_unchanged(self)
+        whole = passage.guarantee
+        self._restate(whole.epsilon)
+        self.account = account
+        self.guarantee_ = replace(whole, valid=whole.valid and self.guarantee_.valid)
+        self.receipt_ = passage.receipt
+        self._seal()
+        return self
+
+    def _restate(self, epsilon: float) -> None:
+        """Let a release say this ε: that of the larger computation whose outcome this is."""
+        self.epsilon = epsilon
 
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
@@ -213,6 +247,12 @@ class PrivateEstimator(BaseEstimator):
             raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
         if self.schema is not None and self.bounds is not None:
             raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
+        if self.account is not None and self._undeclared():
+            raise undeclared(self)
+
+    def _undeclared(self) -> str:
+        """The parameter that was left out, so that the records have to tell what it declares; empty if there is none."""
+        return ""
 
     def _declare(self, X: object, table: Any) -> None:
         """Keep what is declared about the columns of this table."""
@@ -269,11 +309,18 @@ class PrivateEstimator(BaseEstimator):
     def _bounded_column(self, low: float, high: float) -> Number:
         return number_within(low, high)
 
-    def _guarantee(self, declared: Schema) -> Guarantee:
-        return promise(checked_epsilon(self.epsilon), checked_delta(self.delta), self.neighbours, declared)
+    def _guarantee(self, declared: Schema, epsilon: float | None = None, delta: float | None = None) -> Guarantee:
+        """What a fit with these parameters promises; void where the records tell what nobody declared."""
+        return promise(
+            checked_epsilon(self.epsilon if epsilon is None else epsilon),
+            checked_delta(self.delta if delta is None else delta),
+            self.neighbours,
+            declared,
+            is_declared=not self._undeclared(),
+        )
 
     def _seal(self) -> None:
-        self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
+        self.seal_ = seal_of(self)
 
     # What leaves, and how it is read back
 
@@ -359,6 +406,35 @@ class PrivateEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name not in self.for_the_owner}
+
+
+def seal_of(model: PrivateEstimator) -> str:
+    """The seal of a fitted model as it is now."""
+    return sealed(model.release_content(), model.guarantee_, model.receipt_, model.schema_digest_)
+
+
+def check_unchanged(model: PrivateEstimator) -> None:
+    """Raise NotCharged unless a model is as its fit left it."""
+    if seal_of(model) != model.seal_:
+        raise NotCharged(
+            f"This {type(model).__name__} was changed after it was fitted.",
+            "Refit it with account=…; release it as it is.",
+        )
+
+
+def with_noise(guarantee: Guarantee, noise: NoiseSource) -> Guarantee:
+    """The guarantee, void where the noise is seeded."""
+    return guarantee if noise.valid else replace(guarantee, valid=False)
+
+
+def undeclared(model: PrivateEstimator) -> InvalidParameter:
+    """What is raised, before any charge, where an account is to pay for what could never leave."""
+    name = model._undeclared()
+    return InvalidParameter(
+        f"{type(model).__name__} is to be charged to an account, and {name} was not given: read off the records, it would "
+        "void the guarantee, and nothing could leave. Nothing was charged.",
+        f"Give {name}=… by public knowledge, or a schema that declares the target.",
+    )
 
 
 def no_rows() -> DataError:

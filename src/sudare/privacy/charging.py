@@ -15,6 +15,11 @@ def in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> tu
     """Cost and guarantee in the account's relation and unit; what cannot be converted is refused."""
     if guarantee.notion == "none":
         raise InvalidCost("What has no guarantee cannot be charged.", "Enter it with Account.disclose.")
+    if not guarantee.valid:
+        raise InvalidCost(
+            "A guarantee that is not valid cannot be charged: what it pays for could never leave.",
+            "Declare classes and bounds by public knowledge, and give no seed.",
+        )
     if guarantee.notion == "parameter":
         raise InvalidCost(
             "A guarantee about parameters says nothing about the records of an account.",

@@ -12,21 +12,32 @@ from numpy.typing import NDArray
 
 from sudare.privacy.chain import canonical_json
 from sudare.privacy.content import unfit
-from sudare.privacy.guarantee import Guarantee, Neighbours, Unit
+from sudare.privacy.guarantee import Guarantee, Neighbours, Notion, Unit
 from sudare.schema import Number, Schema
 
 Floats = NDArray[np.float64]
 
 
-def promise(epsilon: float, delta: float, neighbours: Neighbours, declared: Schema) -> Guarantee:
-    """The guarantee of a learner with these parameters: to persons where the schema knows them, else to records."""
-    unit: Unit = "record" if declared.person is None else "person"
-    return Guarantee(epsilon, delta, neighbours=neighbours, unit=unit)
+def promise(
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours,
+    declared: Schema | None,
+    *,
+    notion: Notion = "central",
+    is_declared: bool = True,
+) -> Guarantee:
+    """The guarantee of a computation with these parameters: to persons where the schema knows them, else to records.
+
+    It is void where something that the computation rests on is not declared but learned from the records.
+    """
+    unit: Unit = "record" if declared is None or declared.person is None else "person"
+    return Guarantee(epsilon, delta, neighbours=neighbours, unit=unit, notion=notion, valid=is_declared)
 
 
-def rows_per_unit(declared: Schema) -> int:
+def rows_per_unit(declared: Schema | None) -> int:
     """How many rows one protected unit can have."""
-    return 1 if declared.person is None else declared.person.most_rows
+    return 1 if declared is None or declared.person is None else declared.person.most_rows
 
 
 def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:

@@ -364,18 +364,15 @@ class Account:
         return Charged(receipt, stated)
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
-        """The receipt of a charge that was entered under this mark, at this price; None where there is none.
+        """The receipt of a charge that was entered under this mark, for this guarantee at this price; None where there is none.
 
         A mark is a purpose that no other charge ever has: what was killed before it could keep its receipt finds it by
         the mark that it kept before the charge.
         """
-        paid = cost.to(self.terms.neighbours, guarantee.neighbours).to_dict()
+        paid, stated = in_relation(self.name, self.terms, guarantee, cost)
+        body = {"what": what, "purpose": mark, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
         for entry in self.entries():
-            if entry.kind == "charge" and [entry.body[name] for name in ("what", "purpose", "cost")] == [
-                what,
-                mark,
-                paid,
-            ]:
+            if entry.kind == "charge" and {name: entry.body[name] for name in body} == body:
                 return Receipt(self.ledger.identity, entry.position, entry.hash, self.name)
         return None
 

@@ -3,33 +3,41 @@
 A search that looks at exact scores is not private, however its fits were counted. Here a random number of tries is
 made (Papernot and Steinke 2022); each try fits a random candidate with noise and scores it with noise, and the best
 noisy score wins. With a logarithmic number of tries the whole is 2ε-DP when one try is ε-DP, however many tries.
+
+What one try promises a record is read off the plans of the candidates, before anything is charged: a candidate whose
+plan promises less than its share of ε allows, or nothing, is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from numbers import Real
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.privacy.accounting import decimal_down, exact, pure_cost
-from sudare.privacy.base import PrivateEstimator
+from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
+from sudare.privacy.base import Calibrated, Plan, PrivateEstimator, no_rows, undeclared
 from sudare.privacy.declared import rows_per_unit
-from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
+from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Passage, pass_through
+from sudare.privacy.release import pass_through
 from sudare.privacy.sums import exact_sums, fixed_point_step
 
 Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]
+
+# All tries together cost so many times what one of them costs (proofs/selection.md).
+TRIES_FACTOR: Final = 2
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,36 @@ def select_privately(
     Parameters
     ----------
     candidates : unfitted estimators with pure guarantees; their own epsilon, account and seed are replaced.
-    epsilon : for everything: choice, fit and score together. One try costs half of it.
-    row_scores : (fitted model, X, y) → one number in [0, 1] a row, larger is better; its mean is the score.
+    epsilon : what a record is promised by everything: choice, fit and score together. One try costs half of it.
+    row_scores : (fitted model, X, y) → one number in [0, 1] a row, larger is better; its mean is the score. A row's number
+        must depend on the model and that row alone.
     score_share : part of a try's ε that goes into the noisy score; the rest goes into the fit.
     tries_parameter : 1/γ of the logarithmic number of tries; default four times the number of candidates.
     account : who pays, once, before the first try.
+    """
+    plan = selection_plan(candidates, X, y, epsilon=epsilon, score_share=score_share, tries_parameter=tries_parameter)
+    selection = plan.mechanism
+    for candidate in selection.candidates:
+        if account is not None and candidate._undeclared():
+            raise undeclared(candidate)
+    passage = pass_through(account, random_state, plan.guarantee, selection.cost, "select_privately", selection.purpose)
+    index, model = selection.best(X, y, row_scores, passage.noise)
+    winner = model._as_the_outcome_of(passage, account)
+    return Selected(winner, index, winner.guarantee_)
+
+
+def selection_plan(
+    candidates: Sequence[PrivateEstimator],
+    X: Any,
+    y: Any = None,
+    *,
+    epsilon: float,
+    score_share: float = 0.5,
+    tries_parameter: int | None = None,
+) -> Plan[Selection]:
+    """What a selection among these candidates will do and what it promises, from the plans of its tries; nothing is fitted.
+
+    Raises where one try would cost a record more than its half of ε, and where it is not pure, central, or for replaced rows.
     """
     _check_candidates(candidates)
     if not isinstance(score_share, Real) or not 0 < score_share < 1:
@@ -80,41 +113,81 @@ def select_privately(
     tries_parameter = 4 * len(candidates) if tries_parameter is None else tries_parameter
     if isinstance(tries_parameter, bool) or not isinstance(tries_parameter, int) or tries_parameter < 2:
         raise InvalidParameter("tries_parameter must be a whole number, at least 2.", "Use for example 20.")
-    per_try = exact(checked_epsilon(epsilon)) / 2
+    per_try = exact(checked_epsilon(epsilon)) / TRIES_FACTOR
     score_epsilon = decimal_down(per_try * exact(score_share))
     fit_epsilon = decimal_down(per_try - exact(score_epsilon))
-    schema = candidates[0].schema
-    unit: Unit = "record" if schema is None or schema.person is None else "person"
-    guarantee = Guarantee(float(epsilon), unit=unit)
-    purpose = f"choice among {len(candidates)} candidates"
-    passage = pass_through(account, random_state, guarantee, pure_cost(epsilon), "select_privately", purpose)
-    noise = passage.noise
-    score_noise = _ScoreNoise(len(X), 1 if schema is None else rows_per_unit(schema), score_epsilon)
-
-    def one_try() -> tuple[float, int, PrivateEstimator]:
-        index = noise.integer_below(len(candidates))
-        seed = None if random_state is None else noise.integer_below(2**31)
-        fit = clone(candidates[index]).set_params(epsilon=fit_epsilon, account=None, random_state=seed)
-        model = fit.fit(X, y)
-        return score_noise.of(row_scores(model, X, y), noise), index, model
-
-    tries = (one_try() for _ in range(logarithmic_draw(tries_parameter, noise)))
-    _, index, model = max(tries, key=itemgetter(0))
-    return Selected(_as_winner(model, passage, float(epsilon), account), index, passage.guarantee)
+    scores = ScoreNoise(row_count(X), rows_per_unit(candidates[0].schema), score_epsilon)
+    trials = tuple(clone(each).set_params(epsilon=fit_epsilon, account=None, random_state=None) for each in candidates)
+    plans = tuple(clone(trial)._plan_for(X, y) for trial in trials)
+    selection = Selection(trials, plans, scores, tries_parameter, float(epsilon))
+    return Plan(selection, selection.guarantee)
 
 
-def _check_candidates(candidates: Sequence[PrivateEstimator]) -> None:
-    if not candidates:
-        raise InvalidParameter("There is no candidate to choose from.", "Give at least one estimator.")
-    if any(candidate.delta != 0 for candidate in candidates):
-        raise InvalidParameter("A candidate has delta > 0; selection is for pure guarantees.", "Set delta=0.")
-    if any(candidate.neighbours != "replace-one" for candidate in candidates):
-        raise InvalidParameter("A candidate is not for replace-one neighbours.", 'Set neighbours="replace-one".')
-    if len({None if candidate.schema is None else candidate.schema.digest for candidate in candidates}) > 1:
-        raise InvalidParameter("The candidates have different schemas.", "Give all of them the same one.")
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """ε-DP: the best of a random number of tries, each a fit of one of the candidates with a noisy score of it.
+
+    `plans` says what a fit of each candidate promises a record, `scores` what its score costs.
+    """
+
+    candidates: tuple[PrivateEstimator, ...]
+    plans: tuple[Plan[Calibrated], ...]
+    scores: ScoreNoise
+    tries_parameter: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        for candidate, plan in zip(self.candidates, self.plans, strict=True):
+            _check_try(type(candidate).__name__, plan)
+        if self.composed_epsilon > exact(self.epsilon):
+            raise InvalidParameter(
+                f"All tries together would promise a record ε = {readable_up(decimal_up(self.composed_epsilon))}, and "
+                f"{readable_up(self.epsilon)} was asked for: a candidate's ε is not that of a record.",
+                "Leave out candidates whose epsilon protects less than a record. Nothing was charged.",
+            )
+
+    @property
+    def composed_epsilon(self) -> Fraction:
+        """What a record is promised by all tries: twice the ε of the dearest fit with its score."""
+        return TRIES_FACTOR * (
+            max(plan.mechanism.cost.epsilon for plan in self.plans) + self.scores.mechanism.cost.epsilon
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε, no less than what the tries compose to."""
+        return pure_cost(self.epsilon)
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise on the sum of scores."""
+        return self.scores.mechanism.noise_scale
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of all tries together: valid if all of them are."""
+        valid = all(plan.guarantee.valid for plan in self.plans)
+        return replace(self.plans[0].guarantee, epsilon=self.epsilon, valid=valid)
+
+    @property
+    def purpose(self) -> str:
+        """What the ledger says that the charge is for."""
+        return f"choice among {len(self.candidates)} candidates"
+
+    def best(self, X: Any, y: Any, row_scores: RowScores, noise: NoiseSource) -> tuple[int, PrivateEstimator]:
+        """The place of the winner among the candidates, and the winner as it was fitted."""
+
+        def one_try() -> tuple[float, int, PrivateEstimator]:
+            index = noise.integer_below(len(self.candidates))
+            model = clone(self.candidates[index])._fit_within(noise, X, y)
+            return self.scores.noisy_sum(row_scores(model, X, y), noise), index, model
+
+        tries = (one_try() for _ in range(logarithmic_draw(self.tries_parameter, noise)))
+        _, index, model = max(tries, key=itemgetter(0))
+        return index, model
 
 
-class _ScoreNoise:
+class ScoreNoise:
     """ε-DP sum of row scores in [0, 1], exact before the noise. Proof: proofs/selection.md."""
 
     def __init__(self, rows: int, rows_per_unit: int, epsilon: float) -> None:
@@ -122,7 +195,7 @@ class _ScoreNoise:
         self.step = fixed_point_step(rows)
         self.mechanism = Laplace(float(rows_per_unit), epsilon, integer_grid=self.step)
 
-    def of(self, scores: Floats, noise: NoiseSource) -> float:
+    def noisy_sum(self, scores: Floats, noise: NoiseSource) -> float:
         """The noisy sum; a score that is not a number counts as zero."""
         column = np.clip(np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=0.0), 0.0, 1.0).reshape(-1, 1)
         if len(column) != self.rows:
@@ -132,9 +205,40 @@ class _ScoreNoise:
         return float(self.mechanism.apply(exact_sums(column, self.step), noise)[0])
 
 
-def _as_winner(model: PrivateEstimator, passage: Passage, epsilon: float, account: Account | None) -> PrivateEstimator:
-    """The winner under the guarantee and receipt of the whole selection."""
-    model.set_params(epsilon=epsilon, account=account, random_state=None)
-    model.guarantee_, model.receipt_ = passage.guarantee, passage.receipt
-    model._seal()
-    return model
+def row_count(X: Any) -> int:
+    """How many rows a table in memory has."""
+    if isinstance(X, str | os.PathLike | Iterator) or not (isinstance(X, Mapping) or hasattr(X, "__len__")):
+        raise InvalidParameter("Choosing among candidates needs the rows in memory.", "Give a table.")
+    rows = len(next(iter(X.values()), ())) if isinstance(X, Mapping) else len(X)
+    if rows == 0:
+        raise no_rows()
+    return rows
+
+
+def _check_candidates(candidates: Sequence[PrivateEstimator]) -> None:
+    if not candidates:
+        raise InvalidParameter("There is no candidate to choose from.", "Give at least one estimator.")
+    if not all(isinstance(candidate, PrivateEstimator) for candidate in candidates):
+        raise InvalidParameter(
+            "A candidate is not a private estimator of sudare.",
+            "Give estimators themselves: no pipelines, no searches.",
+        )
+    if any(candidate.delta != 0 for candidate in candidates):
+        raise InvalidParameter("A candidate has delta > 0; selection is for pure guarantees.", "Set delta=0.")
+    if any(candidate.neighbours != "replace-one" for candidate in candidates):
+        raise InvalidParameter("A candidate is not for replace-one neighbours.", 'Set neighbours="replace-one".')
+    if len({None if candidate.schema is None else candidate.schema.digest for candidate in candidates}) > 1:
+        raise InvalidParameter("The candidates have different schemas.", "Give all of them the same one.")
+
+
+def _check_try(name: str, plan: Plan[Calibrated]) -> None:
+    """Raise InvalidParameter unless a fit is one that the composition of tries covers: pure and central, for replaced rows."""
+    promised, cost = plan.guarantee, plan.mechanism.cost
+    if cost.delta != 0 or promised.delta != 0:
+        raise InvalidParameter(f"{name} is not pure: its plan has delta > 0.", "Choose among pure guarantees.")
+    if (promised.notion, promised.neighbours) != ("central", "replace-one"):
+        raise InvalidParameter(
+            f"{name} has a {promised.notion} guarantee for {promised.neighbours} neighbours; choosing by scores of the whole "
+            "table keeps a central one for replaced rows only.",
+            "Leave it out.",
+        )

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import Cost, decimal_down, exact, pure_cost
 from sudare.privacy.base import Plan
-from sudare.privacy.guarantee import Guarantee, Unit, group_epsilon
+from sudare.privacy.declared import promise, rows_per_unit
+from sudare.privacy.guarantee import group_epsilon
 from sudare.privacy.noise import NoiseSource
 from sudare.records.categorical import CategoryPerturbation, RetainReplace, SubsetSelection, UnaryEncoding, best_kind
 from sudare.records.laplace import LaplacePerturbation
@@ -80,8 +81,7 @@ def planned_records(
     methods: Mapping[str, str] | None,
 ) -> RecordPlan:
     """Perturbations for all declared columns: ε is the unit's (a record's, or a person's with all rows), k that of its rows."""
-    most_rows = 1 if declared.person is None else declared.person.most_rows
-    unit: Unit = "record" if declared.person is None else "person"
+    most_rows = rows_per_unit(declared)
     if k is not None:
         row_epsilon = epsilon_of_k(k, n_records, most_rows)
         unit_epsilon = group_epsilon(row_epsilon, most_rows)
@@ -93,7 +93,7 @@ def planned_records(
     perturbations = {
         name: perturbation_of(column, chosen[name], shares[name]) for name, column in declared.columns.items()
     }
-    guarantee = Guarantee(unit_epsilon, unit=unit, notion="local")
+    guarantee = promise(unit_epsilon, 0.0, "replace-one", declared, notion="local")
     return RecordPlan(RecordNoise(unit_epsilon, perturbations), guarantee, row_epsilon, perturbations)
 
 

@@ -15,8 +15,8 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import exact
 from sudare.privacy.base import Bounds, PrivateEstimator
 from sudare.privacy.content import Beside, Content, unfit
-from sudare.privacy.declared import written_columns
-from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
+from sudare.privacy.declared import promise, written_columns
+from sudare.privacy.guarantee import Guarantee, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.matrices import checked_matrix
 from sudare.records.linking import Statement, checked_count
@@ -274,6 +274,5 @@ class RecordPerturbation(PrivateEstimator):
         stored: Columns = RowsElsewhere(tuple(perturbations))
         if ROWS_TENSOR in content.tensors:
             stored = {name: frame.column(content.tensors[ROWS_TENSOR], name) for name in perturbations}
-        unit: Unit = "record" if self.declared_.person is None else "person"
-        self.guarantee_ = Guarantee(parameters["epsilon"], unit=unit, notion="local")
+        self.guarantee_ = promise(parameters["epsilon"], 0.0, self.neighbours, self.declared_, notion="local")
         self._keep_table(perturbations, parameters["row_epsilon"], stored, parameters["rows_digest"])

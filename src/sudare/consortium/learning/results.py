@@ -25,6 +25,7 @@ def model_of(found: LearnedTogether, account: Account | None = None) -> PrivateL
     learned, terms = found.outcome, found.terms
     if not isinstance(learned, Learned) or not isinstance(terms, LearningTerms):
         raise InvalidParameter("The outcome is not a model.", "Use scaler_of for common scales.")
+    found.check_unchanged()
     reading = learned.reading
     model = PrivateLogisticRegression(
         terms.epsilon,
@@ -50,7 +51,7 @@ def model_of(found: LearnedTogether, account: Account | None = None) -> PrivateL
         parameters[-1] *= ratio
         grid *= min(1.0, ratio)
     model._keep(declared, digest)
-    model._declare_target(None, reading.schema)
+    model._declare_target(None)
     model.method_ = "mean" if terms.delta == 0 else "descent"
     model.penalty_, model.n_rows_ = 0.0, learned.rows
     model.grid_, model.noise_scale_ = grid, learned.noise_scale
@@ -65,6 +66,7 @@ def scaler_of(found: LearnedTogether, account: Account | None = None) -> Private
     scales, terms = found.outcome, found.terms
     if not isinstance(scales, CommonScales) or not isinstance(terms, ScalerTerms):
         raise InvalidParameter("The outcome is not a scaler.", "Use model_of for a model.")
+    found.check_unchanged()
     scaler = PrivateStandardScaler(terms.epsilon, terms.delta, schema=terms.schema, account=account)
     scaler._keep(Schema(dict(terms.reading.numbers.columns), terms.schema.person), terms.schema.digest)
     scaler.n_rows_, scaler.noise_scale_, scaler.grid_ = scales.rows, scales.noise_scale, scales.grid

@@ -16,6 +16,7 @@ from sudare.linear.descent import Recipe, public_recipe
 from sudare.linear.losses import Logistic
 from sudare.linear.perturbation import Facts
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_mu_within, pure_cost
+from sudare.privacy.declared import promise, rows_per_unit
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.sums import fixed_point_step
 from sudare.schema import Number, Schema
@@ -157,15 +158,9 @@ def _bias(reading: ModelReading, bound: float) -> float:
     return ModelReading.of_schema(reading.schema, fit_intercept=True, norm_bound=bound).bias
 
 
-def rows_per_unit(schema: Schema | None) -> int:
-    """Rows of a person where the schema knows persons, else one."""
-    return 1 if schema is None or schema.person is None else schema.person.most_rows
-
-
 def promised(epsilon: float, delta: float, schema: Schema | None) -> Guarantee:
     """The guarantee towards everyone, t colluding members included."""
-    by_person = schema is not None and schema.person is not None
-    return Guarantee(epsilon, delta, unit="person" if by_person else "record")
+    return promise(epsilon, delta, "replace-one", schema)
 
 
 # Common means and scales: two sums, of vectors of length at most one

@@ -6,8 +6,9 @@ that makes an addend; whoever runs the walk keeps the addend, and never asks aga
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from sudare.consortium.learning.requests import Request, RowCount, answered
 from sudare.consortium.learning.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.consortium.learning.terms import LearningTerms
 from sudare.consortium.sums import Finished
-from sudare.errors import NotSolved
-from sudare.privacy.chain import Receipt
+from sudare.errors import NotCharged, NotSolved
+from sudare.privacy.chain import Receipt, canonical_json
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.release import Passage
@@ -34,12 +35,35 @@ Outcome = Learned | CommonScales
 
 @dataclass(frozen=True, eq=False)
 class LearnedTogether:
-    """What a member has in the end: the common outcome, and what it was promised and charged for it."""
+    """What a member has in the end: the common outcome, and what it was promised and charged for it.
+
+    `seal` is written by the walk that made it, and no longer matches when anything of it is changed.
+    """
 
     terms: Terms
     outcome: Outcome
     guarantee: Guarantee
     receipt: Receipt | None
+    seal: str = ""
+
+    def check_unchanged(self) -> None:
+        """Raise NotCharged unless this is as a walk left it."""
+        if self.seal != seal_of(self):
+            raise NotCharged(
+                "What was learned together was changed after the last sum.", "Use it as the training gave it."
+            )
+
+
+def seal_of(found: LearnedTogether) -> str:
+    """SHA-256 of the terms, all numbers of the outcome, the guarantee and the receipt."""
+    numbers = {
+        each.name: value.tobytes().hex() if isinstance(value, np.ndarray) else repr(value)
+        for each in fields(found.outcome)
+        for value in [getattr(found.outcome, each.name)]
+    }
+    paid = None if found.receipt is None else found.receipt.to_dict()
+    text = canonical_json([repr(found.terms), numbers, found.guarantee.to_dict(), paid])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -123,7 +147,8 @@ class LearningWalk:
         if isinstance(following, Request):
             return self._following(heard, following)
         passage = self._entered(heard)
-        return packed(heard), Finished(LearnedTogether(self._terms, following, passage.guarantee, passage.receipt))
+        found = LearnedTogether(self._terms, following, passage.guarantee, passage.receipt)
+        return packed(heard), Finished(replace(found, seal=seal_of(found)))
 
     def _following(self, saved: _Saved, request: Request | Outcome) -> tuple[bytes, Words]:
         if not isinstance(request, Request):
