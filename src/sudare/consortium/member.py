@@ -44,10 +44,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Policy:
-    """What may happen without asking. Kinds in `approval` wait for the steward; above `most_epsilon` nothing runs at all."""
+    """What may happen without asking. Kinds in `approval` wait for the steward; what costs more than `most_…` runs never."""
 
     approval: frozenset[str] = frozenset(KINDS)
     most_epsilon: float | None = None
+    most_delta: float | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,10 @@ class Member:
             return SqlSource(_resolved(self.data.url, "data.url"), self.data.query)
         return os.fspath(self.folder / str(self.data.source))
 
+    def task_folder(self, agreement: Agreement, task: str) -> Path:
+        """Where the state of a task of this agreement is kept."""
+        return self.state_folder / "tasks" / agreement.digest[:16] / task
+
     def ledger(self, *, create: bool = True) -> Ledger:
         """The ledger; made the first time, if it may be."""
         return Ledger(_resolved(self.ledger_address, "ledger"), create=create)
@@ -213,11 +218,15 @@ def _data(section: Field) -> Data:
 
 
 def _policy(section: Field) -> Policy:
-    fields = section.table((), ("approval", "most_epsilon"))
+    fields = section.table((), ("approval", "most_epsilon", "most_delta"))
     kinds = (
         frozenset(item.word(KINDS) for item in fields["approval"].items()) if "approval" in fields else frozenset(KINDS)
     )
-    return Policy(kinds, fields["most_epsilon"].epsilon() if "most_epsilon" in fields else None)
+    return Policy(
+        kinds,
+        fields["most_epsilon"].epsilon() if "most_epsilon" in fields else None,
+        fields["most_delta"].delta() if "most_delta" in fields else None,
+    )
 
 
 def _transport(section: Field, folder: Path) -> TransportSettings:
