@@ -27,6 +27,8 @@ StatementFiles = Annotated[
     list[Path] | None,
     typer.Option("--add", metavar="FILE", help="A file of statements that another member sent; may be repeated."),
 ]
+# Where no member's records are looked at.
+_USUAL_ROWS = 1000
 NOTHING_CHANGED = "Dry run: nothing was changed."
 
 
@@ -259,14 +261,20 @@ def _cost(epsilon: float, delta: float) -> str:
 
 
 def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
-    """What each task charges a member with as many records as are taken for usual, by its name; or why it cannot be planned."""
-    from sudare.consortium.task_costs import planned_for_usual_member
+    """What tasks with parameters charge a member with as many records as are taken for usual, or why they cannot be planned.
+
+    Others charge what stands in the agreement.
+    """
+    tasks = [task for task in agreement.tasks if task.parameters]
+    if not tasks:
+        return {}
+    from sudare.consortium.task_costs import planned_for_new_member
     from sudare.errors import SudareError
 
     plans: dict[str, Amount | SudareError] = {}
-    for task in agreement.tasks:
+    for task in tasks:
         try:
-            plans[task.name] = planned_for_usual_member(task, agreement)
+            plans[task.name] = planned_for_new_member(task, agreement, _USUAL_ROWS)
         except SudareError as error:
             plans[task.name] = error
     return plans
@@ -278,8 +286,6 @@ def _plan_values(agreement: Agreement) -> dict[str, dict[str, float] | None]:
 
 def _plan_lines(agreement: Agreement) -> list[str]:
     """The tasks that charge a record something else than stands in the agreement, or cannot be planned."""
-    from sudare.consortium.task_costs import USUAL_ROWS
-
     lines = []
     for name, plan in _plans(agreement).items():
         agreed = agreement.task(name).cost
@@ -287,7 +293,7 @@ def _plan_lines(agreement: Agreement) -> list[str]:
             lines.append(f"{name} cannot run as it stands: {plan}")
         elif plan != agreed:
             lines.append(
-                f"{name} charges {_cost(*plan)} for a record (of {USUAL_ROWS:,}); its text says {_cost(*agreed)}."
+                f"{name} charges {_cost(*plan)} for a record (of {_USUAL_ROWS:,}); its text says {_cost(*agreed)}."
             )
     return lines
 

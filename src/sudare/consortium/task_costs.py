@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sudare.consortium.agreement import Agreement
 from sudare.consortium.member import Member
@@ -18,8 +18,6 @@ from sudare.privacy.charging import asked_amount, in_relation
 
 if TYPE_CHECKING:
     from sudare.privacy.ledger import Account
-
-USUAL_ROWS: Final = 1000
 
 
 def planned_amount(task: Task, agreement: Agreement, terms: Terms, rows: Callable[[], int]) -> Amount | None:
@@ -37,9 +35,9 @@ def cost_at(member: Member, agreement: Agreement, task: Task) -> Amount | None:
     return planned_amount(task, agreement, terms_at(member, agreement), lambda: rows_at(member, agreement))
 
 
-def planned_for_usual_member(task: Task, agreement: Agreement) -> Amount:
-    """What one run charges a new account of a member with `USUAL_ROWS` records: where nobody's records are looked at."""
-    return planned_amount(task, agreement, new_terms(agreement), lambda: USUAL_ROWS) or Amount(0.0, 0.0)
+def planned_for_new_member(task: Task, agreement: Agreement, rows: int) -> Amount:
+    """What one run charges the new account of a member with so many rows."""
+    return planned_amount(task, agreement, new_terms(agreement), lambda: rows) or Amount(0.0, 0.0)
 
 
 def opened_account(member: Member) -> Account | None:

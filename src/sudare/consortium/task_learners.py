@@ -61,20 +61,23 @@ def promise_of(task: Task, schema: Schema, rows: Callable[[], int]) -> Guarantee
     From public facts alone. The rows are asked for only where the promise depends on their number.
     """
     match task:
+        case ModelsTask() | CensusTask() if not task.parameters:
+            # With the constants of `task_defaults` all promise what stands in the agreement: no learner needs to be loaded.
+            return _stated_promise(task, schema)
         case ModelsTask() | CensusTask():
             promise: Guarantee = learner_of(task, schema, None).declared_promise(rows)
             return promise
         case LearningTask() | ScalerTask():
-            return _promised_by_sums(task, schema)
+            return _stated_promise(task, schema)
         case DictionaryTask() if task.is_private:
-            return _promised_by_sums(task, schema)
+            return _stated_promise(task, schema)
         case DictionaryTask():
             return None
         case _:
             raise InvalidParameter(f"Tasks of kind '{task.kind}' cannot be priced yet.", "Upgrade sudare.")
 
 
-def _promised_by_sums(task: Task, schema: Schema) -> Guarantee:
+def _stated_promise(task: Task, schema: Schema) -> Guarantee:
     epsilon, delta = task.cost
     promise = Guarantee(epsilon, delta)
     return promise if schema.person is None else replace(promise, unit="person")
