@@ -114,9 +114,13 @@ def write_document(path: Path, content: bytes) -> None:
 
 
 def make_private_folder(path: Path) -> None:
-    """The folder, for its owner only if it was not there."""
+    """The folder, for its owner only if it was not there; so are those above it that were not."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in reversed([path, *path.parents]):
+            # `parents=True` would make those above with the usual rights.
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConsortiumError(
             f"The folder '{path}' cannot be written ({error.strerror}).", "Check the path, its rights and the space."

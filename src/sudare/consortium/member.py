@@ -41,6 +41,9 @@ class Data:
     url: str | None = field(default=None, repr=False)
     query: str | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.url)
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -61,6 +64,9 @@ class TransportSettings:
     proxy: str | None = field(default=None, repr=False)
     health_port: int | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.proxy)
+
 
 @dataclass(frozen=True)
 class Member:
@@ -77,6 +83,9 @@ class Member:
     policy: Policy = field(default_factory=Policy)
     transport: TransportSettings = field(default_factory=TransportSettings)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.ledger_address)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Member:
         """The member that a TOML file describes."""
@@ -87,7 +96,8 @@ class Member:
                 "Give it with --member FOLDER/member.toml; `sudare consortium join` makes it.",
             )
         member = cls.from_toml(read_text(file, "The member file"), file.absolute().parent)
-        if any(_has_password(each) for each in (member.ledger_address, member.data.url)) and is_open_to_others(file):
+        addresses = (member.ledger_address, member.data.url, member.transport.proxy)
+        if any(_has_password(each) for each in addresses) and is_open_to_others(file):
             raise IdentityError(
                 f"'{file.name}' holds a password and is open to others.",
                 f"Run: chmod 600 {file.name}; or write the address as env:NAME.",
@@ -257,5 +267,12 @@ def _resolved(address: str, path: str) -> str:
     return found
 
 
+def _without_password(part: object, address: str | None) -> dict[str, Any]:
+    """What is pickled or copied of a part of the member file; raises where its address holds a password."""
+    if _has_password(address):
+        raise TypeError("A password is not copied or pickled: load the member file where it is needed.")
+    return dict(vars(part))
+
+
 def _has_password(address: str | None) -> bool:
-    return address is not None and re.search(r"://[^/@:]*:[^/@]+@", address) is not None
+    return address is not None and re.search(r"://[^/@:]*:[^/@]+@|[?&]password=", address) is not None

@@ -31,7 +31,7 @@ from sudare.privacy.chain import canonical_json
 _FORMAT: Final = "sudare checkpoint 1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kept:
     """What a checkpoint holds.
 
