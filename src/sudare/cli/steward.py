@@ -272,7 +272,7 @@ def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
     """What a dictionary task has written here; empty before its end."""
     import json
 
-    result = own.folder / "results" / name / "dictionary.json"
+    result = own.results_folder(name) / "dictionary.json"
     return dict(json.loads(result.read_text(encoding="utf-8"))) if result.is_file() else {}
 
 

@@ -116,7 +116,12 @@ def check_policy(member: Member, task: Task, cost: Amount) -> None:
 
 
 def is_used(member: Member, agreement: Agreement, task: Task) -> bool:
-    """Whether a run of the task was paid for or disclosed and cannot be gone on with, because its state is not here."""
+    """Whether a run of the task was paid for or disclosed and cannot be gone on with, because nothing that it kept is here.
+
+    It goes on from its state, or with the release that it made. If not all is here, the charge itself is refused.
+    """
+    if member.own_release(task.name).exists():
+        return False
     entered = entries_of(mark_of(agreement, task.name), entries_at(member))
     folder = member.task_folder(agreement, task.name)
     return bool(entered) and not (folder.is_dir() and any(folder.iterdir()))

@@ -155,6 +155,14 @@ class Member:
         """Where the state of a task of this agreement is kept."""
         return self.state_folder / "tasks" / agreement.digest[:16] / task
 
+    def results_folder(self, task: str) -> Path:
+        """Where what came of a task is put."""
+        return self.folder / "results" / task
+
+    def own_release(self, task: str) -> Path:
+        """The file of this member's own release for a task, once it was made."""
+        return self.results_folder(task) / "own.sudare"
+
     def ledger(self, *, create: bool = True) -> Ledger:
         """The ledger; made the first time, if it may be."""
         return Ledger(_resolved(self.ledger_address, "ledger"), create=create)

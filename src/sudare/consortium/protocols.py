@@ -76,7 +76,7 @@ class Workplace:
 
     def results(self, task: Task) -> Path:
         """Where what came of a task is put."""
-        folder = self.member.folder / "results" / task.name
+        folder = self.member.results_folder(task.name)
         make_private_folder(folder)
         return folder
 
@@ -232,7 +232,8 @@ def _lists(patterns: Patterns) -> dict[str, Any]:
 
 def _own_release(task: ModelsTask | CensusTask, place: Workplace, permission: Permission, store: Store) -> bytes:
     """This member's release: made, charged and entered the first time, and the same file ever after."""
-    path = place.results(task) / "own.sudare"
+    place.results(task)
+    path = place.member.own_release(task.name)
     if not path.exists():
         schema, source = place.agreement.schema, place.member.source()
         columns = _columns_read(schema, task.columns) if isinstance(task, CensusTask) else None

@@ -44,9 +44,9 @@ def entries_of(mark: str, entries: Iterable[Entry]) -> list[Entry]:
 def run_already(task: str) -> NotApproved:
     """The refusal to pay for a task a second time."""
     return NotApproved(
-        f"Task '{task}' was run already: the ledger has its charge or disclosure, and the state that it was run with is not here.",
-        "Put the member's state folder back and run it again, which costs nothing. An approval is for one run: to pay for "
-        "another one, agree with the others on a new task, sign, and approve that.",
+        f"Task '{task}' was run already: the ledger has its charge or disclosure, and what that run kept is not here.",
+        "Put the member's state and results folders back as they were and run it again, which costs nothing. An approval is for "
+        "one run: to pay for another one, agree with the others on a new task, sign, and approve that.",
     )
 
 
