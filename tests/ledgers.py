@@ -109,9 +109,8 @@ def postgresql_server() -> Iterator[str]:
         pytest.skip("pgserver not installed")
     user = _server_user()
     with _server_folder(user) as folder:
-        if not _runs(programs, user, folder):
-            # Inside a folder that this user may not look into: a copy beside the data.
-            programs = Path(shutil.copytree(programs.parent, folder / "program", symlinks=True)) / "bin"
+        if not _succeeds(user, folder, programs / "initdb", "--version"):
+            programs = _copied_programs(programs, folder)
         data = str(folder / "data")
         options = ("-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8")
         _as_user(user, folder, programs / "initdb", "-D", data, *options)
@@ -146,6 +145,15 @@ def _postgresql_programs() -> Path | None:
     return next((place for place in places if (place / "initdb").is_file()), None)
 
 
+def _copied_programs(programs: Path, folder: Path) -> Path:
+    """A copy of pgserver's programs, which are where this user may not look, with the libraries that they find beside their package."""
+    package = programs.parents[1]
+    for part in (package, package.with_name("pgserver.libs")):
+        if part.is_dir():
+            shutil.copytree(part, folder / "program" / part.name, symlinks=True)
+    return folder / "program" / programs.relative_to(package.parent)
+
+
 def _server_user() -> pwd.struct_passwd | None:
     """Who the server runs as: None for whoever runs the tests, unless that is root."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
@@ -159,15 +167,15 @@ def _server_folder(user: pwd.struct_passwd | None) -> Iterator[Path]:
             folder = Path(name)
             if user is not None:
                 os.chown(folder, user.pw_uid, user.pw_gid)
-            if len(name) < 80 and _runs(Path("/bin"), user, folder, "true"):
+            if len(name) < 80 and _succeeds(user, folder, Path("/bin/sh"), "-c", 'cd "$1" && test -w .', "sh", name):
                 yield folder
                 return
     raise RuntimeError(f"no folder for temporary files can be reached by {user.pw_name if user else 'this user'}")
 
 
-def _runs(programs: Path, user: pwd.struct_passwd | None, folder: Path, program: str = "initdb") -> bool:
+def _succeeds(user: pwd.struct_passwd | None, folder: Path, program: Path, *words: str) -> bool:
     try:
-        _as_user(user, folder, programs / program, "--version")
+        _as_user(user, folder, program, *words)
     except (OSError, subprocess.SubprocessError):
         return False
     return True
