@@ -363,10 +363,10 @@ class KeyRevoked(IdentityError):
 
 
 class NotApproved(ConsortiumError):
-    """The steward has not approved a task, or has denied it."""
+    """A task may not run here: not approved, denied, dearer than policy or steward allow, or run already."""
 
     exit_code = 95
-    help = "The member's policy wants the steward's approval. See `sudare status`, then `sudare approve TASK` or `sudare deny TASK`."
+    help = "The member's policy or steward does not let the task run. See `sudare status`, then `sudare approve TASK` or `sudare deny TASK`."
 
 
 class NotConnected(ConsortiumError, TimeoutError):

@@ -53,6 +53,13 @@ class SqlSource:
         )
         return f"SqlSource(<{engine.drivername if isinstance(engine, sqlalchemy.URL) else 'database'}>)"
 
+    def __getstate__(self) -> dict[str, Any]:
+        given = self.url
+        url = None if isinstance(given, sqlalchemy.Engine) else attempt(lambda: sqlalchemy.make_url(given))
+        if url is not None and (url.password is not None or "password" in url.query):
+            raise TypeError("A database's password is not copied or pickled: make the source where it is needed.")
+        return dict(vars(self))
+
 
 def batches(
     source: object,

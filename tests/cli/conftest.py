@@ -76,6 +76,8 @@ def write_keys(folder: Path, name: str) -> None:
     (folder / f"{name}-locked.pem").write_bytes(
         key.private_bytes(*private, BestAvailableEncryption(PASSPHRASE.encode()))
     )
+    for path in (folder / f"{name}.pem", folder / f"{name}-locked.pem"):
+        path.chmod(0o600)
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     (folder / f"{name}-public.pem").write_bytes(public)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sudare.consortium import Agreement, Approvals, Budget, Identity, Member, Statements, permit, standing
+from sudare.consortium import Agreement, Approvals, Budget, Identity, Member, ModelsTask, Statements, permit, standing
 from sudare.consortium.joining import Joining, joined, signed
 from sudare.errors import NotApproved
 from sudare.privacy import Guarantee
-from sudare.privacy.accounting import gaussian_cost
+from sudare.privacy.accounting import gaussian_cost, pure_cost
 from tests.cli.conftest import Sudare
 
 PASSPHRASE = "correct horse battery"
@@ -408,3 +409,51 @@ def test_a_private_dictionary_from_its_words_to_the_status(
 
 def unwrapped(text: str) -> str:
     return " ".join(text.split())
+
+
+def test_the_planned_cost_is_shown_where_the_text_says_another(
+    consortium: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDARE_MEMBER", "east/member.toml")
+    agreement = Agreement.load("agreement.toml")
+    counts = ModelsTask("counts", "PrivateHistogram", 0.5, parameters={"neighbours": "add-remove"})
+    replace(agreement, tasks=(*agreement.tasks, counts)).save("agreement.toml")
+    told = "counts charges ε 1 for a record (of 1,000); its text says ε 0.5."
+    checked = sudare("consortium", "check", "agreement.toml")
+    assert told in checked.stdout
+    assert sudare("consortium", "check", "agreement.toml", "--json").values["plans"]["counts"] == {
+        "epsilon": 1.0,
+        "delta": 0.0,
+    }
+    shown = sudare("status")
+    assert "counts charges ε 1.0, δ 0 for a record; the agreement's text says ε 0.5, δ 0." in shown.stdout
+    row = next(each for each in sudare("status", "--json").values["tasks"] if each["task"] == "counts")
+    assert (row["epsilon"], row["agreed_epsilon"], row["is_planned"], row["used"]) == (1.0, 0.5, True, False)
+    approved = sudare("approve", "counts")
+    assert "It costs at most ε 1.0, δ 0. The agreement says ε 0.5, δ 0" in approved.stdout
+    member, agreement = Member.load("east/member.toml"), Agreement.load("agreement.toml")
+    assert permit(member, agreement, agreement.task("counts")).epsilon == 1.0
+
+
+def test_a_task_that_was_run_and_whose_state_is_gone_is_not_approved_again(
+    consortium: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDARE_MEMBER", "east/member.toml")
+    member, agreement = Member.load("east/member.toml"), Agreement.load("agreement.toml")
+    mark = f"task 'risk' of agreement {agreement.digest[:16]}, run 1"
+    member.account(agreement).charge(Guarantee(0.1), pure_cost(0.1), "a model", mark)
+    refused = sudare("approve", "risk")
+    assert (refused.exit_code, "was run already" in refused.stderr) == (95, True)
+    assert "was run already" in sudare("status").stdout
+    assert sudare("deny", "risk", "--reason", "it was run").exit_code == 0
+
+
+def test_a_task_that_cannot_be_planned_is_told(consortium: Path, sudare: Sudare) -> None:
+    agreement = Agreement.load("agreement.toml")
+    net = ModelsTask("net", "PrivateMLPClassifier", 0.1, parameters={"approach": "learning_first"})
+    replace(agreement, tasks=(net,)).save("agreement.toml")
+    assert (
+        "net cannot run as it stands: To a record this promises"
+        in sudare("consortium", "check", "agreement.toml").stdout
+    )
+    assert "net cannot be planned as things are" in sudare("status", "--member", "east/member.toml").stdout

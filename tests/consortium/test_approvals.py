@@ -11,6 +11,7 @@ import pytest
 from sudare.consortium import Agreement, Approvals, permit, required
 from sudare.consortium.approvals import parsed_event
 from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
+from sudare.privacy.balance import Amount
 from tests.consortium.house import DOCUMENT, MEMBER, member_in
 
 AGREEMENT = Agreement.from_dict(DOCUMENT)
@@ -67,6 +68,65 @@ def test_above_the_most_epsilon_no_approval_helps(tmp_path: Path) -> None:
     with pytest.raises(NotApproved, match=r"costs ε = 1; this member's policy has at most 0\.9"):
         permit(member, AGREEMENT, RISK)
     permit(member, AGREEMENT, AGREEMENT.task("models"))
+
+
+def test_a_bound_on_delta_likewise(tmp_path: Path) -> None:
+    member = member_in(tmp_path, MEMBER + "\n[policy]\napproval = []\nmost_delta = 1e-7\n")
+    with pytest.raises(NotApproved, match=r"costs δ = 1e-06; this member's policy has at most 1e-07"):
+        permit(member, AGREEMENT, RISK)
+    assert permit(member, AGREEMENT, AGREEMENT.task("models")).delta == 0.0
+    none = member_in(tmp_path, MEMBER + "\n[policy]\napproval = []\nmost_delta = 0\n")
+    with pytest.raises(NotApproved, match="δ"):
+        permit(none, AGREEMENT, AGREEMENT.task("wear"))
+
+
+def test_exact_sums_wait_for_the_steward_wherever_there_is_a_bound(tmp_path: Path) -> None:
+    exact = AGREEMENT.task("patterns")
+    for bound in ("most_epsilon = 100.0", "most_delta = 0.5"):
+        member = member_in(tmp_path, MEMBER + f"\n[policy]\napproval = []\n{bound}\n")
+        assert [task.name for task in AGREEMENT.tasks if required(member, task)] == ["patterns"]
+    with pytest.raises(NotApproved, match="waits for the steward"):
+        permit(member, AGREEMENT, exact)
+    Approvals(member.state_folder).decide(AGREEMENT, exact, "approved", "seen")
+    assert permit(member, AGREEMENT, exact).epsilon == 0.0
+
+
+def test_an_approval_is_for_what_the_run_was_planned_to_cost(tmp_path: Path) -> None:
+    member = member_in(tmp_path)
+    approvals = Approvals(member.state_folder)
+    for cost, enough in (
+        (Amount(0.9, 1e-6), False),
+        (Amount(1.0, 1e-7), False),
+        (Amount(1.0, 1e-6), True),
+        (None, True),
+    ):
+        approvals.decide(AGREEMENT, RISK, "approved", "", cost=cost)
+        if enough:
+            found = permit(member, AGREEMENT, RISK)
+            assert (found.epsilon, found.delta) == RISK.cost
+        else:
+            with pytest.raises(NotApproved, match="would cost ε = 1, δ = 1e-06; the steward approved"):
+                permit(member, AGREEMENT, RISK)
+    Approvals(tmp_path / "state").decide(AGREEMENT, AGREEMENT.task("models"), "approved", "")
+    asked = approvals.history()
+    assert [event.epsilon for event in asked if event.task == "risk"] == [0.9, 1.0, 1.0, None]
+
+
+def test_a_request_says_what_the_run_would_cost(tmp_path: Path) -> None:
+    member = member_in(tmp_path)
+    with pytest.raises(NotApproved):
+        permit(member, AGREEMENT, RISK)
+    (asked,) = Approvals(member.state_folder).history()
+    assert (asked.epsilon, asked.delta) == RISK.cost
+
+
+def test_decisions_of_earlier_versions_name_no_cost() -> None:
+    values = {"agreement": "a" * 64, "task": "risk", "task_digest": "b" * 64, "state": "approved"}
+    text = json.dumps({**values, "who": "x", "when": "now", "reason": ""})
+    assert parsed_event(text).epsilon is None
+    for wrong in (-1.0, "1", float("inf"), True):
+        with pytest.raises(AgreementError):
+            parsed_event(json.dumps({**json.loads(text), "epsilon": wrong, "delta": 0.0}))
 
 
 def test_a_late_request_does_not_undo_a_decision(tmp_path: Path) -> None:

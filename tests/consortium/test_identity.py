@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import shutil
 import stat
@@ -84,7 +85,7 @@ def test_a_key_is_never_overwritten(identity: Identity, file: Path) -> None:
         identity.save(file.parent / "no" / "key.pem", PASSPHRASE)
 
 
-@pytest.mark.parametrize("mode", [0o604, 0o602, 0o644, 0o620, 0o666])
+@pytest.mark.parametrize("mode", [0o604, 0o602, 0o644, 0o620, 0o640, 0o440, 0o610, 0o666])
 def test_a_key_that_others_may_read_or_change_is_refused(mode: int, file: Path) -> None:
     file.chmod(mode)
     with pytest.raises(IdentityError, match="open to others") as refused:
@@ -92,9 +93,54 @@ def test_a_key_that_others_may_read_or_change_is_refused(mode: int, file: Path) 
     assert "chmod 600" in refused.value.remedy
 
 
-def test_a_mounted_secret_that_the_group_may_read_is_taken(identity: Identity, file: Path) -> None:
-    file.chmod(0o440)
-    assert Identity.load(file, PASSPHRASE).public_key == identity.public_key
+def status_with(monkeypatch: pytest.MonkeyPatch, owner: int, user: int) -> None:
+    """Files seem to belong to one user, and this process to another."""
+    looked_at = os.fstat
+
+    def seeming(handle: int) -> os.stat_result:
+        found = looked_at(handle)
+        return os.stat_result([*found[:4], owner, *found[5:]])
+
+    monkeypatch.setattr(os, "fstat", seeming)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+
+
+def test_a_secret_that_root_mounted_for_a_group_is_taken(
+    identity: Identity, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status_with(monkeypatch, owner=0, user=1000)
+    for mode in (0o440, 0o640, 0o400):
+        file.chmod(mode)
+        assert Identity.load(file, PASSPHRASE).public_key == identity.public_key
+    for mode in (0o460, 0o444, 0o450):
+        file.chmod(mode)
+        with pytest.raises(IdentityError, match="open to others"):
+            Identity.load(file, PASSPHRASE)
+
+
+def test_a_key_of_another_user_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status_with(monkeypatch, owner=1001, user=1000)
+    with pytest.raises(IdentityError, match="belongs to another user"):
+        Identity.load(file, PASSPHRASE)
+
+
+def test_a_key_where_everybody_can_replace_it_is_refused(identity: Identity, file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.pem"
+    link.symlink_to(file)
+    assert Identity.load(link, PASSPHRASE).public_key == identity.public_key
+    for folder, loaded in ((file.parent, file), (file.parent, link)):
+        folder.chmod(0o777)
+        try:
+            with pytest.raises(IdentityError, match="everybody can replace it") as refused:
+                Identity.load(loaded, PASSPHRASE)
+            assert "chmod o-w" in refused.value.remedy
+            folder.chmod(0o1777)
+            Identity.load(loaded, PASSPHRASE)
+        finally:
+            folder.chmod(0o700)
+    file.chmod(0o644)
+    with pytest.raises(IdentityError, match="open to others"):
+        Identity.load(link, PASSPHRASE)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

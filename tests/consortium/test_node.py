@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import threading
 import time
 import urllib.error
@@ -323,3 +324,28 @@ def test_a_member_file_without_a_way_to_the_others_says_what_to_add(tmp_path: Pa
     members = founded(tmp_path, RISK)
     with pytest.raises(InvalidParameter, match="how to reach"):
         transport_of("east", members[0].transport)
+
+
+def test_killed_between_charge_and_release_a_member_goes_on_without_paying_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = founded(tmp_path, MODELS)
+    place = node_of(members[0], LocalHub())._place
+
+    def killed(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as power_cut:
+        power_cut.setattr(Release, "save", killed)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                activity_of(MODELS, place)
+    activity_of(MODELS, place)
+    assert [entry.kind for entry in place.account.entries()] == ["open", "charge", "release"]
+    # With its release a member can go on, and withdraw it, whatever became of the state.
+    shutil.rmtree(members[0].state_folder)
+    activity_of(MODELS, place)
+    members[0].own_release("models").unlink()
+    with pytest.raises(NotApproved, match="run already"):
+        activity_of(MODELS, place)
+    assert place.account.spent().epsilon == MODELS.epsilon

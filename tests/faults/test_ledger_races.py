@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import grp
+import importlib.util
 import os
+import pwd
+import stat
+import sys
 import tempfile
 import threading
 import uuid
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +34,7 @@ from sudare.privacy import tables
 from sudare.privacy.chain import Head
 from sudare.privacy.ledger import Account, Ledger
 from tests.faults.harness import harness
-from tests.ledgers import charge, charge_gaussian, quick_folder
+from tests.ledgers import charge, charge_gaussian, postgresql_server, quick_folder
 
 if TYPE_CHECKING:
     import psycopg
@@ -132,20 +136,41 @@ def test_one_ledger_is_created_and_one_budget_wins() -> None:
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The address of a server that is started for these tests, without a database's name."""
-    try:
-        with warnings.catch_warnings():
-            # It looks for a folder of the user's session, and there need not be one.
-            warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR is not set")
-            import pgserver
-    except ImportError:
-        pytest.skip("pgserver not installed")
-    # Not pytest's folder: run by root, the server becomes another user, who may not look into that.
-    with tempfile.TemporaryDirectory(prefix="sudare-postgresql-") as folder:
-        running = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")  # type: ignore[attr-defined]
-        # No power cut is tested here, and syncing is most of what starting and stopping takes.
-        running.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
-        yield running.get_uri()
-        running.cleanup()
+    with postgresql_server() as address:
+        yield address
+
+
+def rights(folders: Iterable[Path]) -> dict[Path, tuple[int, int, int]]:
+    return {folder: (found.st_mode, found.st_uid, found.st_gid) for folder in folders if (found := folder.stat())}
+
+
+class TestServerOfTheTests:
+    def test_it_leaves_the_machine_as_it_was(self) -> None:
+        """No user, no changed rights of any folder up to the root, and no files."""
+        programs = importlib.util.find_spec("pgserver")
+        places = [Path(tempfile.gettempdir()), Path(sys.prefix), *map(Path, ("/tmp", "/var/tmp", "/dev/shm"))]
+        places += [Path(place) for place in (programs.submodule_search_locations or [] if programs else [])]
+        folders = {parent for place in places if place.exists() for parent in (place, *place.resolve().parents)}
+        before = (
+            rights(folders),
+            [entry.pw_name for entry in pwd.getpwall()],
+            [entry.gr_name for entry in grp.getgrall()],
+        )
+        with postgresql_server() as address:
+            folder = Path(str(sql.make_url(address).query["host"]))
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            process = int((folder / "data/postmaster.pid").read_text().split()[0])
+            assert Path(f"/proc/{process}").stat().st_uid != 0
+            with plain(address) as connection:
+                assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
+        assert not folder.exists()
+        assert not Path(f"/proc/{process}").exists()
+        after = (
+            rights(folders),
+            [entry.pw_name for entry in pwd.getpwall()],
+            [entry.gr_name for entry in grp.getgrall()],
+        )
+        assert after == before
 
 
 @pytest.fixture

@@ -128,3 +128,15 @@ def test_a_folder_is_no_checkpoint(tmp_path):
 def test_it_can_only_be_written_where_there_is_a_folder(kept, tmp_path):
     with pytest.raises(DataError, match="cannot be written"):
         checkpoint.save(tmp_path / "none" / "run", kept)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
+def test_one_that_others_may_read_is_refused(kept, mode, tmp_path):
+    checkpoint.save(tmp_path / "run", kept)
+    (tmp_path / "run").chmod(mode)
+    with pytest.raises(DataError, match="open to others"):
+        checkpoint.load(tmp_path / "run")
+
+
+def test_its_text_shows_no_seed(kept):
+    assert repr(bytes(32)) not in repr(replace(kept, seed=bytes(32), key=bytes(32)))

@@ -533,6 +533,19 @@ def test_price_in_the_relation_of_the_account(ledger):
     assert model.price(matrix()).asked == (1.0, 0.0)
 
 
+def test_what_is_declared_tells_the_promise_without_records():
+    def never():
+        raise AssertionError("the promise does not depend on the rows")
+
+    assert PrivateMean(0.5, 1e-7, schema=SCHEMA).declared_promise(never) == Guarantee(0.5, 1e-7)
+    by_person = PrivateHistogram(0.5, schema=PERSON_SCHEMA, neighbours="add-remove").declared_promise(never)
+    assert by_person == Guarantee(0.5, neighbours="add-remove", unit="person")
+    with refused(InvalidParameter, "A promise without records needs a schema.", "Give schema=Schema.load(…)."):
+        PrivateMean(bounds=(0, 1)).declared_promise(never)
+    with pytest.raises(InvalidCost, match="epsilon"):
+        PrivateMean(0.0, schema=SCHEMA).declared_promise(never)
+
+
 def test_price_needs_an_account_and_a_valid_table(account):
     with refused(InvalidParameter, "A price needs an account.", "Give account=…."):
         PrivateMean(bounds=(0, 1)).price(matrix())

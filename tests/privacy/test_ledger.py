@@ -1351,3 +1351,25 @@ def test_messages_name_no_folders(path: Path, folder: Path) -> None:
             act()
         assert secret not in str(caught.value)
         assert secret not in repr(caught.value)
+
+
+class AtMostTwo(Account):
+    """Refuses whatever would be its third entry, and charges of more than 1/2."""
+
+    def _check_entry(self, cost, entries) -> None:  # type: ignore[no-untyped-def]
+        if len(entries()) > 2 or (cost is not None and cost.epsilon > 0.5):
+            raise InvalidParameter("no", "no")
+
+
+def test_an_account_that_refuses_does_so_before_anything_is_written(tmp_path: Path) -> None:
+    plain = Ledger(tmp_path / "ledger.db").account("p", epsilon=9.0)
+    account = AtMostTwo(plain.ledger, "p")
+    with pytest.raises(InvalidParameter):
+        charge(account, 0.6)
+    charge(account, 0.5)
+    account.disclose("sums", "members", 1)
+    with pytest.raises(InvalidParameter):
+        charge(account, 0.1)
+    with pytest.raises(InvalidParameter):
+        account.disclose("sums", "members", 1)
+    assert [entry.kind for entry in plain.entries()] == ["open", "charge", "disclosure"]

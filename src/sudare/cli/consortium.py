@@ -17,6 +17,8 @@ from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Standing
     from sudare.consortium.joining import Joining
+    from sudare.errors import SudareError
+    from sudare.privacy.balance import Amount
 
 app = typer.Typer(help="Agree with other members on what to do together, and sign it.", no_args_is_help=True)
 
@@ -25,6 +27,8 @@ StatementFiles = Annotated[
     list[Path] | None,
     typer.Option("--add", metavar="FILE", help="A file of statements that another member sent; may be repeated."),
 ]
+# Where no member's records are looked at.
+_USUAL_ROWS = 1000
 NOTHING_CHANGED = "Dry run: nothing was changed."
 
 
@@ -81,6 +85,7 @@ def new(
     lines = [
         f"Would write {agreement}." if dry_run else f"Wrote {agreement}.",
         f"Tasks, with what each costs every member at most: {told}.",
+        *_plan_lines(made),
         NOTHING_CHANGED
         if dry_run
         else f"Members join with: sudare consortium join {agreement} --name NAME --folder FOLDER --data FILE --epsilon BUDGET",
@@ -129,6 +134,7 @@ def join(
         lines = [
             f"{name} would join {found.name}, which has {_members(found)}. {key}: {joining.key_path}.",
             *_data_lines(joining, found),
+            *_plan_lines(found),
             NOTHING_CHANGED,
         ]
         answer({**values, "dry_run": True}, as_json, *lines)
@@ -149,6 +155,7 @@ def join(
         f"{name} joined {extended.name}, which now has {_members(extended)}.",
         f"Key {identity.fingerprint}: read it to the others on the telephone.",
         *_data_lines(joining, extended),
+        *_plan_lines(extended),
         f"When all have joined, sign: sudare consortium sign --member {joining.member_path}",
     ]
     answer(values, as_json, *lines)
@@ -218,8 +225,13 @@ def check(
         statements = with_statements_of(found, Statements.load(agreement), add or [])
     stands = standing(found, statements)
     lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
-    values = {**_values(found, stands), "certificate_days_left": kit_days_left(kit, "client"), "dry_run": dry_run}
-    answer(values, as_json, _table(found, stands), *lines, *expiry_lines(kit, "client"))
+    values = {
+        **_values(found, stands),
+        "plans": _plan_values(found),
+        "certificate_days_left": kit_days_left(kit, "client"),
+        "dry_run": dry_run,
+    }
+    answer(values, as_json, _table(found, stands), *_plan_lines(found), *lines, *expiry_lines(kit, "client"))
     if not stands.is_in_force:
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
 
@@ -246,6 +258,44 @@ def _members(agreement: Agreement) -> str:
 
 def _cost(epsilon: float, delta: float) -> str:
     return f"ε {epsilon:g}{f', δ {delta:g}' if delta else ''}" if epsilon else "exact sums, entered as disclosures"
+
+
+def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
+    """What tasks with parameters charge a member with as many records as are taken for usual, or why they cannot be planned.
+
+    Others charge what stands in the agreement.
+    """
+    tasks = [task for task in agreement.tasks if task.parameters]
+    if not tasks:
+        return {}
+    from sudare.consortium.task_costs import planned_for_new_member
+    from sudare.errors import SudareError
+
+    plans: dict[str, Amount | SudareError] = {}
+    for task in tasks:
+        try:
+            plans[task.name] = planned_for_new_member(task, agreement, _USUAL_ROWS)
+        except SudareError as error:
+            plans[task.name] = error
+    return plans
+
+
+def _plan_values(agreement: Agreement) -> dict[str, dict[str, float] | None]:
+    return {name: plan._asdict() if isinstance(plan, tuple) else None for name, plan in _plans(agreement).items()}
+
+
+def _plan_lines(agreement: Agreement) -> list[str]:
+    """The tasks that charge a record something else than stands in the agreement, or cannot be planned."""
+    lines = []
+    for name, plan in _plans(agreement).items():
+        agreed = agreement.task(name).cost
+        if not isinstance(plan, tuple):
+            lines.append(f"{name} cannot run as it stands: {plan}")
+        elif plan != agreed:
+            lines.append(
+                f"{name} charges {_cost(*plan)} for a record (of {_USUAL_ROWS:,}); its text says {_cost(*agreed)}."
+            )
+    return lines
 
 
 def _data_lines(joining: Joining, agreement: Agreement) -> list[str]:

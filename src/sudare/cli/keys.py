@@ -11,6 +11,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from sudare.errors import InvalidParameter
 
+_PRIVATE = b"PRIVATE KEY-----"
+
 PassphraseFile = Annotated[
     Path | None,
     typer.Option(
@@ -35,11 +37,15 @@ def passphrase(file: Path | None, question: str, *, new: bool = False) -> bytes:
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """The signing key in a file; asks for the passphrase if there is one."""
-    content = _content(path)
+    """The signing key in a file that nobody else may read; asks for the passphrase, or warns where there is none."""
+    from sudare.consortium.files import read_private
+
+    # That a file is no key at all is said before anything about its rights.
+    content = read_private(path, "The key", InvalidParameter) if _PRIVATE in _content(path) else b""
     key = None
     try:
         key = load_pem_private_key(content, password=None)
+        _warn_of_clear_key(path)
     except TypeError:
         phrase = passphrase(None, f"Passphrase of {path.name}")
         try:
@@ -54,6 +60,14 @@ def private_key(path: Path) -> Ed25519PrivateKey:
             "Make one with: sudare key new key.pem, or: openssl genpkey -algorithm ed25519 -aes256 -out key.pem",
         )
     return key
+
+
+def _warn_of_clear_key(path: Path) -> None:
+    typer.echo(
+        f"Warning: '{path.name}' is not encrypted: whoever gets the file can sign in your name. "
+        "Make one with a passphrase: sudare key new",
+        err=True,
+    )
 
 
 def public_key(path: Path) -> Ed25519PublicKey:

@@ -15,6 +15,7 @@ from sudare.cli.keys import MemberFile
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, DictionaryTask, Member, Task
+    from sudare.privacy.balance import Amount
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
 
@@ -83,7 +84,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
     force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
-    shown = [*map(_shown_text, disclosed), *map(_noisy_text, noisy)]
+    shown = [*_plan_lines(tasks), *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
     opening = f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}."
     answer(values, as_json, opening, table, *shown, budget, *expiry_lines(kit, "client"))
 
@@ -92,70 +93,112 @@ def _decide(
     name: str, verdict: Literal["approved", "denied"], reason: str, file: Path, dry_run: bool, as_json: bool
 ) -> None:
     from sudare.consortium import Approvals, Member
+    from sudare.consortium.approvals import exceeded_bound, is_used
+    from sudare.consortium.task_account import run_already
+    from sudare.consortium.task_costs import cost_at
+    from sudare.privacy.balance import Amount
 
     own = Member.load(file)
     agreement = own.agreement()
     task = agreement.task(name)
     approvals = Approvals(own.state_folder)
     before = approvals.state(agreement, task).state
+    if verdict == "approved" and is_used(own, agreement, task):
+        raise run_already(name)
+    # What is approved is what the run will cost; to deny it, nobody needs to know.
+    cost = cost_at(own, agreement, task) if verdict == "approved" else _known_cost(own, agreement, task)
+    amount = Amount(0.0, 0.0) if cost is None else cost
     if not dry_run:
-        approvals.decide(agreement, task, verdict, reason)
-    epsilon, delta = task.cost
+        approvals.decide(agreement, task, verdict, reason, cost=amount)
     values = {
         "task": name,
         "before": before,
         "after": before if dry_run else verdict,
-        "epsilon": epsilon,
-        "delta": delta,
+        "epsilon": amount.epsilon,
+        "delta": amount.delta,
     }
-    lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task)}"]
-    if verdict == "approved" and _is_above_policy(own, epsilon):
-        lines.append(
-            f"It will not run: the policy in {file} allows ε {_number(own.policy.most_epsilon or 0.0)} at most."
-        )
+    lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task, amount)}"]
+    bound = exceeded_bound(own.policy, amount)
+    if verdict == "approved" and bound is not None:
+        most = f"{'ε' if bound == 'most_epsilon' else 'δ'} {_number(getattr(own.policy, bound))}"
+        lines.append(f"It will not run: the policy in {file} allows {most} at most.")
     answer({**values, "dry_run": dry_run}, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
 
 
-def _cost_text(task: Task) -> str:
+def _cost_text(task: Task, cost: Amount) -> str:
     """What the steward should know before the task runs."""
     from sudare.consortium import DictionaryTask
 
-    epsilon, delta = task.cost
-    if not epsilon:
+    if not cost.epsilon:
         return "Its sums are exact: they are entered as disclosures."
-    text = f"It costs at most ε {_number(epsilon)}, δ {_number(delta)}."
+    text = f"It costs at most ε {_number(cost.epsilon)}, δ {_number(cost.delta)}."
+    if cost != task.cost:
+        text += f" The agreement says ε {_number(task.cost[0])}, δ {_number(task.cost[1])}; that is not what a record is charged."
     if isinstance(task, DictionaryTask):
         text += f" Its sums are noisy: every member adds a share of the noise, of which {task.colluders} may be known or missing."
     return text
 
 
 def _verdict(task: dict[str, Any]) -> str:
-    return "above most_epsilon" if task["refused_by_policy"] else _word(task["state"])
+    if task["used"]:
+        return "was run already"
+    return f"above {task['exceeded_bound']}" if task["refused_by_policy"] else _word(task["state"])
 
 
 def _task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
     from sudare.consortium import Approvals, required
+    from sudare.consortium.approvals import exceeded_bound, is_used
+    from sudare.privacy.balance import Amount
 
     task = agreement.task(name)
     decision = Approvals(own.state_folder).state(agreement, task)
     needed = required(own, task)
+    cost = _known_cost(own, agreement, task)
+    amount = Amount(*task.cost) if cost is None else cost
+    bound = exceeded_bound(own.policy, amount)
     return {
         "task": name,
         "kind": task.kind,
-        "epsilon": task.cost[0],
-        "delta": task.cost[1],
+        "epsilon": amount.epsilon,
+        "delta": amount.delta,
+        "agreed_epsilon": task.cost[0],
+        "agreed_delta": task.cost[1],
+        "is_planned": cost is not None,
         "approval_required": needed,
         "state": decision.state if needed else "not needed",
         "who": decision.who,
         "when": decision.when,
         "reason": decision.reason,
-        "refused_by_policy": _is_above_policy(own, task.cost[0]),
+        "refused_by_policy": bound is not None,
+        "exceeded_bound": bound,
+        "used": is_used(own, agreement, task),
     }
 
 
-def _is_above_policy(own: Member, epsilon: float) -> bool:
-    """Whether the member's own file keeps the task from running, whatever the steward says."""
-    return own.policy.most_epsilon is not None and epsilon > own.policy.most_epsilon
+def _plan_lines(tasks: list[dict[str, Any]]) -> list[str]:
+    """Where what a run charges is not what the agreement says, or cannot be told."""
+    lines = []
+    for each in tasks:
+        agreed = f"ε {_number(each['agreed_epsilon'])}, δ {_number(each['agreed_delta'])}"
+        if not each["is_planned"]:
+            lines.append(f"{each['task']} cannot be planned as things are; the agreement says {agreed}.")
+        elif (each["epsilon"], each["delta"]) != (each["agreed_epsilon"], each["agreed_delta"]):
+            planned = f"ε {_number(each['epsilon'])}, δ {_number(each['delta'])}"
+            lines.append(f"{each['task']} charges {planned} for a record; the agreement's text says {agreed}.")
+    return lines
+
+
+def _known_cost(own: Member, agreement: Agreement, task: Task) -> Amount | None:
+    """What a run will cost here; None where that cannot be planned, because the records cannot be read or the task cannot run."""
+    from sudare.consortium.task_costs import cost_at
+    from sudare.errors import SudareError
+    from sudare.privacy.balance import Amount
+
+    try:
+        cost = cost_at(own, agreement, task)
+    except SudareError:
+        return None
+    return Amount(0.0, 0.0) if cost is None else cost
 
 
 def _word(state: str) -> str:
@@ -218,33 +261,26 @@ def _noisy_text(found: dict[str, Any]) -> str:
 
 def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[dict[str, Any]]:
     """The ledger's entries of a kind that are for a task."""
-    from sudare.errors import LedgerMissing, UnknownAccount
+    from sudare.consortium.task_account import entries_of, mark_of
+    from sudare.consortium.task_costs import entries_at
 
-    try:
-        entries = own.ledger(create=False).account(own.account_name).entries()
-    except (LedgerMissing, UnknownAccount):
-        return []
-    mark = f"task '{name}' of agreement {agreement.digest[:16]}"
-    bodies = [dict(entry.body) for entry in entries if entry.kind == kind]
-    # The purpose of a charge goes on with its run.
-    return [body for body in bodies if body["purpose"] == mark or body["purpose"].startswith(f"{mark},")]
+    entries = entries_of(mark_of(agreement, name), entries_at(own))
+    return [dict(entry.body) for entry in entries if entry.kind == kind]
 
 
 def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
     """What a dictionary task has written here; empty before its end."""
     import json
 
-    result = own.folder / "results" / name / "dictionary.json"
+    result = own.results_folder(name) / "dictionary.json"
     return dict(json.loads(result.read_text(encoding="utf-8"))) if result.is_file() else {}
 
 
 def _budget_left(own: Member) -> dict[str, float] | None:
-    from sudare.errors import LedgerMissing, UnknownAccount
+    from sudare.consortium.task_costs import opened_account
 
-    try:
-        return dict(own.ledger(create=False).account(own.account_name).remaining()._asdict())
-    except (LedgerMissing, UnknownAccount):
-        return None
+    account = opened_account(own)
+    return None if account is None else dict(account.remaining()._asdict())
 
 
 def _number(value: float) -> str:

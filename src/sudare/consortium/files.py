@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from sudare.errors import AgreementError, ConsortiumError, IdentityError
+from sudare.errors import AgreementError, ConsortiumError, IdentityError, SudareError
 
 LARGEST_DOCUMENT_BYTES: Final = 2**22
 PRIVATE_MODE: Final = 0o600
 SHARED_MODE: Final = 0o644
-# Whoever is neither owner nor in the group, and a group that may write. A group that may read is how secrets are mounted.
-_TOO_OPEN: Final = stat.S_IRWXO | stat.S_IWGRP
+# Whoever is not the owner.
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_ROOT: Final = 0
 
 
 def read_text(path: Path, what: str) -> str:
@@ -29,20 +31,56 @@ def read_text(path: Path, what: str) -> str:
         raise AgreementError(f"{what} '{path.name}' is not UTF-8 text.", "Give the TOML file.") from None
 
 
-def read_private(path: Path, what: str) -> bytes:
-    """The bytes of a small file that nobody else may read: a key or a passphrase."""
-    with _opened(path, what, IdentityError) as handle:
-        mode = stat.S_IMODE(os.fstat(handle).st_mode)
-        if mode & _TOO_OPEN:
-            raise IdentityError(
-                f"{what} '{path.name}' is open to others (mode {mode:03o}).", f"Run: chmod 600 {path.name}"
-            )
+def read_private(path: Path, what: str, unreadable: type[SudareError] = IdentityError) -> bytes:
+    """The bytes of a small file that nobody else may read or replace: a key or a passphrase.
+
+    Raises `IdentityError` where others may, `unreadable` where there is no such file.
+    """
+    with _opened(path, what, unreadable) as handle:
+        _check_private(os.fstat(handle), path, what)
         return _bounded(handle, path, what)
 
 
+def check_private(path: Path, what: str) -> None:
+    """Raise `IdentityError` unless nobody else may read or replace the file, for a secret that another program opens."""
+    with _opened(path, what, IdentityError) as handle:
+        _check_private(os.fstat(handle), path, what)
+
+
 def is_open_to_others(path: Path) -> bool:
-    """Whether somebody outside the owner's group may read the file, or the group may write it."""
-    return bool(path.stat().st_mode & _TOO_OPEN)
+    """Whether anybody but its owner may read or change the file; where root mounted it for a group, anybody outside of that."""
+    status = path.stat()
+    return bool(status.st_mode & _forbidden(status))
+
+
+def _check_private(status: os.stat_result, path: Path, what: str) -> None:
+    """Raise `IdentityError` unless the file is this user's or root's, closed to others, and nobody can put another in its place.
+
+    What was opened is looked at, so a link counts as what it leads to.
+    """
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & _forbidden(status):
+        raise IdentityError(
+            f"{what} '{path.name}' is open to others (mode {mode:03o}).", f"Run: chmod 600 {shlex.quote(str(path))}"
+        )
+    if status.st_uid not in (_ROOT, os.geteuid()):
+        raise IdentityError(
+            f"{what} '{path.name}' belongs to another user, who can change it.",
+            f"Use a file of your own: copy it, then chmod 600 {shlex.quote(str(path))}",
+        )
+    for folder in {*path.absolute().parents, *path.resolve().parents}:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise IdentityError(
+                f"{what} '{path.name}' lies in '{folder}', where everybody can replace it (mode {mode:03o}).",
+                f"Run: chmod o-w {shlex.quote(str(folder))}; or keep it elsewhere, then chmod 600.",
+            )
+
+
+def _forbidden(status: os.stat_result) -> int:
+    """Mode bits that a secret may not have. That a group may read is how root mounts secrets for a service."""
+    is_mounted = status.st_uid == _ROOT and os.geteuid() != _ROOT
+    return _OTHERS & ~stat.S_IRGRP if is_mounted else _OTHERS
 
 
 def write_new(path: Path, content: bytes, mode: int = PRIVATE_MODE) -> None:
@@ -76,9 +114,13 @@ def write_document(path: Path, content: bytes) -> None:
 
 
 def make_private_folder(path: Path) -> None:
-    """The folder, for its owner only if it was not there."""
+    """The folder, for its owner only if it was not there; so are those above it that were not."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in reversed([path, *path.parents]):
+            # `parents=True` would make those above with the usual rights.
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConsortiumError(
             f"The folder '{path}' cannot be written ({error.strerror}).", "Check the path, its rights and the space."
@@ -126,7 +168,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, what: str, refusal: type[ConsortiumError] = AgreementError) -> Iterator[int]:
+def _opened(path: Path, what: str, refusal: type[SudareError] = AgreementError) -> Iterator[int]:
     try:
         # A pipe that nobody writes to would otherwise be waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

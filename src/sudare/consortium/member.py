@@ -41,13 +41,17 @@ class Data:
     url: str | None = field(default=None, repr=False)
     query: str | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.url)
+
 
 @dataclass(frozen=True)
 class Policy:
-    """What may happen without asking. Kinds in `approval` wait for the steward; above `most_epsilon` nothing runs at all."""
+    """What may happen without asking. Kinds in `approval` wait for the steward; what costs more than `most_…` runs never."""
 
     approval: frozenset[str] = frozenset(KINDS)
     most_epsilon: float | None = None
+    most_delta: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,9 @@ class TransportSettings:
     relay: str | None = None
     proxy: str | None = field(default=None, repr=False)
     health_port: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.proxy)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,9 @@ class Member:
     policy: Policy = field(default_factory=Policy)
     transport: TransportSettings = field(default_factory=TransportSettings)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.ledger_address)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Member:
         """The member that a TOML file describes."""
@@ -86,7 +96,8 @@ class Member:
                 "Give it with --member FOLDER/member.toml; `sudare consortium join` makes it.",
             )
         member = cls.from_toml(read_text(file, "The member file"), file.absolute().parent)
-        if any(_has_password(each) for each in (member.ledger_address, member.data.url)) and is_open_to_others(file):
+        addresses = (member.ledger_address, member.data.url, member.transport.proxy)
+        if any(_has_password(each) for each in addresses) and is_open_to_others(file):
             raise IdentityError(
                 f"'{file.name}' holds a password and is open to others.",
                 f"Run: chmod 600 {file.name}; or write the address as env:NAME.",
@@ -139,6 +150,18 @@ class Member:
         if self.data.url is not None and self.data.query is not None:
             return SqlSource(_resolved(self.data.url, "data.url"), self.data.query)
         return os.fspath(self.folder / str(self.data.source))
+
+    def task_folder(self, agreement: Agreement, task: str) -> Path:
+        """Where the state of a task of this agreement is kept."""
+        return self.state_folder / "tasks" / agreement.digest[:16] / task
+
+    def results_folder(self, task: str) -> Path:
+        """Where what came of a task is put."""
+        return self.folder / "results" / task
+
+    def own_release(self, task: str) -> Path:
+        """The file of this member's own release for a task, once it was made."""
+        return self.results_folder(task) / "own.sudare"
 
     def ledger(self, *, create: bool = True) -> Ledger:
         """The ledger; made the first time, if it may be."""
@@ -213,11 +236,15 @@ def _data(section: Field) -> Data:
 
 
 def _policy(section: Field) -> Policy:
-    fields = section.table((), ("approval", "most_epsilon"))
+    fields = section.table((), ("approval", "most_epsilon", "most_delta"))
     kinds = (
         frozenset(item.word(KINDS) for item in fields["approval"].items()) if "approval" in fields else frozenset(KINDS)
     )
-    return Policy(kinds, fields["most_epsilon"].epsilon() if "most_epsilon" in fields else None)
+    return Policy(
+        kinds,
+        fields["most_epsilon"].epsilon() if "most_epsilon" in fields else None,
+        fields["most_delta"].delta() if "most_delta" in fields else None,
+    )
 
 
 def _transport(section: Field, folder: Path) -> TransportSettings:
@@ -248,5 +275,12 @@ def _resolved(address: str, path: str) -> str:
     return found
 
 
+def _without_password(part: object, address: str | None) -> dict[str, Any]:
+    """What is pickled or copied of a part of the member file; raises where its address holds a password."""
+    if _has_password(address):
+        raise TypeError("A password is not copied or pickled: load the member file where it is needed.")
+    return dict(vars(part))
+
+
 def _has_password(address: str | None) -> bool:
-    return address is not None and re.search(r"://[^/@:]*:[^/@]+@", address) is not None
+    return address is not None and re.search(r"://[^/@:]*:[^/@]+@|[?&]password=", address) is not None

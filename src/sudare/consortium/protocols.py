@@ -7,6 +7,7 @@ private dictionary before their first share of noise, and a dictionary's exact s
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 
 from sudare.consensus.sharing.keys import MemberKeys
 from sudare.consortium.agreement import Agreement
+from sudare.consortium.approvals import permit
 from sudare.consortium.cards import dictionary_card
 from sudare.consortium.checkpoints import FolderStore, Store
 from sudare.consortium.desk import Activity
@@ -37,9 +39,11 @@ from sudare.consortium.member import Member
 from sudare.consortium.private_dictionary import PrivateDictionaryWalk
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Circle, Patience, SumRunner, Walk
+from sudare.consortium.task_account import Permission, TaskAccount
+from sudare.consortium.task_defaults import LEARNING_DEFAULTS, MOST_NUMBERS
+from sudare.consortium.task_learners import columns_of, dictionary_of, learner_of, promise_of
 from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
-from sudare.dictionary import PatternDictionary
 from sudare.dictionary.families import Patterns
 from sudare.dictionary.private import PrivateTerms
 from sudare.dictionary.training import limited, trained
@@ -48,11 +52,11 @@ from sudare.frames import batches, read
 from sudare.privacy import Account
 from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.learners import learner_class
 from sudare.privacy.release import Release
 from sudare.schema import Schema
 
-_MOST_NUMBERS: Final = 1_000_000
+# The name of the run that pays, in the store of its task.
+_RUN: Final = "run"
 _BINS: Final = 20
 
 
@@ -69,11 +73,11 @@ class Workplace:
 
     def store(self, task: Task) -> FolderStore:
         """Where the checkpoints of a task are."""
-        return FolderStore(self.member.state_folder / "tasks" / self.agreement.digest[:16] / task.name)
+        return FolderStore(self.member.task_folder(self.agreement, task.name))
 
     def results(self, task: Task) -> Path:
         """Where what came of a task is put."""
-        folder = self.member.folder / "results" / task.name
+        folder = self.member.results_folder(task.name)
         make_private_folder(folder)
         return folder
 
@@ -82,22 +86,28 @@ class Workplace:
         """Who pays."""
         return self.member.account(self.agreement)
 
-    def mark(self, task: Task) -> str:
-        """What the ledger's entries for a task say they are for."""
-        return f"task '{task.name}' of agreement {self.agreement.digest[:16]}"
+    def paying(self, permission: Permission, store: Store, *, is_resumed: bool) -> TaskAccount:
+        """Who pays for one run of a task, which keeps its name in the store from before it is charged."""
+        run = store.load(_RUN)
+        if run is None:
+            run = uuid.uuid4().hex.encode()
+            store.save(_RUN, run)
+        return TaskAccount(self.account, permission, run.decode(), is_resumed)
 
 
 def activity_of(task: Task, place: Workplace) -> Activity:
-    """The task, ready to be started at a desk. What it has to charge or disclose at once is entered here."""
-    store = place.store(task)
+    """The task, ready to be started at a desk. What it has to charge or disclose at once is entered here.
+
+    Raises `NotApproved` unless it may run here; whatever it charges later is held to what was permitted now.
+    """
+    permission, store = permit(place.member, place.agreement, task), place.store(task)
     if isinstance(task, DictionaryTask):
-        return _sums(task, place, store, _dictionary_walk(task, place))
+        return _sums(task, place, store, _dictionary_walk(task, place, permission, store))
     if isinstance(task, LearningTask | ScalerTask):
-        table = MemberTable(place.member.source())
-        walk = LearningWalk(learning_terms(task, place.agreement), table, place.account, purpose=place.mark(task))
-        return _sums(task, place, store, walk)
+        table, account = MemberTable(place.member.source()), place.paying(permission, store, is_resumed=False)
+        return _sums(task, place, store, LearningWalk(learning_terms(task, place.agreement), table, account))
     if isinstance(task, ModelsTask | CensusTask):
-        own = _own_release(task, place, store)
+        own = _own_release(task, place, permission, store)
         deadlines = place.agreement.deadlines
         parties = Parties(place.member.name, dict(place.signing_keys))
         return ReleaseExchange(
@@ -134,13 +144,13 @@ def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> Lea
     schema, members = agreement.schema, len(agreement.members)
     if isinstance(task, ScalerTask):
         return ScalerTerms(schema, task.epsilon, task.delta, members, task.tolerance)
-    options: dict[str, Any] = dict(task.parameters)
-    share = float(options.pop("scaler_share", 0.0))
+    options: dict[str, Any] = {**LEARNING_DEFAULTS, **task.parameters}
+    share = float(options.pop("scaler_share"))
     reading = ModelReading.of_schema(
         schema,
-        options.pop("encoding", "centred"),
-        fit_intercept=bool(options.pop("fit_intercept", True)),
-        norm_bound=options.pop("norm_bound", None),
+        options.pop("encoding"),
+        fit_intercept=bool(options.pop("fit_intercept")),
+        norm_bound=options.pop("norm_bound"),
     )
     if options:
         raise InvalidParameter(
@@ -160,45 +170,33 @@ def _sums(task: Task, place: Workplace, store: Store, walk: Walk) -> SumRunner:
     return SumRunner(task.name, circle, walk, store, place.session.known_publics, patience)
 
 
-def _dictionary_walk(task: DictionaryTask, place: Workplace) -> DictionaryWalk | PrivateDictionaryWalk:
+def _dictionary_walk(
+    task: DictionaryTask, place: Workplace, permission: Permission, store: Store
+) -> DictionaryWalk | PrivateDictionaryWalk:
+    schema, members = place.agreement.schema, len(place.agreement.members)
+    estimator = dictionary_of(task, schema)
     if task.is_private:
-        return _private_dictionary_walk(task, place)
-    options: dict[str, Any] = dict(task.parameters)
-    most_numbers = int(options.pop("most_numbers", _MOST_NUMBERS))
-    members = len(place.agreement.members)
-    estimator = PatternDictionary(task.patterns, schema=place.agreement.schema, **options)
+        if schema.person is not None:
+            schema.check_person(iter(batches(place.member.source(), [schema.person.column])))
+        terms, records = estimator.training(_table_or_path(place), members)
+        private = PrivateTerms(
+            terms, *task.cost, task.colluders, estimator.private_iterations, rows_per_unit=rows_per_unit(schema)
+        )
+        account = place.paying(permission, store, is_resumed=False)
+        return PrivateDictionaryWalk(private, promised(*task.cost, schema), records, account)
+    most_numbers = int(task.parameters.get("most_numbers", MOST_NUMBERS))
     terms, records = estimator.training(_table_or_path(place), members)
-    _disclose(place, task, most_numbers)
+    towards = f"the {members} members of {place.agreement.name}"
+    # Entered once: exact totals will be shown to the other members, and at most so many numbers.
+    account = place.paying(permission, store, is_resumed=True)
+    account.disclose("exact sums over all members, for a pattern dictionary", towards, most_numbers)
     return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members)
-
-
-def _private_dictionary_walk(task: DictionaryTask, place: Workplace) -> PrivateDictionaryWalk:
-    schema, options = place.agreement.schema, dict(task.parameters)
-    estimator = PatternDictionary(task.patterns, schema=schema, **options)  # type: ignore[arg-type]
-    if schema.person is not None:
-        schema.check_person(iter(batches(place.member.source(), [schema.person.column])))
-    terms, records = estimator.training(_table_or_path(place), len(place.agreement.members))
-    private = PrivateTerms(
-        terms, *task.cost, task.colluders, estimator.private_iterations, rows_per_unit=rows_per_unit(schema)
-    )
-    return PrivateDictionaryWalk(
-        private, promised(*task.cost, schema), records, place.account, purpose=place.mark(task)
-    )
 
 
 def _table_or_path(place: Workplace) -> object:
     """A file is read anew for every sum; the answer to a query is held, because a database may change meanwhile."""
     source = place.member.source()
     return source if isinstance(source, str) else read(source, schema=place.agreement.schema)
-
-
-def _disclose(place: Workplace, task: Task, numbers: int) -> None:
-    """Enter once that exact totals will be shown to the other members, and at most how many numbers."""
-    account, mark = place.account, place.mark(task)
-    entered = [entry for entry in account.entries() if entry.kind == "disclosure" and entry.body["purpose"] == mark]
-    if not entered:
-        towards = f"the {len(place.agreement.members)} members of {place.agreement.name}"
-        account.disclose("exact sums over all members, for a pattern dictionary", towards, numbers, mark)
 
 
 def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, place: Workplace) -> list[Path]:
@@ -233,47 +231,45 @@ def _lists(patterns: Patterns) -> dict[str, Any]:
 # Releases
 
 
-def _own_release(task: ModelsTask | CensusTask, place: Workplace, store: Store) -> bytes:
+def _own_release(task: ModelsTask | CensusTask, place: Workplace, permission: Permission, store: Store) -> bytes:
     """This member's release: made, charged and entered the first time, and the same file ever after."""
-    path = place.results(task) / "own.sudare"
+    place.results(task)
+    path = place.member.own_release(task.name)
     if not path.exists():
-        schema, account = place.agreement.schema, place.account
-        if isinstance(task, CensusTask):
-            learner = learner_class("RecordPerturbation")(
-                schema=_only(schema, task.columns), epsilon=task.epsilon, account=account, **task.parameters
-            )
-            learner.fit(read(place.member.source(), _columns_read(schema, task.columns), schema))
-        else:
-            delta = {"delta": task.delta} if task.delta else {}
-            learner = learner_class(task.learner)(
-                epsilon=task.epsilon, schema=schema, account=account, **delta, **task.parameters
-            )
-            learner.fit(read(place.member.source(), schema=schema))
+        schema, source = place.agreement.schema, place.member.source()
+        columns = _columns_read(schema, task.columns) if isinstance(task, CensusTask) else None
+        learner = learner_of(task, schema, place.paying(permission, store, is_resumed=True))
+        learner.fit(read(source, columns, schema))
         Release.of(learner).save(path, key=place.identity.signing_key)
     return path.read_bytes()
 
 
 def _check_of(task: ModelsTask | CensusTask, place: Workplace) -> Callable[[Release], None]:
-    """What a release of this task must be."""
+    """What a release of this task must be: its learner, schema and promise, for as many rows as it says it was made of."""
     schema = place.agreement.schema
     learner, expected = (
-        ("RecordPerturbation", _only(schema, task.columns)) if isinstance(task, CensusTask) else (task.learner, schema)
+        ("RecordPerturbation", columns_of(schema, task.columns))
+        if isinstance(task, CensusTask)
+        else (task.learner, schema)
     )
 
     def check(release: Release) -> None:
-        facts = (release.learner, release.schema_digest, release.guarantee.epsilon, release.guarantee.delta)
-        if facts != (learner, expected.digest, *task.cost):
+        same_kind = (release.learner, release.schema_digest) == (learner, expected.digest)
+        if not same_kind or not _is_promise_of(task, schema, release):
             raise ReleaseUntrusted("It is signed, but not what the task asks for.", "Ask its sender what it published.")
 
     return check
 
 
-def _only(schema: Schema, columns: tuple[str, ...]) -> Schema:
-    """The schema of some of the columns."""
-    missing = [name for name in columns if name not in schema.columns]
-    if missing:
-        raise InvalidParameter(f"The agreement's schema has no column '{missing[0]}'.", "Correct the task's columns.")
-    return Schema({name: schema.columns[name] for name in columns}, schema.person)
+def _is_promise_of(task: ModelsTask | CensusTask, schema: Schema, release: Release) -> bool:
+    """Whether a release promises what the task does, in the relation of its sender's account."""
+    rows, stated = release.content.parameters["rows"], release.guarantee
+    agreed = promise_of(task, schema, lambda: rows or 1)
+    if agreed is None:
+        return False
+    converted = agreed.to(stated.neighbours)
+    # Of Gaussian noise a ledger knows more than of any other (ε, δ).
+    return stated.epsilon == converted.epsilon and agreed.delta <= stated.delta <= converted.delta * (1 + 1e-9)
 
 
 def _columns_read(schema: Schema, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from sudare.consortium.documents import Field, Scalar
+from sudare.consortium.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, LEARNING_DEFAULTS
 from sudare.errors import AgreementError
 from sudare.privacy.chain import canonical_json
-from sudare.privacy.learners import LEARNERS, learner_class
 
 Kind = Literal["models", "dictionary", "learning", "scaler", "census"]
 Method = Literal["one-sum", "descent"]
@@ -21,11 +20,9 @@ Parameters = Mapping[str, Scalar]
 # Noisy sums need no search, tolerance or priors: of the estimator's parameters these are left.
 PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
 PRIVATE_FAMILIES: Final = ("sparse_gaussian", "diagonal_gaussian")
-LEARNING_PARAMETERS: Final = frozenset({"encoding", "fit_intercept", "norm_bound", "scaler_share"})
-# By the task's own fields, by the agreement, or by nobody: a seed protects nobody, and a cluster is each member's own.
+# By the task's own fields, by the agreement, or by nobody: a cluster and a checkpoint's path are each member's own.
 _DECIDED_ELSEWHERE: Final = frozenset(
-    {"account", "bounds", "cluster", "colluders", "delta", "epsilon", "hide", "n_patterns", "private_iterations"}
-    | {"random_state", "schema"}
+    {"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "progress"}
 )
 _METHODS: Final = ("one-sum", "descent")
 _MOST_MEMBERS: Final = 10**6
@@ -51,7 +48,7 @@ class Task:
 
     @property
     def cost(self) -> tuple[float, float]:
-        """The ε and δ that one run is charged at each member; zeros for sums that are exact and disclosed as such."""
+        """The ε and δ that stand in the agreement; zeros for sums that are exact. What is charged: `task_learners.promise_of`."""
         return 0.0, 0.0
 
     @property
@@ -179,14 +176,28 @@ class CensusTask(Task):
 
 def check_parameters(task: Task) -> None:
     """Nothing, if every parameter is one that the task's learner takes; what the agreement itself decides is none."""
-    # To know what a learner takes, it must be imported, which takes seconds.
-    known = _known_parameters(task) if task.parameters else frozenset()
+    if isinstance(task, ModelsTask) and task.learner not in LEARNER_DEFAULTS:
+        raise AgreementError(
+            f"`tasks.{task.name}.learner` is not one of {', '.join(LEARNER_DEFAULTS)}.", "Correct this field."
+        )
+    known = _known_parameters(task)
     for name in task.parameters:
         if name not in known:
             takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
             raise AgreementError(f"`tasks.{task.name}.parameters.{name}` is not a parameter of this task.", takes)
     if isinstance(task, DictionaryTask) and task.is_private:
         _check_private_values(task)
+    if isinstance(task, ModelsTask) and task.delta == 0 and _needs_delta(task):
+        raise AgreementError(
+            f"`tasks.{task.name}.delta` is missing or 0.",
+            f"{task.learner} needs a δ that all agree on, for example 1e-6.",
+        )
+
+
+def _needs_delta(task: ModelsTask) -> bool:
+    defaults = LEARNER_DEFAULTS[task.learner]
+    is_descent = "approach" in defaults and task.parameters.get("approach", defaults["approach"]) == "gradient"
+    return "draws" in defaults or is_descent
 
 
 def _check_private_values(task: DictionaryTask) -> None:
@@ -201,23 +212,17 @@ def _check_private_values(task: DictionaryTask) -> None:
 def _known_parameters(task: Task) -> frozenset[str]:
     match task:
         case ModelsTask():
-            return _constructor_parameters(learner_class(task.learner))
+            return frozenset(LEARNER_DEFAULTS[task.learner]) - _DECIDED_ELSEWHERE
         case CensusTask():
-            return _constructor_parameters(learner_class("RecordPerturbation"))
+            return frozenset(LEARNER_DEFAULTS["RecordPerturbation"]) - _DECIDED_ELSEWHERE
+        case DictionaryTask() if task.is_private:
+            return PRIVATE_DICTIONARY_PARAMETERS
         case DictionaryTask():
-            from sudare.dictionary import PatternDictionary
-
-            if task.is_private:
-                return PRIVATE_DICTIONARY_PARAMETERS
-            return _constructor_parameters(PatternDictionary) | {"most_numbers"}
+            return (frozenset(DICTIONARY_DEFAULTS) - _DECIDED_ELSEWHERE) | {"most_numbers"}
         case LearningTask():
-            return LEARNING_PARAMETERS
+            return frozenset(LEARNING_DEFAULTS)
         case _:
             return frozenset()
-
-
-def _constructor_parameters(learner: type) -> frozenset[str]:
-    return frozenset(inspect.signature(learner).parameters) - _DECIDED_ELSEWHERE
 
 
 def task_from(name: str, section: Field) -> Task:
@@ -243,7 +248,7 @@ def _tolerance(fields: Mapping[str, Field]) -> int:
 
 def _models(name: str, section: Field) -> Task:
     fields = section.table(("kind", "learner", "epsilon"), ("delta", "parameters"))
-    learner = fields["learner"].word(LEARNERS)
+    learner = fields["learner"].word(LEARNER_DEFAULTS)
     return ModelsTask(name, learner, fields["epsilon"].epsilon(), _delta(fields), parameters=_parameters(fields))
 
 

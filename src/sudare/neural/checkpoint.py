@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import os
+import stat
 import tempfile
 import uuid
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from sudare.privacy.chain import canonical_json
 _FORMAT: Final = "sudare checkpoint 1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kept:
     """What a checkpoint holds.
 
@@ -81,13 +82,19 @@ def with_standing(kept: Kept, standing: Standing) -> Kept:
 
 
 def load(path: str | os.PathLike[str]) -> Kept | None:
-    """What a checkpoint holds, or None where there is no file."""
+    """What a checkpoint holds, or None where there is no file. One that others may read is refused: it holds the noise's seed."""
     try:
-        content = Path(path).read_bytes()
+        with open(path, "rb") as stream:
+            mode, content = stat.S_IMODE(os.fstat(stream.fileno()).st_mode), stream.read()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DataError(f"The checkpoint cannot be read ({error.strerror}).", "Check the path.") from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise DataError(
+            f"The checkpoint is open to others (mode {mode:03o}), and whoever reads its seed can subtract the noise.",
+            "Do not release what comes of it. Give another path to begin a new run; or, if nobody has read it, chmod 600.",
+        )
     try:
         return _parsed(content)
     except (ValueError, KeyError, TypeError):

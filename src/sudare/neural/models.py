@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, Final, Self, cast
 
 import numpy as np
+from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import SqlSource, batches
@@ -101,6 +102,16 @@ class PrivateNetwork(ReleasedLayers):
     def plan(self, rows: int, declared: Schema) -> Plan[Applied]:
         """Route and guarantee for so many rows of these columns."""
         return self._planned(self._route(rows, declared), declared)
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """What a record is promised: of approaches with noise on parameters many times their ε."""
+        if self.schema is None or self.approach == "gradient":
+            return super().declared_promise(rows)
+        twin = clone(self)
+        twin._check_parameters()
+        twin._keep(twin._suited(self.schema), self.schema.digest)
+        twin._declare_target(None, self.schema)
+        return twin.plan(rows(), twin.declared_).guarantee
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Applied]:
         self._check_parameters()

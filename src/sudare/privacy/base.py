@@ -7,7 +7,7 @@ known before anything is spent; then it passes through the door and adds the noi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -150,6 +150,16 @@ class PrivateEstimator(BaseEstimator):
             raise InvalidParameter("A price needs an account.", "Give account=….")
         plan = clone(self)._plan_for(X, y)
         return self.account.quote(plan.guarantee, plan.mechanism.cost)
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.
+
+        `rows` is asked for the number of rows only where the promise depends on it.
+        """
+        if self.schema is None:
+            raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
+        self._check_parameters()
+        return self._guarantee(self._suited(self.schema))
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
         """The plan of a fit to this table; keeps what is declared about it."""

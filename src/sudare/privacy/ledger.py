@@ -15,7 +15,7 @@ import os
 import sqlite3
 import tempfile
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -357,6 +357,7 @@ class Account:
                 head = ledger._head(connection)
                 state = _state(connection, self.name)
                 paid, stated = in_relation(self.name, state.terms, guarantee, cost)
+                self._check_entry(paid, lambda: tables.entries(connection, self.name))
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
                 receipt = ledger._append(connection, head, self.name, state, "charge", {**body, "nonce": _nonce()})
         except BudgetExceeded:
@@ -388,7 +389,14 @@ class Account:
         ledger = self.ledger
         with ledger._storage.transaction() as connection:
             head = ledger._head(connection)
+            self._check_entry(None, lambda: tables.entries(connection, self.name))
             return ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
+
+    def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
+        """Raise to refuse a charge at this cost, or a disclosure (None), after these entries; a plain account refuses none.
+
+        Asked inside the transaction that would write it, so that of two who ask at once the second sees the first one's entry.
+        """
 
     def _read(self) -> AccountState:
         with self.ledger._storage.reading() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -148,6 +148,13 @@ class RecordPerturbation(PrivateEstimator):
         if self.account is not None:
             check_manifest(plan, declared)
         return plan
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """The local promise of the perturbed records; of `k` it depends on the number of rows."""
+        if self.schema is None or self.k is None:
+            return replace(super().declared_promise(rows), notion="local")
+        self._check_parameters()
+        return self.plan(rows(), self._suited(self.schema)).guarantee
 
     def _plan_for(self, X: Any, y: Any) -> RecordPlan:
         return self.rehearsed(X)[0]

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from sudare.consortium.files import SHARED_MODE, make_private_folder, write_new
+from sudare.consortium.files import SHARED_MODE, check_private, make_private_folder, write_new
 from sudare.errors import InvalidParameter, NotConnected
 
 # FLARE's envelope around every message has room for keys and signatures of exactly this size.
@@ -72,7 +72,16 @@ def write_kits(folder: Path, host: str, members: Iterable[str]) -> list[Path]:
 
 
 def kit_files(kit: Path, role: str) -> dict[str, str]:
-    """Paths of a kit's root, certificate and key, by the names that FLARE gives them; an error if one is not there."""
+    """Paths of a kit's root, certificate and key, by the names that FLARE gives them; an error if one is not there.
+
+    Raises `IdentityError` where others may read the key: FLARE itself would not look.
+    """
+    files = _paths(kit, role)
+    check_private(Path(files[f"{role}_key"]), f"The key of kit '{kit.name}',")
+    return files
+
+
+def _paths(kit: Path, role: str) -> dict[str, str]:
     found = {"ca_cert": _ROOT, f"{role}_cert": f"{role}.crt", f"{role}_key": f"{role}.key"}
     for name in found.values():
         if not (kit / "startup" / name).is_file():
@@ -85,7 +94,7 @@ def kit_files(kit: Path, role: str) -> dict[str, str]:
 
 def common_name(kit: Path, role: str) -> str:
     """Whom the kit's certificate is for."""
-    content = Path(kit_files(kit, role)[f"{role}_cert"]).read_bytes()
+    content = Path(_paths(kit, role)[f"{role}_cert"]).read_bytes()
     try:
         names = x509.load_pem_x509_certificate(content).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except ValueError:
@@ -97,7 +106,7 @@ def common_name(kit: Path, role: str) -> str:
 
 def days_left(kit: Path, role: str, now: datetime.datetime | None = None) -> int:
     """Whole days until the first of the kit's certificates ends, below zero if one has ended. Its key is not opened."""
-    files = kit_files(kit, role)
+    files = _paths(kit, role)
     try:
         ends = [
             x509.load_pem_x509_certificate(Path(files[name]).read_bytes()).not_valid_after_utc

@@ -1,0 +1,89 @@
+"""What a task gets where the agreement says nothing: constants of the agreement's format, for every parameter of every learner.
+
+They are written out here because a constructor's default may change with the version of a member's program, and nobody signed that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+_DRAWS: Final = {"draws": 1, "fixed_work": False}
+_LINEAR: Final = {"norm_bound": 1.0, "regularization": None, "fit_intercept": True, "encoding": "centred"}
+_METHOD: Final = {"method": "auto", "sampling_rate": None}
+_NETWORK: Final = {
+    "approach": "gradient",
+    "hidden": (64, 64),
+    "bounds": None,
+    "neighbours": "replace-one",
+    "expected_rows": None,
+    "steps": None,
+    "sampling_rate": None,
+    "clip": 1.0,
+    "rate": None,
+    "momentum": 0.9,
+    "physical_batch": None,
+    "encoding": "binned",
+    "approach_options": None,
+    "accept_parameter_guarantee": False,
+    "checkpoint": None,
+    "progress": False,
+}
+
+# What a task that says nothing gets: every parameter but epsilon, delta, schema, account and random_state, which are never left out.
+LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "GibbsLogisticRegression": {**_LINEAR, **_DRAWS, "classes": None, "sampler": "auto"},
+        "GibbsMean": {**_DRAWS, "bounds": None, "prior_scale": 1.0, "radius": None},
+        "GibbsRidge": {**_LINEAR, **_DRAWS, "target_bounds": None, "radius": None},
+        "PrivateHistogram": {"bounds": None, "bins": 10, "neighbours": "replace-one"},
+        "PrivateLinearSVC": {**_LINEAR, **_METHOD, "smoothing": 0.5, "classes": None},
+        "PrivateLogisticRegression": {**_LINEAR, **_METHOD, "classes": None},
+        "PrivateMLPClassifier": {**_NETWORK, "classes": None},
+        "PrivateMLPRegressor": {**_NETWORK, "target_bounds": None},
+        "PrivateMean": {"bounds": None},
+        "PrivateRidge": {**_LINEAR, **_METHOD, "target_bounds": None, "residual_cap": 1.0},
+        "PrivateStandardScaler": {"bounds": None},
+        "PrivateSynthesizer": {
+            "label": None,
+            "engine": "marginals",
+            "tree": None,
+            "groups": 20,
+            "bounds": None,
+            "neighbours": "replace-one",
+        },
+        "RecordPerturbation": {
+            "k": None,
+            "n_records": None,
+            "split": None,
+            "methods": None,
+            "bounds": None,
+            "shuffle": True,
+        },
+    }
+)
+# A dictionary's: every parameter but n_patterns, epsilon, delta, colluders, schema, account and random_state.
+DICTIONARY_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "family": "sparse_gaussian",
+        "bounds": None,
+        "sparsity": 0.5,
+        "shrinkage": 0.1,
+        "concentration": 1.01,
+        "min_others": 3.0,
+        "search": True,
+        "most_iterations": 300,
+        "tolerance": 1e-6,
+        "false_alarm_rate": 0.01,
+        "hide": "masks",
+        "dtype": "float64",
+        "cluster": None,
+        "private_iterations": None,
+    }
+)
+# Of an exact dictionary's sums, over all of them together.
+MOST_NUMBERS: Final = 1_000_000
+LEARNING_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
+    {"encoding": "centred", "fit_intercept": True, "norm_bound": None, "scaler_share": 0.0}
+)

@@ -1,0 +1,131 @@
+"""Attacks on the steward: to make a member pay more than its policy or the agreement says, or more often than was approved."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sudare.consortium import (
+    Agreement,
+    Approvals,
+    CensusTask,
+    DictionaryTask,
+    Member,
+    ModelsTask,
+    ScalerTask,
+    Task,
+    permit,
+)
+from sudare.consortium.protocols import activity_of
+from sudare.consortium.transport import LocalHub
+from sudare.errors import AgreementError, NotApproved, SudareError
+from tests.consortium.clinics import founded, node_of, patients, run_together
+
+MEAN = ModelsTask("ages", "PrivateMean", 1.0)
+EXACT = DictionaryTask(
+    "patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
+)
+
+
+def clinic(folder: Path, *tasks: Task, rows: int = 60, **policy: object) -> Member:
+    """One of three clinics, with this policy."""
+    member = founded(folder, *tasks, tables=[patients(seed, rows=rows) for seed in range(3)])[0]
+    return replace(member, policy=replace(member.policy, **policy))
+
+
+def attempted(member: Member, task: Task) -> None:
+    """One run of the part of a task that pays, whatever comes of it."""
+    with contextlib.suppress(SudareError):
+        activity_of(task, node_of(member, LocalHub())._place)
+
+
+def spent(member: Member) -> tuple[float, float]:
+    return tuple(member.account(member.agreement()).spent())
+
+
+def test_have_a_member_pay_for_thousands_of_parameters_under_a_policy_of_one(tmp_path: Path) -> None:
+    """The ε in the agreement is a parameter's; a record is charged that of all of them."""
+    options = {"approach": "learning_first", "accept_parameter_guarantee": True}
+    task = ModelsTask("net", "PrivateMLPClassifier", 0.001, parameters=options)
+    member = clinic(tmp_path, task, most_epsilon=1.0)
+    with pytest.raises(NotApproved, match="most 1 a task"):
+        permit(member, member.agreement(), task)
+    attempted(member, task)
+    assert spent(member) == (0.0, 0.0)
+
+
+def test_double_the_price_by_counting_neighbours_differently(tmp_path: Path) -> None:
+    task = ModelsTask("counts", "PrivateHistogram", 1.0, parameters={"neighbours": "add-remove"})
+    member = clinic(tmp_path, task, most_epsilon=1.0)
+    with pytest.raises(NotApproved, match="costs ε = 2"):
+        permit(member, member.agreement(), task)
+    attempted(member, task)
+    assert spent(member) == (0.0, 0.0)
+
+
+def test_take_a_delta_that_nobody_agreed_on(tmp_path: Path) -> None:
+    task = ModelsTask("means", "GibbsMean", 1.0)
+    try:
+        member = clinic(tmp_path, task)
+    except AgreementError:
+        # Nobody can sign it.
+        return
+    attempted(member, task)
+    assert spent(member)[1] == 0.0
+
+
+def test_see_exact_sums_where_the_policy_allows_an_epsilon_of_one(tmp_path: Path) -> None:
+    member = clinic(tmp_path, EXACT, most_epsilon=1.0)
+    with pytest.raises(NotApproved):
+        permit(member, member.agreement(), EXACT)
+
+
+@pytest.mark.parametrize("task", [MEAN, CensusTask("survey", ("age",), 1.0)], ids=lambda task: task.kind)
+@pytest.mark.parametrize("moved", [("results",), ("results", "state")], ids="+".join)
+@pytest.mark.parametrize("approval", [frozenset(), frozenset({"models", "census"})], ids=["free", "approved"])
+def test_use_one_approval_three_times(task: Task, moved: tuple[str, ...], approval: frozenset, tmp_path: Path) -> None:
+    member = clinic(tmp_path, task, approval=approval)
+    for attempt in range(3):
+        # Whoever moved the state away also puts the approval back.
+        Approvals(member.state_folder).decide(member.agreement(), task, "approved", "")
+        attempted(member, task)
+        for name in moved:
+            if (member.folder / name).exists():
+                shutil.move(member.folder / name, tmp_path / f"{name} {attempt}")
+    assert spent(member) == (1.0, 0.0)
+
+
+def test_have_everybody_pay_for_a_sum_twice(tmp_path: Path) -> None:
+    task = ScalerTask("scales", 1.0)
+    members = founded(tmp_path, task, tables=[patients(seed, rows=60) for seed in range(3)])
+    for attempt in range(2):
+        hub = LocalHub()
+        run_together([node_of(member, hub) for member in members], [task.name])
+        for member in members:
+            for name in ("results", "state"):
+                if (member.folder / name).exists():
+                    shutil.move(member.folder / name, tmp_path / f"{member.name} {name} {attempt}")
+    assert {spent(member) for member in members} == {(1.0, 0.0)}
+
+
+def test_see_the_exact_sums_of_two_tables_for_one_disclosure(tmp_path: Path) -> None:
+    """Moved state begins the sums anew, over whatever the table holds by then, behind the masks of the first time."""
+    member = clinic(tmp_path, EXACT)
+    attempted(member, EXACT)
+    shutil.rmtree(member.state_folder)
+    patients(7, rows=59).to_csv(member.folder / "patients.csv", index=False)
+    with pytest.raises(NotApproved, match="run already"):
+        activity_of(EXACT, node_of(member, LocalHub())._place)
+
+
+def test_name_a_file_of_the_members_machine_in_the_agreement(tmp_path: Path) -> None:
+    """Whoever writes the agreement would have every member's node write there."""
+    options = {"checkpoint": str(tmp_path / "anywhere")}
+    task = ModelsTask("net", "PrivateMLPClassifier", 1.0, 1e-6, parameters=options)
+    agreement = clinic(tmp_path, MEAN).agreement()
+    with pytest.raises(AgreementError, match="checkpoint"):
+        Agreement.from_dict(replace(agreement, tasks=(task,)).to_dict()).check_complete()
