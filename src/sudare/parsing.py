@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -104,6 +105,12 @@ def parsed_toml(
         found = _TOML_PLACE.search(str(error))
         reason = f"at {found[1]}" if found else "a number is too long"
     raise NotParsed(reason)
+
+
+def bounded_bytes(path: str | os.PathLike[str], largest_bytes: int = LARGEST_BYTES) -> bytes:
+    """What a file holds, of a larger one only so much that the parsers here refuse it for its size."""
+    with open(path, "rb") as file:
+        return file.read(largest_bytes + 1)
 
 
 def _readable(text: str | bytes, largest_bytes: int) -> str:

@@ -210,6 +210,8 @@ def test_header_in_another_spelling(respell):
         b'{"a":-1e999}',
         b'{"a":-0.0}',
         b'{"a":-0e5}',
+        b'{"a":"\\ud800"}',
+        b'{"\\ud800":1}',
         b"{'a':1}",
         b'{"a":1}{}',
         b'{"a":"\n"}',
@@ -252,8 +254,6 @@ def test_json_that_is_no_object(text):
         '{"a":1E5}',
         '{"a":"\\u0041"}',
         '{"a":"\\/"}',
-        '{"a":"\\ud800"}',
-        '{"\\ud800":1}',
         '{"a":[1, 2]}',
     ],
 )
@@ -273,9 +273,9 @@ def nested(levels: int) -> dict:
 def test_nesting():
     assert container.LARGEST_NESTING == 12
     assert parsed(written(nested(12), {}, KEY)).manifest == nested(12)
-    with malformed("its JSON is nested too deeply"):
+    with malformed("its JSON cannot be read"):
         parsed(written(nested(13), {}, KEY))
-    with malformed("its JSON is nested too deeply"):
+    with malformed("its JSON cannot be read"):
         parsed(signed(padded('{"a":' + "[" * 500 + "]" * 500 + "}"), b""))
 
 
@@ -320,7 +320,7 @@ def test_manifest_that_is_no_text(value):
 
 def test_lone_surrogates():
     for half in ("\\ud800", "\\udbff", "\\udc00", "\\udfff"):
-        with malformed("its manifest is not text"):
+        with malformed("its JSON cannot be read"):
             parsed(edited(None, text=lambda text, half=half: padded(text.replace("rzte", half))))
     assert parsed(written({"a": "\ud7ff\ue000\U0001f600"}, {}, KEY)).manifest == {"a": "\ud7ff\ue000\U0001f600"}
 

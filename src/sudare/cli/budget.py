@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
 from sudare.errors import InvalidParameter
+from sudare.parsing import bounded_bytes, parsed_json
 
 if TYPE_CHECKING:
     from sudare.privacy import Account, Ledger
@@ -301,7 +302,7 @@ def _head_in(path: Path) -> Head:
     from sudare.privacy.chain import Head
 
     try:
-        values = json.loads(path.read_text("utf-8"))
+        values = parsed_json(bounded_bytes(path))
         found = Head(str(values["ledger"]), int(values["position"]), str(values["hash"]))
     except (OSError, ValueError, KeyError, TypeError):
         found = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -213,8 +212,10 @@ def _agreed(name: str, member: Path) -> tuple[Schema, Path, float]:
 
 
 def _document(file: Path) -> object:
+    from sudare.dictionary.model_file import read_document
+
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return read_document(file)
     except OSError as error:
         raise SourceUnreadable(f"'{file}' cannot be read ({error.strerror}).", "Check the path.") from None
     except ValueError:

@@ -232,10 +232,10 @@ def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[di
 
 def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
     """What a dictionary task has written here; empty before its end."""
-    import json
+    from sudare.dictionary.model_file import read_document
 
     result = own.folder / "results" / name / "dictionary.json"
-    return dict(json.loads(result.read_text(encoding="utf-8"))) if result.is_file() else {}
+    return dict(read_document(result)) if result.is_file() else {}
 
 
 def _budget_left(own: Member) -> dict[str, float] | None:

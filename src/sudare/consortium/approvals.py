@@ -8,7 +8,6 @@ One approval is for one run of a task, its attempts and restarts included.
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from sudare.consortium.member import Member
 from sudare.consortium.statements import now
 from sudare.consortium.tasks import Task
 from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
+from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.chain import canonical_json
 
 State = Literal["none", "pending", "approved", "denied"]
@@ -153,8 +153,8 @@ class Approvals:
 def parsed_event(text: str) -> Decision:
     """An event from its file, if it has the form that it was written in."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = parsed_json(text)
+    except NotParsed:
         raise AgreementError("A decision in the state folder is not JSON.", "Restore the state folder.") from None
     fields = Field("", document).table(_FIELDS)
     return Decision(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sudare import parsing
+from sudare.consortium.files import LARGEST_DOCUMENT_BYTES
 from sudare.errors import AgreementError
 
 Scalar = bool | int | float | str
@@ -173,12 +174,8 @@ def shown(key: str) -> str:
 
 def parsed_toml(text: str, what: str) -> Field:
     """The document of a TOML text. Errors tell the place and not the text."""
-    place = ""
     try:
-        return Field("", tomllib.loads(text))
-    except RecursionError:
-        place = "nested too deeply"
-    except (ValueError, OverflowError, ArithmeticError) as error:
-        found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-        place = f"at {found[1]}" if found else "a number is too long"
-    raise AgreementError(f"{what} is not valid TOML ({place}).", "Correct the text there.")
+        return Field("", parsing.parsed_toml(text, largest_bytes=LARGEST_DOCUMENT_BYTES))
+    except parsing.NotParsed as error:
+        reason = str(error)
+    raise AgreementError(f"{what} is not valid TOML ({reason}).", "Correct the text there.")

@@ -21,7 +21,7 @@ import tomli_w
 
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
-from sudare.schema.document import draft_text, parse_toml, read_document, write_document
+from sudare.schema.document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 from sudare.schema.layout import (
     ENCODINGS,
     Block,
@@ -33,8 +33,6 @@ from sudare.schema.layout import (
 )
 from sudare.schema.table import Table, as_column, as_table, attempt, column_names
 from sudare.schema.values import Codes, Floats, clipped_numbers, codes, holds, missing_value
-
-LARGEST_FILE_BYTES = 2**24
 
 
 @dataclass(frozen=True, eq=False, repr=False)
