@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import paying
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
+from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, Tell, answer, progress, reported
 from sudare.cli.options import (
     AccountOrTableName,
     ChargedDelta,
@@ -26,6 +26,10 @@ from sudare.cli.options import (
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
     from sudare.records import PrivateSynthesizer
 
 
@@ -101,7 +105,8 @@ def sample(
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows", help="How many rows; without it as many as there were, by noisy counts where that is not public."
+            "--rows",
+            help="How many rows; without it as many as there were, by noisy counts where that is not public, and a million at most.",
         ),
     ] = None,
     seed: Annotated[
@@ -122,15 +127,47 @@ def sample(
         raise InvalidParameter(
             f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
         )
-    drawn = release.model().sample(rows, random_state=seed)
-    drawn.to_parquet(output, index=False)
+    model = release.model()
+    count = model.rows_by_default if rows is None else rows
+    with progress(as_json) as tell:
+        _write_parquet(output, model.sample_batches(count, random_state=seed), tell)
+    told = model.n_rows_
+    fewer = (
+        ""
+        if rows is not None or told is None or told <= count
+        else (f" The release speaks of {told:,} rows; ask for more than these with --rows.")
+    )
     checked = "" if signature == "trusted" else " The signature was NOT CHECKED against a key you trust."
     answer(
-        {"output": str(output), "rows": len(drawn), "columns": list(drawn), "signature": signature,
+        {"output": str(output), "rows": count, "columns": list(model.declared_.columns), "signature": signature,
          "guarantee": release.guarantee.to_dict()},
         as_json,
-        f"Wrote {output}: {len(drawn):,} synthetic rows; {release.guarantee}.{checked}",
+        f"Wrote {output}: {count:,} synthetic rows; {release.guarantee}.{fewer}{checked}",
     )  # fmt: skip
+
+
+def _write_parquet(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) -> None:
+    """Write rows as they are drawn to a new file; where that fails, no part of it stays."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    first = pa.Table.from_pandas(next(batches), preserve_index=False)
+    try:
+        with pyarrow.parquet.ParquetWriter(output, first.schema) as writer:
+            writer.write_table(first)
+            rows = first.num_rows
+            for batch in batches:
+                writer.write_table(pa.Table.from_pandas(batch, schema=first.schema, preserve_index=False))
+                rows += len(batch)
+                tell(f"{rows:,} rows")
+    except OSError as error:
+        output.unlink(missing_ok=True)
+        raise InvalidParameter(
+            f"'{output}' cannot be written ({error.strerror}).", "Ask for fewer rows, or choose another folder."
+        ) from None
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
 
 
 def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
