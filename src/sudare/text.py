@@ -20,6 +20,15 @@ UNPRINTABLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "
 # A cell that begins with one of these is a formula to spreadsheets.
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+# Words that stand for a value or for none; "Na" may be sodium, and "y" is a usual name of a target.
+VALUE_WORDS: Final = frozenset(
+    ("NA", "N/A", "n/a", "NULL", "Null", "null", "NaN", "nan", "-nan", "-NaN", "None", "none", "#N/A", "#NA")
+    + ("true", "True", "TRUE", "false", "False", "FALSE", "inf", "Inf", "-inf", "Infinity", "missing", "unknown")
+)
+_NUMBER_IN_A_TABLE: Final = re.compile(r"[+-]?(\d[\d_,' ]*\.?\d*|\.\d+)([eE][+-]?\d+)?\s*%?")
+_DATE_IN_A_TABLE: Final = re.compile(
+    r"\d{1,4}[-/. ]?(\d{1,2}|[A-Za-z]{3,9})[-/. ,]{0,2}\d{1,4}([T ]\d{1,2}(:\d{2}){1,2}.*)?|(明治|大正|昭和|平成|令和)?\s*(\d+|元)\s*年.*",
+)
 
 
 def normal_name(text: str) -> str:
@@ -87,3 +96,12 @@ def spreadsheet_safe(cell: str) -> str:
     beginning = cell.lstrip()[:1]
     is_formula = cell.startswith(FORMULA_STARTS) or (beginning != "" and beginning in FORMULA_STARTS)
     return f"'{shown}" if is_formula and not _NUMBER.fullmatch(cell) else shown
+
+
+def looks_like_a_value(cell: str) -> bool:
+    """Whether text is a number, a date, a truth value, a word for missing, or has no letter at all."""
+    text = unicodedata.normalize("NFKC", cell).strip()
+    has_letter = any(unicodedata.category(character).startswith("L") for character in text)
+    if not has_letter or text in VALUE_WORDS:
+        return True
+    return _NUMBER_IN_A_TABLE.fullmatch(text) is not None or _DATE_IN_A_TABLE.fullmatch(text) is not None

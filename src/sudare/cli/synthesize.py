@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
     Composition,
+    HasHeader,
     NewBudget,
     NewBudgetDelta,
     NewRelease,
@@ -22,6 +24,7 @@ from sudare.cli.options import (
     SigningKey,
     TableFile,
     TrustedKeys,
+    table_source,
 )
 from sudare.errors import InvalidParameter, NotReleasable
 
@@ -65,6 +68,7 @@ def synthesize(
     groups: Annotated[
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
+    has_header: HasHeader = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
@@ -79,7 +83,7 @@ def synthesize(
     from sudare.records import PrivateSynthesizer
     from sudare.schema import Schema
 
-    declared = Schema.load(schema)
+    declared, source = Schema.load(schema), table_source(table, has_header)
     options: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),
@@ -88,9 +92,9 @@ def synthesize(
     with progress(as_json) as tell:
         tell("looking through the table" if signing is None else "charging, then counting")
         model = paying.fitted_or_planned(
-            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, table, signing,
+            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, source, signing,
             make=lambda payer: PrivateSynthesizer(declared, **options, account=payer),
-            tell_plan=lambda model: _tell_plan(model, table, as_json),
+            tell_plan=lambda model: _tell_plan(model, source, as_json),
         )  # fmt: skip
     if signing is not None:
         _save(model, signing, as_json)
@@ -179,7 +183,7 @@ def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
     return [(first, second) for first, _, second in split]
 
 
-def _tell_plan(model: PrivateSynthesizer, table: Path, as_json: bool) -> None:
+def _tell_plan(model: PrivateSynthesizer, table: os.PathLike[str], as_json: bool) -> None:
     from sudare.report import strength_of
     from sudare.report.numbers import rounded_up
 

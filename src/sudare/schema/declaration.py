@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,8 +31,9 @@ from sudare.schema.layout import (
     norm_rounded_up,
     sum_rounded_up,
 )
-from sudare.schema.table import Table, as_column, as_table, attempt, column_names
+from sudare.schema.table import Table, as_column, as_table, attempt, column_names, unique_names
 from sudare.schema.values import Codes, Floats, clipped_numbers, codes, holds, missing_value
+from sudare.text import looks_like_a_value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,14 +253,19 @@ class Schema:
         write_atomically(Path(path), self.to_toml().encode())
 
     @staticmethod
-    def draft(table: object) -> str:
+    def draft(table: object, has_header: bool | None = None) -> str:
         """A first TOML text from column names and types (a table, or a pyarrow schema), every bound left as a question.
 
         Nothing but names and types is taken from the table. `Schema.from_toml` refuses the text until it is filled in.
+        Names that look like values are refused, as they may be the first record of a file without a header; `has_header=True`
+        says that they are names.
         """
         if isinstance(table, pa.Schema):
-            return draft_text({field.name: holds(field.type) for field in table})
-        return draft_text({name: held_by(table, name) for name in column_names(table)})
+            held = dict(zip(unique_names(table.names), map(holds, table.types), strict=True))
+        else:
+            held = {name: held_by(table, name) for name in column_names(table)}
+        refuse_values_as_names(list(held), has_header)
+        return draft_text({column_name(name): what for name, what in held.items()})
 
     @property
     def digest(self) -> str:
@@ -308,6 +314,19 @@ def most_rows_of_one(columns: Iterable[pa.ChunkedArray], name: str) -> int:
     if together is None:
         raise WrongType("The person column has different types in different batches.", "Give it one type throughout.")
     return int(pc.max(together["rows_sum"]).as_py() or 0)
+
+
+def refuse_values_as_names(names: Sequence[str], has_header: bool | None) -> None:
+    """Raise SchemaError where a column's name looks like a value, and nobody said that it is a name. Positions from 0 or 1 tell nothing."""
+    positions = [list(map(str, range(start, start + len(names)))) for start in (0, 1)]
+    if has_header is True or list(names) in positions:
+        return
+    place = next((place for place, name in enumerate(names, 1) if looks_like_a_value(name)), None)
+    if place is not None:
+        raise SchemaError(
+            f"The name of column {place} looks like a value: it may come from the first record of a table without a header.",
+            "Read the table without a header, or name its columns. If these are names, say so: has_header=True, or --header.",
+        )
 
 
 def held_by(table: object, name: str) -> str:
