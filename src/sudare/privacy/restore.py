@@ -17,6 +17,7 @@ from sudare.privacy import tables
 from sudare.privacy.balance import AccountState, replayed
 from sudare.privacy.chain import Entry, Head, lost_points, missing_points, verify_chain
 from sudare.privacy.ledger import Ledger
+from sudare.text import text_fault
 
 LARGEST_EXPORT_BYTES: Final = 1 << 30
 _FIELDS: Final = {"position", "previous", "time", "account", "kind", "body", "hash"}
@@ -36,7 +37,7 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
 
     Without any known point nobody can tell whether something is missing, and the accounts are closed, too.
     """
-    if not reason.strip() or not reason.isprintable():
+    if not reason.strip() or text_fault(reason) is not None:
         raise InvalidParameter("Restoring needs a reason.", "Say why in a sentence; it stays in the ledger.")
     points = list(known)
     if any(head.ledger != ledger.identity for head in points):

@@ -57,9 +57,10 @@ class Schema:
             column_name(name)
             if not isinstance(column, Number | Category | Label):
                 raise SchemaError(f"Column {name!r} is not a declaration.", "Declare it as Number, Category or Label.")
-        object.__setattr__(
-            self, "columns", MappingProxyType({str(name): column for name, column in self.columns.items()})
-        )
+        named = {column_name(name): column for name, column in self.columns.items()}
+        if len(named) < len(self.columns):
+            raise SchemaError("Two columns have the same name.", "Give every column a name of its own.")
+        object.__setattr__(self, "columns", MappingProxyType(named))
         self._check_person()
         object.__setattr__(self, "target", self._checked_target())
         # Encoded names begin with a column's own name and "=": only where that sign is in a name can two be the same.
