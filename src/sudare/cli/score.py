@@ -289,6 +289,13 @@ def _write_scores(found: Watched, source: _Source, told: _Told, output: Path) ->
     columns: dict[str, Any] = {"row": range(1, len(found.scores) + 1)}
     if source.label is not None:
         columns["label"] = source.names
+    if output.suffix == ".csv":
+        from sudare.text import spreadsheet_safe
+
+        columns = {
+            name: [spreadsheet_safe(each) for each in values] if name == "label" else values
+            for name, values in columns.items()
+        }
     columns |= {"score": found.scores, "above": found.scores > told.threshold, "mostly": found.columns}
     content = pa.BufferOutputStream()
     write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table

@@ -46,7 +46,7 @@ from sudare.privacy.guarantee import (
     readable_up,
 )
 from sudare.privacy.storage import Storage
-from sudare.text import name_fault, text_fault
+from sudare.text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
 _LONGEST_NAME: Final = 256
@@ -264,11 +264,15 @@ class Ledger:
             raise InvalidParameter(f"A ledger is exported as json or csv, got {kind!r}.", "Use one of these words.")
         entries = [entry.to_dict() for entry in self.entries()]
         if kind == "json":
-            return json.dumps(entries, indent=2, ensure_ascii=False)
+            return escaped_in_json(json.dumps(entries, indent=2, ensure_ascii=False))
         text = io.StringIO()
-        writer = csv.DictWriter(text, ["position", "time", "account", "kind", "body", "previous", "hash"])
+        writer = csv.DictWriter(
+            text, ["position", "time", "account", "kind", "body", "previous", "hash"], lineterminator="\n"
+        )
         writer.writeheader()
-        writer.writerows({**entry, "body": canonical_json(entry["body"])} for entry in entries)
+        for entry in entries:
+            cells = {**entry, "body": escaped_in_json(canonical_json(entry["body"]))}
+            writer.writerow({name: spreadsheet_safe(str(cell)) for name, cell in cells.items()})
         return text.getvalue()
 
     def _head(self, connection: sql.Connection) -> Head:
