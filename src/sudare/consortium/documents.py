@@ -15,6 +15,7 @@ from typing import Any, Final
 from sudare import parsing
 from sudare.consortium.files import LARGEST_DOCUMENT_BYTES
 from sudare.errors import AgreementError
+from sudare.text import is_printable
 
 Scalar = bool | int | float | str
 
@@ -105,8 +106,8 @@ class Field:
         return self.value
 
     def text(self) -> str:
-        """Printable text in one line."""
-        if not isinstance(self.value, str) or not self.value.isprintable() or len(self.value) > _LONGEST_TEXT:
+        """Text in one line, without controls and invisible marks."""
+        if not isinstance(self.value, str) or len(self.value) > _LONGEST_TEXT or not all(map(is_printable, self.value)):
             raise self.refused(f"printable text of at most {_LONGEST_TEXT} letters")
         return self.value
 
@@ -169,7 +170,7 @@ def host_and_port(text: str) -> tuple[str, int] | None:
 
 def shown(key: str) -> str:
     """A key that somebody else wrote, fit for a terminal."""
-    return key if key.isprintable() and len(key) <= 64 else "…"
+    return key if len(key) <= 64 and all(map(is_printable, key)) else "…"
 
 
 def parsed_toml(text: str, what: str) -> Field:
