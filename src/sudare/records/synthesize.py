@@ -26,14 +26,15 @@ from sudare.records.pairs import Pair
 from sudare.records.sampling import generator_of
 from sudare.records.stages import StagedNoise
 from sudare.schema import Number, Schema
+from sudare.schema.columns import level_text
 
 EngineName = Literal["marginals", "microaggregation"]
 ENGINES: Final = get_args(EngineName)
 
 _MOST_ROWS_BY_DEFAULT: Final = 1_000_000
-_MOST_VALUES_BY_DEFAULT: Final = 2**27
+_MOST_BYTES_BY_DEFAULT: Final = 2**30
 _BATCH_ROWS: Final = 200_000
-_BATCH_VALUES: Final = 2**23
+_BATCH_BYTES: Final = 2**27
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -130,7 +131,7 @@ class PrivateSynthesizer(PrivateEstimator):
             raise InvalidParameter("rows must be a whole number of at least 1.", "Use for example rows=10_000.")
         generator, most = (
             generator_of(random_state),
-            max(1, min(_BATCH_ROWS, _BATCH_VALUES // len(self.declared_.columns))),
+            max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest_row_bytes(self.declared_))),
         )
         return (self._batch(min(most, int(count) - start), generator) for start in range(0, int(count), most))
 
@@ -138,7 +139,7 @@ class PrivateSynthesizer(PrivateEstimator):
     def rows_by_default(self) -> int:
         """How many rows are drawn where nobody says how many. What a release says of itself decides that only up to a limit."""
         told = self.n_rows_ if self.n_rows_ is not None else round(self._model.total)
-        most = min(_MOST_ROWS_BY_DEFAULT, _MOST_VALUES_BY_DEFAULT // len(self.declared_.columns))
+        most = min(_MOST_ROWS_BY_DEFAULT, _MOST_BYTES_BY_DEFAULT // largest_row_bytes(self.declared_))
         return int(np.clip(told, 1, max(1, most)))
 
     def _batch(self, rows: int, generator: np.random.Generator) -> pd.DataFrame:
@@ -282,6 +283,16 @@ class PrivateSynthesizer(PrivateEstimator):
 
     def _take(self, content: Content) -> None:
         self._keep_released(content.tensors)
+
+
+def largest_row_bytes(declared: Schema) -> int:
+    """How many bytes a row of these columns takes at most, where it is held as codes, objects and text one after the other."""
+    texts = (
+        max(len(level_text(level).encode()) for level in column.levels)
+        for column in declared.columns.values()
+        if not isinstance(column, Number)
+    )
+    return 32 * len(declared.columns) + sum(texts)
 
 
 def _grids(tensors: Mapping[str, NDArray[Any]]) -> dict[str, float | None]:
