@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
+import unicodedata
 from typing import Any
 
 from hypothesis import assume
@@ -11,8 +12,14 @@ from hypothesis import strategies as st
 
 from sudare.errors import SchemaError
 from sudare.schema import Category, Column, Label, Level, Number, Person, Schema
+from sudare.text import name_fault, normal_name, text_fault
 
-NAMES = st.text(min_size=1, max_size=6).filter(lambda text: text.isprintable())
+NAMES = st.text(min_size=1, max_size=6).map(normal_name).filter(lambda text: name_fault(text) is None)
+WORDS = (
+    st.text(max_size=5)
+    .map(lambda text: unicodedata.normalize("NFC", text))
+    .filter(lambda text: text_fault(text) is None)
+)
 BOUNDS = st.one_of(st.integers(-1000, 1000).map(float), st.floats(allow_nan=False, allow_infinity=False))
 
 
@@ -40,10 +47,10 @@ def levels(draw: st.DrawFn) -> tuple[tuple[Level, ...], Level | None]:
     """The listed values and the category of missing values."""
     # Larger whole numbers do not survive the frames that store them as fractions beside a missing value.
     whole = st.integers(1 - 2**53, 2**53 - 1)
-    kinds: list[st.SearchStrategy[Any]] = [st.text(max_size=5), whole, st.booleans()]
+    kinds: list[st.SearchStrategy[Any]] = [WORDS, whole, st.booleans()]
     kind = draw(st.sampled_from(kinds))
     values = tuple(draw(st.lists(kind, min_size=2, max_size=5, unique=True)))
-    further = st.one_of(kind, st.text(max_size=5)).filter(
+    further = st.one_of(kind, WORDS).filter(
         lambda level: str(level).lower() not in [str(value).lower() for value in values]
     )
     return values, draw(st.one_of(st.none(), st.sampled_from(values), further))

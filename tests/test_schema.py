@@ -123,7 +123,7 @@ def test_numbers_that_contradict_themselves_are_refused(facts: dict[str, object]
         ({"values": [0.0, 1.0]}, "other than text"),
         ({"values": [0, 2**63]}, "other than text"),
         ({"values": [None, 1]}, "other than text"),
-        ({"values": ["\ud800", "a"]}, "Unicode"),
+        ({"values": ["\ud800", "a"]}, "control character"),
         ({"values": [0, 1], "missing": True}, "`missing`"),
         ({"values": [False, True], "missing": 1}, "`missing`"),
         ({"values": ["a", "b"], "missing": 1}, "`missing`"),
@@ -155,7 +155,7 @@ def test_equal_to_python_is_not_equal_to_a_schema() -> None:
     [
         ({"columns": {}}, "no columns"),
         ({"columns": [("x", Number(0, 1))]}, "no columns"),
-        ({"columns": {"": Number(0, 1)}}, "empty name"),
+        ({"columns": {"": Number(0, 1)}}, "is empty"),
         ({"columns": {3: Number(0, 1)}}, "not text"),
         ({"columns": {"x": (0, 1)}}, "not a declaration"),
         ({"columns": {"x": Label((0, 1)), "y": Label((0, 1))}}, "several labels"),

@@ -20,15 +20,22 @@ import pyarrow.csv
 import pyarrow.parquet
 import sqlalchemy
 
+from sudare.csv_headers import (
+    LONGEST_HEADER_BYTES,
+    CsvFile,
+    first_lines,
+    public_names,
+    refuse_doubtful_header,
+    said_header,
+)
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
 from sudare.schema import Label, Number, Schema
 from sudare.schema.table import Table, as_table, attempt, column_names, refuse_missing_columns, unique_names
 
-__all__ = ["SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
+__all__ = ["CsvFile", "SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
 
 DEFAULT_BATCH_ROWS = 65536
 CSV_BLOCK_BYTES = 2**22
-LONGEST_HEADER_BYTES = 2**20
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
@@ -70,7 +77,8 @@ def batches(
     """The rows of a source as tables of 1 to `batch_rows` rows, read as they are asked for.
 
     A source is the path of a Parquet or CSV file, of a folder of Parquet files, or a pattern such as "2026-*.parquet";
-    a SqlSource; any table that `as_table` takes; or an iterator of such tables.
+    a CsvFile; a SqlSource; any table that `as_table` takes; or an iterator of such tables.
+    A CSV file whose first line may be a record is refused, unless a CsvFile says what that line is.
     `columns` are read and no others. Without them a `schema` selects the columns it knows, as far as they are there,
     and fixes the types of a CSV file: without it they are guessed from the beginning of the file, and a later line
     may contradict. In declared text columns a field is missing if it is empty or a usual word for missing (NA, null, …),
@@ -81,7 +89,7 @@ def batches(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
     if isinstance(source, str | os.PathLike):
-        return all_files_batches(files_at(source), columns, batch_rows, schema)
+        return all_files_batches(files_at(source), columns, batch_rows, schema, said_header(source))
     if isinstance(source, SqlSource):
         return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
     parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
@@ -111,10 +119,13 @@ def row_count(source: object) -> int | None:
     return attempt(lambda: len(source)) if hasattr(source, "__len__") else None
 
 
-def column_types(source: object) -> pa.Schema:
-    """The names and Arrow types of the columns of a source, read from the least of it that tells them."""
+def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
+    """The names and Arrow types of the columns of a source, read from the least of it that tells them.
+
+    `expected` are names that a person declared: they tell a header of a CSV file that holds nothing but text from a record.
+    """
     if isinstance(source, str | os.PathLike):
-        first, *others = (_types_in(file) for file in files_at(source))
+        first, *others = (_types_in(file, expected, said_header(source)) for file in files_at(source))
         if any(set(types.names) != set(first.names) for types in others):
             raise DataError(
                 f"The files at {os.fspath(source)!r} do not all have the same columns.",
@@ -192,8 +203,11 @@ def files_at(source: str | os.PathLike[str]) -> list[Path]:
     return found
 
 
-def _types_in(file: Path) -> pa.Schema:
-    return opened_parquet(file).schema_arrow if is_parquet(file) else csv_types(file)
+def _types_in(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+    if not is_parquet(file):
+        return csv_types(file, expected, has_header)
+    types = opened_parquet(file).schema_arrow
+    return pa.schema(list(zip(unique_names(types.names), types.types, strict=True)))
 
 
 def is_parquet(file: Path) -> bool:
@@ -201,14 +215,19 @@ def is_parquet(file: Path) -> bool:
 
 
 def all_files_batches(
-    files: Sequence[Path], columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+    files: Sequence[Path],
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    schema: Schema | None,
+    has_header: bool | None = None,
 ) -> Iterator[Table]:
     """The tables of one file after the other."""
     for file in files:
         if is_parquet(file):
             yield from quietly(parquet_batches(file, columns, batch_rows, schema), parquet_explanation(file))
         else:
-            yield from quietly(csv_batches(file, columns, batch_rows, schema), csv_explanation(file, schema))
+            rows = csv_batches(file, columns, batch_rows, schema, has_header)
+            yield from quietly(rows, csv_explanation(file, schema, has_header))
 
 
 def parquet_explanation(file: Path) -> Callable[[Exception], SudareError]:
@@ -234,20 +253,36 @@ def parquet_batches(
     file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
     with opened_parquet(file) as parquet:
-        names = wanted_columns(unique_names(parquet.schema_arrow.names), columns, schema)
-        for batch in parquet.iter_batches(batch_size=batch_rows, columns=names):
-            yield from pieces(Table(pa.Table.from_batches([batch])).select(names), batch_rows)
+        written = parquet.schema_arrow.names
+        read_as = dict(zip(unique_names(written), written, strict=True))
+        names = wanted_columns(list(read_as), columns, schema)
+        stored = [read_as[name] for name in names]
+        for batch in parquet.iter_batches(batch_size=batch_rows, columns=stored):
+            table = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
+            yield from pieces(Table(table), batch_rows)
 
 
-def csv_reader(file: Path, options: Any) -> Any:
+def csv_reader(file: Path, options: Any, names: Sequence[str] | None) -> Any:
+    """The rows of a CSV file; without names its first line has them."""
     return pyarrow.csv.open_csv(
-        file, read_options=pyarrow.csv.ReadOptions(block_size=CSV_BLOCK_BYTES), convert_options=options
+        file,
+        read_options=pyarrow.csv.ReadOptions(
+            block_size=CSV_BLOCK_BYTES, column_names=None if names is None else list(names)
+        ),
+        convert_options=options,
     )
 
 
-def csv_types(file: Path, expected: Collection[str] = ()) -> pa.Schema:
-    """The names of the columns of a CSV file, and the types its first block suggests.
+def csv_types(file: Path, expected: Collection[str] = (), has_header: bool | None = None) -> pa.Schema:
+    """The names of the columns of a CSV file, and the types its first block suggests."""
+    opened = csv_as_written(file, expected, has_header)
+    return pa.schema(list(zip(unique_names(public_names(opened.names, has_header)), opened.types, strict=True)))
 
+
+def csv_as_written(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+    """Names as the CSV file spells them (made up where it has none), and types.
+
+    Raise DataError where the first line may be a record, and nobody said whether it is.
     A header without a comma that has another usual separator is refused, unless a column is expected to be called so: read as one column,
     the file would only seem to lack all others.
     """
@@ -258,7 +293,12 @@ def csv_types(file: Path, expected: Collection[str] = ()) -> pa.Schema:
             f"The columns of {os.fspath(file)!r} are separated by {separator}, not by commas.",
             "Save it with commas between the columns and a point in decimals, or as Parquet.",
         )
-    types = attempt(lambda: csv_reader(file, None).schema)
+    lines = attempt(lambda: first_lines(file))
+    if lines is None:
+        raise unreadable(file, "CSV")
+    refuse_doubtful_header(lines, has_header, expected, file)
+    names = public_names(lines[0], has_header) if lines and has_header is False else None
+    types = attempt(lambda: csv_reader(file, None, names).schema)
     if types is None:
         raise unreadable(file, "CSV")
     return types
@@ -271,19 +311,24 @@ def first_line(file: Path) -> str:
     return beginning.decode("utf-8-sig", errors="replace").splitlines()[0]
 
 
-def csv_batches(file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+def csv_batches(
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None = None
+) -> Iterator[Table]:
     expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
-    names = wanted_columns(unique_names(csv_types(file, expected).names), columns, schema)
+    written = csv_as_written(file, expected, has_header).names
+    read_as = dict(zip(unique_names(public_names(written, has_header)), written, strict=True))
+    names = wanted_columns(list(read_as), columns, schema)
     options = pyarrow.csv.ConvertOptions(
-        include_columns=names,
-        column_types={name: kind for name, kind in declared_types(schema).items() if name in names},
+        include_columns=[read_as[name] for name in names],
+        column_types={read_as[name]: kind for name, kind in declared_types(schema).items() if name in names},
         # The words 1 and 0 are numbers, not booleans.
         true_values=["true", "True", "TRUE"],
         false_values=["false", "False", "FALSE"],
     )
-    with csv_reader(file, options) as reader:
+    with csv_reader(file, options, written if has_header is False else None) as reader:
         for batch in reader:
-            yield from pieces(Table(with_missing_words(pa.Table.from_batches([batch]), schema)), batch_rows)
+            table = pa.Table.from_batches([batch]).rename_columns(names)
+            yield from pieces(Table(with_missing_words(table, schema)), batch_rows)
 
 
 def declared_types(schema: Schema | None) -> dict[str, Any]:
@@ -318,7 +363,9 @@ def words_for_missing(name: str, schema: Schema | None) -> list[str]:
     return [word for word in MISSING_WORDS if word not in facts.levels]
 
 
-def csv_explanation(file: Path, schema: Schema | None) -> Callable[[Exception], SudareError]:
+def csv_explanation(
+    file: Path, schema: Schema | None, has_header: bool | None = None
+) -> Callable[[Exception], SudareError]:
     """Turns an error of the CSV reader into ours, which names the column if the schema declares it."""
 
     def explain(error: Exception) -> SudareError:
@@ -326,7 +373,7 @@ def csv_explanation(file: Path, schema: Schema | None) -> Callable[[Exception], 
         found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
         if not found:
             return unreadable(file, "CSV")
-        name = csv_types(file, declared_types(schema)).names[int(found[1])]
+        name = csv_types(file, declared_types(schema), has_header).names[int(found[1])]
         if name not in declared_types(schema):
             return SourceUnreadable(
                 f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",

@@ -6,9 +6,12 @@ import json
 import math
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
-from sudare.cli.answers import answer, progress
+from sudare.cli.answers import _tell_error, answer, progress
 from sudare.cli.demo import _duration
+from sudare.text import is_printable
 
 
 def test_json_has_no_infinity(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +27,26 @@ def test_text_is_not_markup_and_not_wrapped(capsys: pytest.CaptureFixture[str]) 
     text = "[bold]account[/bold] " + "long " * 60
     answer({}, False, text)
     assert capsys.readouterr().out == text + "\n"
+
+
+@pytest.mark.parametrize("mark", ["\x1b[2J", "\x9b1A", "\x7f", "\u202e", "\u200b", "\u2028", "\r", "\b", "\ue000"])
+def test_nothing_but_what_can_be_printed_reaches_a_terminal(mark: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("name")
+    table.add_row(Text(f"a{mark}b"))
+    table.add_row(f"[bold]a{mark}b[/bold]")
+    answer({}, False, f"a{mark}b\nc", table, Text(f"a{mark}b"))
+    answer({"name": f"a{mark}b", f"a{mark}b": 1}, True)
+    _tell_error("SchemaError", f"a{mark}b", "Do.", 11, False)
+    _tell_error("SchemaError", f"a{mark}b", "Do.", 11, True)
+    told = "".join(capsys.readouterr())
+    assert all(map(is_printable, told.replace("\n", "")))
+    assert "[bold]" in told
+    assert json.loads(next(line for line in told.splitlines() if line.startswith("{")))["name"] == f"a{mark}b"
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    _tell_error("SchemaError", "a\nb", "Do.", 11, False)
+    assert capsys.readouterr().err.splitlines()[0] == "SchemaError: a\\nb Do."
 
 
 @pytest.mark.parametrize("as_json", [False, True])

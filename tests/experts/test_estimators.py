@@ -259,6 +259,50 @@ def test_absurd_losses_are_refused_and_not_turned_into_nan():
 
 
 @pytest.mark.parametrize("combination", [*COMBINATIONS, OwnPlusConsensus])
+@pytest.mark.parametrize("coefficient", [1e308, -1e308, 1e200, np.inf, np.nan])
+def test_experts_that_cannot_be_scored_are_named_and_left_out(combination, coefficient, own, experts):
+    X, y = own
+    alone = combination(experts).fit(X, y)
+    spoiled = [experts[0], Line([coefficient] * 3), *experts[1:], Line([0.0, coefficient, 0.0])]
+    with pytest.warns(RuntimeWarning, match=rf"experts 1, {len(spoiled) - 1} give answers"):
+        model = combination(spoiled).fit(X, y)
+    assert model.left_out_ == (1, len(spoiled) - 1)
+    assert len(model.guarantee_) == len(spoiled)
+    np.testing.assert_allclose(model.decision_values(X), alone.decision_values(X))
+    if hasattr(model, "weights_"):
+        assert len(model.weights_) == len(spoiled)
+        np.testing.assert_array_equal(model.weights_[[1, -1]], 0.0)
+    assert alone.left_out_ == ()
+
+
+def test_scores_that_are_cut_off_or_votes_may_be_large(own, experts):
+    X, y = own
+    large = Line([1e200, 0, 0])
+    assert MirrorAveraging([*experts, large], temperature="theory").fit(X, y).left_out_ == ()
+    assert MirrorAveraging([*experts, large], combine="votes").fit(X, y).left_out_ == ()
+
+
+def test_a_stack_is_not_overwhelmed_by_one_expert(own, experts):
+    X, y = own
+    with pytest.warns(RuntimeWarning, match=f"expert {len(experts)} gives"):
+        model = StackedExperts([*experts, Line([1e30, 0, 0])]).fit(X, y)
+    np.testing.assert_allclose(model.decision_values(X), StackedExperts(experts).fit(X, y).decision_values(X))
+
+
+def test_rows_on_which_an_expert_overflows_are_refused(own, experts):
+    X, y = own
+    model = MirrorAveraging([*experts, Line([1e90, 0, 0])]).fit(X, y)
+    with pytest.raises(DataError, match=f"On these rows expert {len(experts)} gives"):
+        model.predict(X * 1e20)
+
+
+def test_no_expert_is_left(own):
+    X, y = own
+    with pytest.raises(DataError, match="No expert can be scored"):
+        MirrorAveraging([Line([1e308] * 3), Line([np.nan] * 3)]).fit(X, y)
+
+
+@pytest.mark.parametrize("combination", [*COMBINATIONS, OwnPlusConsensus])
 def test_one_row_and_one_class_are_enough_when_experts_name_the_classes(combination, own, experts):
     X, _ = own
     for rows in (1, 3, 30):

@@ -294,7 +294,25 @@ class TestAccounts:
         assert caught.value.problem == "An account's name has at most 256 letters."
         assert caught.value.remedy == "Use a shorter one."
 
-    @pytest.mark.parametrize("name", ["Ärzte 2026", "患者", "it's; DROP TABLE entries--", "a\nb", "😀", "%s", "\ue000"])
+    @pytest.mark.parametrize("name", ["a\nb", "\ue000", "a\x1b[2J", "a\u202eb", "a\u200bb", " a", "e\u0301"])
+    def test_names_that_could_forge_a_line_open_no_account(self, ledger: Ledger, name: str) -> None:
+        before = ledger.head()
+        with pytest.raises(InvalidParameter, match=r"^The name of an account has .*Use plain text"):
+            ledger.account(name, epsilon=1.0)
+        assert ledger.head() == before
+
+    def test_an_account_that_an_older_version_opened_under_such_a_name_still_pays(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as older:
+            older.setattr("sudare.privacy.ledger.name_fault", lambda name: None)
+            ledger.account("a\nb", epsilon=1.0)
+        account = ledger.account("a\nb")
+        charge(account, 0.25)
+        assert account.remaining() == (0.75, 0.0)
+        ledger.verify()
+
+    @pytest.mark.parametrize("name", ["Ärzte 2026", "患者", "it's; DROP TABLE entries--", "😀", "%s", "[bold]"])
     def test_odd_names(self, ledger: Ledger, name: str) -> None:
         account = ledger.account(name, epsilon=1.0)
         charge(account, 0.25)
@@ -488,6 +506,14 @@ class TestCharging:
         with pytest.raises(BudgetExceeded) as caught:
             charge(account, 0.1, 1e-6)
         assert caught.value.remedy.startswith("Have the steward")
+
+    @pytest.mark.parametrize("text", ["a\nb", "a\x1b[2J", "a\u202eb", "x" * 1025])
+    def test_texts_that_could_forge_a_line_are_not_entered(self, account: Account, text: str) -> None:
+        before = account.ledger.head()
+        for name, arguments in (("what", (text, "")), ("purpose", ("x", text))):
+            with pytest.raises(InvalidParameter, match=rf"^{name} (has a control|is longer).*Say it in one line"):
+                account.charge(Guarantee(1.0), pure_cost(1.0), *arguments)
+        assert account.ledger.head() == before
 
     @pytest.mark.parametrize("text", [None, 5, b"x", "\0", "\ud800"])
     def test_texts_are_checked_before_anything_is_entered(self, account: Account, text: Any) -> None:

@@ -164,6 +164,21 @@ def test_microaggregation_keeps_quantiles_within_classes():
         assert np.abs(true.quantile(levels).to_numpy() - drawn.quantile(levels).to_numpy()).max() < 0.05
 
 
+def test_batches_are_the_sample(monkeypatch):
+    model = PrivateSynthesizer(SCHEMA, random_state=0).fit(people(500))
+    monkeypatch.setattr("sudare.records.synthesize._BATCH_ROWS", 128)
+    batches = list(model.sample_batches(500, 3))
+    assert [len(batch) for batch in batches] == [128, 128, 128, 116]
+    assert pd.concat(batches, ignore_index=True).equals(model.sample(500, 3))
+
+
+def test_a_table_of_many_rows_gives_a_million_by_default():
+    model = PrivateSynthesizer(SCHEMA, random_state=0).fit(people(500))
+    assert model.rows_by_default == 500
+    model.n_rows_ = 2**53 - 1
+    assert model.rows_by_default == 1_000_000
+
+
 def test_rows_and_seeds_of_samples():
     model = PrivateSynthesizer(SCHEMA, epsilon=50.0).fit(people(500))
     assert model.sample(random_state=3).equals(model.sample(random_state=3))

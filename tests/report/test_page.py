@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sudare.report import BudgetBar, Page, Part, Table, Transcript, compared_bars, page_html, picture
 from sudare.report.page import anchors_of
+from sudare.text import is_printable
 from tests.report.test_card import CARD
 
 PICTURE = picture(
@@ -52,6 +53,43 @@ def test_every_block_is_there() -> None:
         "The ledger", "What was typed", "BudgetExceeded: no.", "How to read this", "Read it so.", "A note.", "a test",
     ):  # fmt: skip
         assert text in tags.text
+
+
+def test_a_content_policy_comes_before_all_else() -> None:
+    tags = Tags(page_html(PAGE)).found
+    policies = [
+        (place, facts) for place, (_, facts) in enumerate(tags) if facts.get("http-equiv") == "Content-Security-Policy"
+    ]
+    ((place, policy),) = policies
+    rules = dict(rule.strip().split(" ", 1) for rule in str(policy["content"]).split(";"))
+    assert rules == {
+        "default-src": "'none'", "img-src": "data:", "style-src": "'unsafe-inline'", "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+    assert [tag for tag, _ in tags[:place]] == ["html", "head", "meta"]
+
+
+def test_names_that_cannot_be_printed_are_written_out() -> None:
+    evil = "a\u202eb\x1b[2J\u200b"
+    part = Part(
+        title=evil,
+        result=evil,
+        blocks=[
+            Table((evil,), [(evil,)], evil),
+            Transcript([evil], evil),
+            replace(CARD, account=evil),
+            BudgetBar(evil, 1, 2, 0, 0, 1),
+        ],
+        how_to_read=[evil],
+    )
+    page = page_html(Page(evil, evil, [part], evil, [evil]))
+    assert all(map(is_printable, page.replace("\n", "")))
+    assert "a\\u202eb" in page
+
+
+def test_a_dollar_sign_in_a_name_begins_no_formula() -> None:
+    for name in ("$", "$x$ $", r"$\frac{", "a_b^c"):
+        bars = compared_bars([name], [1], [2], names=(name, "released"), x_label=name, y_label=name, title=name)
+        assert picture([bars], name).day.startswith(b"<?xml")
 
 
 def test_the_result_comes_before_the_picture_and_the_picture_before_the_jargon() -> None:

@@ -14,13 +14,17 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 from sudare.errors import SudareError
+from sudare.text import escaped_for_terminal, escaped_in_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 DryRun = Annotated[
@@ -61,22 +65,42 @@ def reported(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
 def answer(values: Mapping[str, Any], as_json: bool, *texts: RenderableType) -> None:
     """One answer: the values as a JSON object, or the texts for people."""
     if as_json:
-        sys.stdout.write(json.dumps(_plain(values), ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(escaped_in_json(json.dumps(_plain(values), ensure_ascii=False, allow_nan=False)) + "\n")
         return
-    console = Console(highlight=False)
+    console = _console()
     for text in texts:
-        console.print(text, markup=False, soft_wrap=isinstance(text, str))
+        if isinstance(text, str):
+            console.print(escaped_for_terminal(text, keep="\n"), soft_wrap=True)
+        else:
+            console.print(Escaped(text))
+
+
+def _console(stderr: bool = False) -> Console:
+    """A console on which text is text: no markup, no links, no pictures in place of words between colons."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+@dataclass(frozen=True)
+class Escaped:
+    """A table or the like, of which only what can be printed reaches the terminal; rich's own styles stay."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.content, options):
+            if not segment.is_control:
+                yield Segment(escaped_for_terminal(segment.text, keep="\n"), segment.style)
 
 
 @contextmanager
 def progress(as_json: bool) -> Iterator[Tell]:
     """A line on the terminal that says what is going on; silent where nobody watches."""
-    console = Console(stderr=True)
+    console = _console(stderr=True)
     if as_json or not console.is_terminal:
         yield lambda text: None
         return
     with console.status("…") as status:
-        yield status.update
+        yield lambda text: status.update(Text(escaped_for_terminal(text)))
 
 
 def write_new_text(path: Path, text: str) -> None:
@@ -109,9 +133,9 @@ def _tell_error(name: str, problem: str, remedy: str, exit_code: int, as_json: b
         error = {"name": name, "problem": problem, "remedy": remedy, "exit_code": exit_code, "see": page}
         answer({"error": error}, as_json)
         return
-    console = Console(stderr=True, highlight=False)
-    console.print(f"{name}: {problem} {remedy}", markup=False, soft_wrap=True)
-    console.print(f"see {page}", markup=False, style="dim")
+    console = _console(stderr=True)
+    console.print(escaped_for_terminal(f"{name}: {problem} {remedy}"), soft_wrap=True)
+    console.print(f"see {page}", style="dim")
 
 
 def _place_of(error: Exception) -> str:

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
 from sudare.errors import InvalidParameter
+from sudare.parsing import bounded_bytes, parsed_json
+from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.privacy import Account, Ledger
@@ -68,7 +70,7 @@ def show(
     head = opened.verify()
     shown = opened.accounts() if account is None else [opened.account(account)]
     bars = [_bar(each) for each in shown]
-    width = max((len(bar.account) for bar in bars), default=0)
+    width = max((len(escaped_for_terminal(bar.account)) for bar in bars), default=0)
     lines = [f"{bar.line(width)}   chain intact" for bar in bars] or ["No account yet; the ledger's chain is intact."]
     values: dict[str, Any] = {"accounts": [_values(each) for each in shown], "head": vars(head), "chain": "intact"}
     if account is None:
@@ -301,7 +303,7 @@ def _head_in(path: Path) -> Head:
     from sudare.privacy.chain import Head
 
     try:
-        values = json.loads(path.read_text("utf-8"))
+        values = parsed_json(bounded_bytes(path))
         found = Head(str(values["ledger"]), int(values["position"]), str(values["hash"]))
     except (OSError, ValueError, KeyError, TypeError):
         found = None

@@ -14,11 +14,13 @@ from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
     Composition,
+    HasHeader,
     NewBudget,
     NewBudgetDelta,
     NewRelease,
     SigningKey,
     TableFile,
+    table_source,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def fit(
     epsilon: ChargedEpsilon,
     account: Annotated[str, typer.Option("--account", metavar="NAME", help="The account that pays.")],
     delta: ChargedDelta = 0.0,
+    has_header: HasHeader = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
     composition: Composition = None,
@@ -63,7 +66,7 @@ def fit(
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
         tell("reading the table")
-        rows = read(table, schema=declared)
+        rows = read(table_source(table, has_header), schema=declared)
         tell("asking for the price" if signing is None else "charging, then computing")
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,

@@ -87,7 +87,7 @@ def run(
     agreement.task(task)
     if not withdraw:
         # Before the others wait for it: records that cannot be opened would stop the task at all of them.
-        column_types(own.source())
+        column_types(own.source(), agreement.schema.source_columns)
     seconds = agreement.deadlines.task_seconds if wait_seconds is None else wait_seconds
     with _started(own, passphrase_file, log) as running:
         if running is None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def table_source(table: Path, has_header: bool | None) -> os.PathLike[str]:
+    """The table, with what a person said about its first line."""
+    from sudare.csv_headers import CsvFile
+
+    return table if has_header is None else CsvFile(table, has_header)
 
 
 class Filter(StrEnum):
@@ -18,6 +26,14 @@ class Filter(StrEnum):
 
 TableFile = Annotated[
     Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
+]
+HasHeader = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file names its columns; asked for where the file does not show it. Without names they are column_1, column_2, ….",
+        show_default=False,
+    ),
 ]
 SchemaOfAllColumns = Annotated[
     Path, typer.Option("--schema", metavar="FILE", help="The public facts about all columns (TOML).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,16 @@ import typer
 
 from sudare.cli import paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
-from sudare.cli.options import AccountOrTableName, NewBudget, NewRelease, SchemaOfAllColumns, SigningKey, TableFile
+from sudare.cli.options import (
+    AccountOrTableName,
+    HasHeader,
+    NewBudget,
+    NewRelease,
+    SchemaOfAllColumns,
+    SigningKey,
+    TableFile,
+    table_source,
+)
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -42,6 +52,7 @@ def perturb(
             help="square-wave (the default) or laplace for numbers; retain-replace, unary or subset for categories.",
         ),
     ] = None,
+    has_header: HasHeader = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
@@ -54,7 +65,7 @@ def perturb(
     from sudare.records import RecordPerturbation
     from sudare.schema import Schema
 
-    declared = Schema.load(schema)
+    declared, source = Schema.load(schema), table_source(table, has_header)
     weights = {name: _number(name, weight) for name, weight in _pairs("--split", split).items()}
     options: dict[str, Any] = {
         "k": k, "epsilon": epsilon, "n_records": n_records,
@@ -66,9 +77,9 @@ def perturb(
     with progress(as_json) as tell:
         tell("looking through the table" if signing is None else "charging, then perturbing")
         model = paying.fitted_or_planned(
-            paying.Payment(ledger, account, table, budget), declared, table, signing,
+            paying.Payment(ledger, account, table, budget), declared, source, signing,
             make=lambda payer: RecordPerturbation(declared, **options, account=payer),
-            tell_plan=lambda model: _tell_plan(model, table, as_json),
+            tell_plan=lambda model: _tell_plan(model, source, as_json),
         )  # fmt: skip
     if signing is not None:
         _save(model, signing, as_json)
@@ -103,7 +114,7 @@ def _number(name: str, text: str) -> float:
         raise InvalidParameter(f"The weight of {name!r} is not a number.", "Use for example --split age=2.") from None
 
 
-def _tell_plan(model: RecordPerturbation, table: Path, as_json: bool) -> None:
+def _tell_plan(model: RecordPerturbation, table: os.PathLike[str], as_json: bool) -> None:
     from sudare.report.numbers import rounded_up
 
     plan, statement, seen = model.rehearsed(table)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported, write_new_text
+from sudare.cli.options import HasHeader, table_source
 
 app = typer.Typer(help="Draft a schema for a table, or check a table against one.", no_args_is_help=True)
 
@@ -28,14 +29,15 @@ def draft(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file instead.")
     ] = None,
+    has_header: HasHeader = None,
     as_json: AsJson = False,
 ) -> None:
     """A first schema from names and types of columns; every bound is left as a question to a human, never copied."""
     from sudare.frames import column_types
     from sudare.schema import Schema
 
-    types = column_types(table)
-    text = Schema.draft(types)
+    types = column_types(table_source(table, has_header))
+    text = Schema.draft(types, has_header=has_header)
     if output is not None:
         write_new_text(output, text)
     values = {"columns": list(types.names), "draft": text, "output": None if output is None else str(output)}
@@ -49,16 +51,17 @@ def draft(
 def check(
     table: TablePath,
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (TOML).")],
+    has_header: HasHeader = None,
     as_json: AsJson = False,
 ) -> None:
     """Whether a table agrees with a schema, and how many values would be clipped. The counts are exact: for the owner only."""
     from sudare.frames import batches
     from sudare.schema import Schema, encode
 
-    declared = Schema.load(schema)
+    declared, source = Schema.load(schema), table_source(table, has_header)
     rows, clipped = 0, dict.fromkeys(declared.columns, 0)
     with progress(as_json) as tell:
-        for batch in batches(table, schema=declared):
+        for batch in batches(source, schema=declared):
             encoded = encode(declared, batch)
             if declared.target is not None:
                 declared.encode_target(batch)
@@ -66,7 +69,7 @@ def check(
             for name, count in encoded.clipped.items():
                 clipped[name] += count
             tell(f"{rows:,} rows")
-        declared.check_person(batches(table, schema=declared))
+        declared.check_person(batches(source, schema=declared))
     outside = {name: count for name, count in clipped.items() if count}
     values = {"rows": rows, "columns": list(declared.columns), "clipped": outside, "for": "the owner only"}
     told = ", ".join(f"{name} {count:,}" for name, count in outside.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.keys import MemberFile
-from sudare.cli.options import TableFile
+from sudare.cli.options import HasHeader, TableFile, table_source
 from sudare.cli.pictures import check_picture, draw
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 
@@ -81,6 +81,7 @@ def score(
     false_alarm_rate: FalseAlarmRate = None,
     calibrate: UsualRecords = None,
     label: RowLabel = None,
+    has_header: HasHeader = None,
     top: HowMany = 5,
     output: ScoresFile = None,
     plot: PlotFile = None,
@@ -99,10 +100,10 @@ def score(
         detector, rate = _detector(task, member, model, schema, false_alarm_rate)
         if calibrate is not None:
             tell("calibrating")
-            detector = detector.calibrated(_calibration(calibrate, detector))
+            detector = detector.calibrated(_calibration(table_source(calibrate, has_header), detector))
         threshold = detector.threshold(rate)
         told = _Told(threshold, rate, 0 if detector.calibration is None else len(detector.calibration))
-        source = _Source(table, detector, label)
+        source = _Source(table, table_source(table, has_header), detector, label)
         if dry_run:
             _tell_plan(source, told, as_json)
             return
@@ -146,6 +147,7 @@ class _Source:
     """The records, and what their rows are called; names are known once the blocks were read."""
 
     path: Path
+    rows: os.PathLike[str]
     model: MemberModel
     label: str | None
     names: list[str] = field(default_factory=list)
@@ -154,7 +156,7 @@ class _Source:
         from sudare.frames import batches
 
         columns = list(dict.fromkeys([*self.model.columns, *([] if self.label is None else [self.label])]))
-        for block in batches(self.path, columns, _BLOCK_ROWS, schema=self.model.schema):
+        for block in batches(self.rows, columns, _BLOCK_ROWS, schema=self.model.schema):
             if self.label is not None:
                 self.names.extend(str(name) for name in block.column(self.label).to_pylist())
             yield block
@@ -213,8 +215,10 @@ def _agreed(name: str, member: Path) -> tuple[Schema, Path, float]:
 
 
 def _document(file: Path) -> object:
+    from sudare.dictionary.model_file import read_document
+
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return read_document(file)
     except OSError as error:
         raise SourceUnreadable(f"'{file}' cannot be read ({error.strerror}).", "Check the path.") from None
     except ValueError:
@@ -223,7 +227,7 @@ def _document(file: Path) -> object:
         ) from None
 
 
-def _calibration(path: Path, model: MemberModel) -> Table:
+def _calibration(path: os.PathLike[str], model: MemberModel) -> Table:
     from sudare.frames import read
 
     return read(path, model.columns, model.schema)
@@ -243,8 +247,8 @@ def _tell_plan(source: _Source, told: _Told, as_json: bool) -> None:
     from sudare.schema.table import refuse_missing_columns
 
     wanted = [*source.model.columns, *([] if source.label is None else [source.label])]
-    refuse_missing_columns(wanted, column_types(source.path).names)
-    rows = row_count(source.path)
+    refuse_missing_columns(wanted, column_types(source.rows, wanted).names)
+    rows = row_count(source.rows)
     values = {
         "dry_run": True,
         "rows": rows,
@@ -285,6 +289,13 @@ def _write_scores(found: Watched, source: _Source, told: _Told, output: Path) ->
     columns: dict[str, Any] = {"row": range(1, len(found.scores) + 1)}
     if source.label is not None:
         columns["label"] = source.names
+    if output.suffix == ".csv":
+        from sudare.text import spreadsheet_safe
+
+        columns = {
+            name: [spreadsheet_safe(each) for each in values] if name == "label" else values
+            for name, values in columns.items()
+        }
     columns |= {"score": found.scores, "above": found.scores > told.threshold, "mostly": found.columns}
     content = pa.BufferOutputStream()
     write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table

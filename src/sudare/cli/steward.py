@@ -12,6 +12,7 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificates import expiry_lines, kit_days_left
 from sudare.cli.keys import MemberFile
+from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, DictionaryTask, Member, Task
@@ -80,7 +81,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     for each in tasks:
         costs = _number(each["epsilon"]), _number(each["delta"])
         cells = (each["task"], each["kind"], *costs, each["node"], _verdict(each), each["who"], each["reason"])
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(escaped_for_terminal(str(cell))) for cell in cells))
     lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
     force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
@@ -270,10 +271,10 @@ def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[di
 
 def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
     """What a dictionary task has written here; empty before its end."""
-    import json
+    from sudare.dictionary.model_file import read_document
 
     result = own.results_folder(name) / "dictionary.json"
-    return dict(json.loads(result.read_text(encoding="utf-8"))) if result.is_file() else {}
+    return dict(read_document(result)) if result.is_file() else {}
 
 
 def _budget_left(own: Member) -> dict[str, float] | None:

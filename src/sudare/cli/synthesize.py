@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli import paying
-from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
+from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, Tell, answer, progress, reported
 from sudare.cli.options import (
     AccountOrTableName,
     ChargedDelta,
     ChargedEpsilon,
     Composition,
+    HasHeader,
     NewBudget,
     NewBudgetDelta,
     NewRelease,
@@ -22,10 +24,15 @@ from sudare.cli.options import (
     SigningKey,
     TableFile,
     TrustedKeys,
+    table_source,
 )
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
     from sudare.records import PrivateSynthesizer
 
 
@@ -61,6 +68,7 @@ def synthesize(
     groups: Annotated[
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
+    has_header: HasHeader = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
@@ -75,7 +83,7 @@ def synthesize(
     from sudare.records import PrivateSynthesizer
     from sudare.schema import Schema
 
-    declared = Schema.load(schema)
+    declared, source = Schema.load(schema), table_source(table, has_header)
     options: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),
@@ -84,9 +92,9 @@ def synthesize(
     with progress(as_json) as tell:
         tell("looking through the table" if signing is None else "charging, then counting")
         model = paying.fitted_or_planned(
-            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, table, signing,
+            paying.Payment(ledger, account, table, budget, budget_delta, composition), declared, source, signing,
             make=lambda payer: PrivateSynthesizer(declared, **options, account=payer),
-            tell_plan=lambda model: _tell_plan(model, table, as_json),
+            tell_plan=lambda model: _tell_plan(model, source, as_json),
         )  # fmt: skip
     if signing is not None:
         _save(model, signing, as_json)
@@ -101,7 +109,8 @@ def sample(
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows", help="How many rows; without it as many as there were, by noisy counts where that is not public."
+            "--rows",
+            help="How many rows; without it as many as there were, by noisy counts where that is not public, and a million at most.",
         ),
     ] = None,
     seed: Annotated[
@@ -122,15 +131,47 @@ def sample(
         raise InvalidParameter(
             f"'{output}' exists, or its folder does not.", "Choose a new file in a folder that exists."
         )
-    drawn = release.model().sample(rows, random_state=seed)
-    drawn.to_parquet(output, index=False)
+    model = release.model()
+    count = model.rows_by_default if rows is None else rows
+    with progress(as_json) as tell:
+        _write_parquet(output, model.sample_batches(count, random_state=seed), tell)
+    told = model.n_rows_
+    fewer = (
+        ""
+        if rows is not None or told is None or told <= count
+        else (f" The release speaks of {told:,} rows; ask for more than these with --rows.")
+    )
     checked = "" if signature == "trusted" else " The signature was NOT CHECKED against a key you trust."
     answer(
-        {"output": str(output), "rows": len(drawn), "columns": list(drawn), "signature": signature,
+        {"output": str(output), "rows": count, "columns": list(model.declared_.columns), "signature": signature,
          "guarantee": release.guarantee.to_dict()},
         as_json,
-        f"Wrote {output}: {len(drawn):,} synthetic rows; {release.guarantee}.{checked}",
+        f"Wrote {output}: {count:,} synthetic rows; {release.guarantee}.{fewer}{checked}",
     )  # fmt: skip
+
+
+def _write_parquet(output: Path, batches: Iterator[pd.DataFrame], tell: Tell) -> None:
+    """Write rows as they are drawn to a new file; where that fails, no part of it stays."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    first = pa.Table.from_pandas(next(batches), preserve_index=False)
+    try:
+        with pyarrow.parquet.ParquetWriter(output, first.schema) as writer:
+            writer.write_table(first)
+            rows = first.num_rows
+            for batch in batches:
+                writer.write_table(pa.Table.from_pandas(batch, schema=first.schema, preserve_index=False))
+                rows += len(batch)
+                tell(f"{rows:,} rows")
+    except OSError as error:
+        output.unlink(missing_ok=True)
+        raise InvalidParameter(
+            f"'{output}' cannot be written ({error.strerror}).", "Ask for fewer rows, or choose another folder."
+        ) from None
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
 
 
 def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
@@ -142,7 +183,7 @@ def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
     return [(first, second) for first, _, second in split]
 
 
-def _tell_plan(model: PrivateSynthesizer, table: Path, as_json: bool) -> None:
+def _tell_plan(model: PrivateSynthesizer, table: os.PathLike[str], as_json: bool) -> None:
     from sudare.report import strength_of
     from sudare.report.numbers import rounded_up
 

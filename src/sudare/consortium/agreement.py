@@ -33,6 +33,7 @@ from sudare.consortium.tasks import (
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
 from sudare.privacy.chain import canonical_json
 from sudare.schema import Number, Schema
+from sudare.text import is_printable
 
 FORMAT: Final = 1
 MOST_MEMBERS: Final = 10_000
@@ -309,7 +310,7 @@ def parsed_field_digests(value: object) -> dict[str, str]:
         raise AgreementError("Field digests are not a table.", "The other member runs another version or is not one.")
     found: dict[str, str] = {}
     for path, digest in value.items():
-        if not isinstance(path, str) or not path.isprintable() or len(path) > _LONGEST_PATH:
+        if not isinstance(path, str) or len(path) > _LONGEST_PATH or not all(map(is_printable, path)):
             raise AgreementError("A field digest has no printable path.", "The other member is not to be trusted.")
         found[path] = Field("digest", digest).hexadecimal(64)
     return found

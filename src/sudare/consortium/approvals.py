@@ -9,7 +9,6 @@ given. That a run was paid for is in the ledger, not here.
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from sudare.consortium.task_account import Permission, entries_of, mark_of, run_
 from sudare.consortium.task_costs import cost_at, entries_at
 from sudare.consortium.tasks import DictionaryTask, Task
 from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
+from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.balance import Amount
 from sudare.privacy.chain import canonical_json
 from sudare.privacy.guarantee import readable_up
@@ -230,8 +230,8 @@ class Approvals:
 def parsed_event(text: str) -> Decision:
     """An event from its file, if it has the form that it was written in."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = parsed_json(text)
+    except NotParsed:
         raise AgreementError("A decision in the state folder is not JSON.", "Restore the state folder.") from None
     fields = Field("", document).table(_FIELDS, _COST_FIELDS)
     return Decision(

@@ -8,12 +8,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sudare import parsing
+from sudare.consortium.files import LARGEST_DOCUMENT_BYTES
 from sudare.errors import AgreementError
+from sudare.text import is_printable
 
 Scalar = bool | int | float | str
 
@@ -104,8 +106,8 @@ class Field:
         return self.value
 
     def text(self) -> str:
-        """Printable text in one line."""
-        if not isinstance(self.value, str) or not self.value.isprintable() or len(self.value) > _LONGEST_TEXT:
+        """Text in one line, without controls and invisible marks."""
+        if not isinstance(self.value, str) or len(self.value) > _LONGEST_TEXT or not all(map(is_printable, self.value)):
             raise self.refused(f"printable text of at most {_LONGEST_TEXT} letters")
         return self.value
 
@@ -168,17 +170,13 @@ def host_and_port(text: str) -> tuple[str, int] | None:
 
 def shown(key: str) -> str:
     """A key that somebody else wrote, fit for a terminal."""
-    return key if key.isprintable() and len(key) <= 64 else "…"
+    return key if len(key) <= 64 and all(map(is_printable, key)) else "…"
 
 
 def parsed_toml(text: str, what: str) -> Field:
     """The document of a TOML text. Errors tell the place and not the text."""
-    place = ""
     try:
-        return Field("", tomllib.loads(text))
-    except RecursionError:
-        place = "nested too deeply"
-    except (ValueError, OverflowError, ArithmeticError) as error:
-        found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-        place = f"at {found[1]}" if found else "a number is too long"
-    raise AgreementError(f"{what} is not valid TOML ({place}).", "Correct the text there.")
+        return Field("", parsing.parsed_toml(text, largest_bytes=LARGEST_DOCUMENT_BYTES))
+    except parsing.NotParsed as error:
+        reason = str(error)
+    raise AgreementError(f"{what} is not valid TOML ({reason}).", "Correct the text there.")

@@ -7,13 +7,13 @@ has lost its state has lost the mark, and pays again: what it had drawn may have
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
 
 import numpy as np
 
 from sudare.errors import BudgetExceeded, MembersMissing, NotCharged
+from sudare.parsing import parsed_json
 from sudare.privacy.accounting import Cost
 from sudare.privacy.chain import Receipt, canonical_json
 from sudare.privacy.guarantee import Guarantee, readable_down, readable_up
@@ -71,7 +71,7 @@ class Entrance:
             raise NotCharged(
                 "This training was charged to an account that is not here.", "Give the account it began with."
             )
-        return pass_again(self._account, Receipt(**json.loads(receipt)))
+        return pass_again(self._account, Receipt(**parsed_json(receipt)))
 
 
 def receipt_text(passage: Passage) -> str | None:

@@ -26,7 +26,7 @@ from sudare.errors import AgreementError, IdentityError
 from sudare.privacy.ledger import Account, Ledger
 
 if TYPE_CHECKING:
-    from sudare.frames import SqlSource
+    from sudare.frames import CsvFile, SqlSource
 
 FORMAT: Final = 1
 FROM_ENVIRONMENT: Final = "env:"
@@ -38,6 +38,7 @@ class Data:
     """Where the records are: a path of Parquet or CSV files, or a database's address and a table or query in it."""
 
     source: str | None = None
+    has_header: bool | None = None
     url: str | None = field(default=None, repr=False)
     query: str | None = None
 
@@ -143,13 +144,14 @@ class Member:
         check_is_key_of(self.agreement(), self.statements(), self.name, identity.public_key)
         return identity
 
-    def source(self) -> str | SqlSource:
+    def source(self) -> str | CsvFile | SqlSource:
         """The records, as `sudare.frames.batches` takes them."""
-        from sudare.frames import SqlSource
+        from sudare.frames import CsvFile, SqlSource
 
         if self.data.url is not None and self.data.query is not None:
             return SqlSource(_resolved(self.data.url, "data.url"), self.data.query)
-        return os.fspath(self.folder / str(self.data.source))
+        path = os.fspath(self.folder / str(self.data.source))
+        return path if self.data.has_header is None else CsvFile(path, self.data.has_header)
 
     def task_folder(self, agreement: Agreement, task: str) -> Path:
         """Where the state of a task of this agreement is kept."""
@@ -224,15 +226,15 @@ def _address(value: Field, folder: Path) -> str:
 
 
 def _data(section: Field) -> Data:
-    fields = section.table((), ("source", "url", "query"))
-    texts = {name: value.text() for name, value in fields.items()}
+    fields = section.table((), ("source", "has_header", "url", "query"))
+    texts = {name: value.text() for name, value in fields.items() if name != "has_header"}
     if set(texts) not in ({"source"}, {"url", "query"}) or not all(texts.values()):
         problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
         raise AgreementError(
             f"`{section.path}` {problem}.",
             'Give source = "table.parquet" (or CSV), or url = "dialect://…" with query = "table or query".',
         )
-    return Data(**texts)
+    return Data(**texts, has_header=fields["has_header"].truth() if "has_header" in fields else None)
 
 
 def _policy(section: Field) -> Policy:

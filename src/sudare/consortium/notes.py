@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from sudare.consortium.files import make_private_folder, write_atomically
 from sudare.consortium.member import Member
+from sudare.parsing import bounded_bytes, parsed_json
 
 REQUESTS: Final = "requests"
 RUN, WITHDRAW = "run", "withdraw"
@@ -24,7 +24,7 @@ def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> No
 def states_of(member: Member) -> dict[str, Any]:
     """What the member's node last wrote about its tasks, by name."""
     try:
-        found = json.loads((member.state_folder / STATES).read_text("utf-8"))
+        found = parsed_json(bounded_bytes(member.state_folder / STATES))
     except (OSError, ValueError):
         return {}
     tasks = found.get("tasks", {}) if found.get("agreement") == member.agreement().digest else {}

@@ -28,6 +28,7 @@ from sudare.consortium.agreement import differing_fields, parsed_field_digests
 from sudare.consortium.identity import verifies
 from sudare.consortium.transport.base import Packet
 from sudare.errors import AgreementError, AgreementMismatch
+from sudare.parsing import parsed_json
 
 _HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
 _HEADER: Final = struct.Struct("<4sB16s16sQ")
@@ -426,7 +427,7 @@ def _forget_acknowledged(channel: _Channel, content: bytes) -> None:
 def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> AgreementMismatch:
     """Which agreed fields differ. The content is authentic, but may come from another version."""
     try:
-        theirs = parsed_field_digests(json.loads(content))
+        theirs = parsed_field_digests(parsed_json(content))
     except (ValueError, AgreementError):
         what = "and its program writes it in a way that this version does not read"
     else:

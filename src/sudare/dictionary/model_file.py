@@ -6,9 +6,10 @@ file may be cut off, edited, or belong to another schema.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from sudare.dictionary.estimators import FAMILIES
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.records import Layout, declared_layout, levels_of
 from sudare.errors import DataError
+from sudare.parsing import bounded_bytes, parsed_json
 from sudare.schema import Schema
 from sudare.schema.table import attempt
 
@@ -30,6 +32,13 @@ _ARRAYS: Final[Mapping[str, Mapping[str, bool]]] = {
     "categorical": {"probabilities": True},
 }
 _ROUNDING: Final = 1e-6
+LARGEST_FILE_BYTES: Final = 1 << 26
+
+
+def read_document(path: str | os.PathLike[str]) -> Any:
+    """The JSON value in a file. Raise OSError where it cannot be read, and ValueError where it is not JSON or too large."""
+    content = bounded_bytes(path, LARGEST_FILE_BYTES)
+    return parsed_json(content, largest_bytes=LARGEST_FILE_BYTES, most_entries=LARGEST_FILE_BYTES)
 
 
 def member_model(document: object, schema: Schema, false_alarm_rate: float = 0.01) -> MemberModel:

@@ -7,9 +7,10 @@ house, and `Release.of` refuses them.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.fitting import PENALTIES, fitted_coefficients
-from sudare.experts.panel import Combine, Floats, Panel, row_count, task_of
+from sudare.experts.panel import CannotBeScored, Combine, Floats, Panel, row_count, task_of
 from sudare.experts.weights import (
     LOGISTIC_TEMPERATURE,
     cached_rows,
@@ -38,19 +39,26 @@ from sudare.privacy.matrices import checked_matrix
 
 Temperature = float | Literal["theory"]
 
+_LARGEST_RATIO: Final = 1e8
+
 
 def _classifies(estimator: Any) -> bool:
     return task_of(estimator.experts) == "classification"
 
 
 class CombinedExperts(BaseEstimator):
-    """What all combinations share: experts are kept as they are, inputs checked, answers added up with weights."""
+    """What all combinations share: experts are kept as they are, inputs checked, answers added up with weights.
+
+    Experts whose answers on own rows are not finite or too large to be judged are left out: a warning names them, `left_out_` keeps their numbers
+    (from 0), and their weights are 0.
+    """
 
     experts: Sequence[Any]
     combine: Combine = "scores"
 
     panel_: Panel
     guarantee_: tuple[Guarantee, ...]
+    left_out_: tuple[int, ...]
     weights_: Floats
     classes_: NDArray[Any]
     n_features_in_: int
@@ -68,7 +76,17 @@ class CombinedExperts(BaseEstimator):
         rows = self._rows(X, reset=True)
         targets = self._targets(y, row_count(rows))
         self.guarantee_ = self.panel_.guarantees
-        self._learn(rows, targets)
+        left_out: set[int] = set()
+        while True:
+            try:
+                self._learn(rows, targets)
+                break
+            except CannotBeScored as found:
+                left_out |= found.experts
+            self.panel_ = self.panel_.without(left_out)
+        self.left_out_ = tuple(sorted(left_out))
+        if left_out:
+            warnings.warn(_left_out(self.left_out_), RuntimeWarning, stacklevel=2)
         return self
 
     def decision_values(self, X: Any) -> Floats:
@@ -77,9 +95,27 @@ class CombinedExperts(BaseEstimator):
         return self._values(self._rows(X, reset=False))
 
     def _values(self, rows: Any) -> Floats:
-        blocks = self.panel_.blocks(rows, self.combine, self._largest_score())
-        values = np.concatenate([outputs @ self.weights_ for _, outputs in blocks])
-        return np.asarray(values + self.intercept_, dtype=np.float64)
+        blocks, weights = self.panel_.blocks(rows, self.combine, self._largest_score()), self._own(self.weights_)
+        try:
+            values = np.concatenate([outputs @ weights for _, outputs in blocks])
+        except CannotBeScored as found:
+            unscorable = sorted(found.experts)
+        else:
+            return np.asarray(values + self.intercept_, dtype=np.float64)
+        raise DataError(
+            f"On these rows {_counted(unscorable)} answers that are not finite, or too large to be added up.",
+            "Look at the rows; or fit again without these experts.",
+        )
+
+    def _own(self, weights: Floats) -> Floats:
+        """The weights of the experts that were not left out."""
+        return weights[list(self.panel_.numbers)]
+
+    def _of_all(self, weights: Floats) -> Floats:
+        """Weights (last axis: experts that were not left out) with zeros for those that were."""
+        spread = np.zeros((*weights.shape[:-1], len(self.guarantee_)))
+        spread[..., list(self.panel_.numbers)] = weights
+        return spread
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def decision_function(self, X: Any) -> Floats:
@@ -206,7 +242,10 @@ class AverageExperts(CombinedExperts):
         self.combine = combine
 
     def _learn(self, rows: Any, targets: Floats) -> None:
-        self.weights_ = np.full(len(self.panel_), 1 / len(self.panel_))
+        # The average needs no answers, but an expert that has none to give would spoil it.
+        for _ in self.panel_.blocks(rows, self.combine, self._largest_score()):
+            pass
+        self.weights_ = self._of_all(np.full(len(self.panel_), 1 / len(self.panel_)))
 
 
 class _Tempered(CombinedExperts):
@@ -251,7 +290,7 @@ class ExponentialWeights(_Tempered):
     def _learn(self, rows: Any, targets: Floats) -> None:
         self.temperature_ = self._beta()
         weights = exponential_weights(self._loss_blocks(rows, targets), len(self.panel_), self.temperature_)
-        self.weights_ = _finite(weights)
+        self.weights_ = self._of_all(_finite(weights))
 
 
 class MirrorAveraging(_Tempered):
@@ -277,7 +316,8 @@ class MirrorAveraging(_Tempered):
         self.temperature_ = self._beta()
         count, losses = len(self.panel_), self._loss_blocks(rows, targets)
         average = mirror_average(losses, count, len(targets), self.temperature_)
-        self.weights_, self.weight_path_, self.path_rows_ = _finite(average.weights), average.path, average.path_rows
+        self.weights_, self.weight_path_ = self._of_all(_finite(average.weights)), self._of_all(average.path)
+        self.path_rows_ = average.path_rows
         self.oracle_residual_ = oracle_residual(self.temperature_, count, len(targets))
 
 
@@ -309,12 +349,34 @@ class StackedExperts(CombinedExperts):
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         outputs = np.concatenate([block.copy() for _, block in self.panel_.blocks(rows, self.combine)])
+        self._refuse_overwhelming(outputs)
         scale = np.maximum(np.sqrt(np.mean(outputs**2)), np.finfo(np.float64).tiny)
         design = np.column_stack([outputs / scale, np.ones(len(outputs))])
         penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
         fitted = fitted_coefficients(design, targets, penalties, np.ones(design.shape[1]), self.panel_.task)
-        self.weights_, self.intercept_ = fitted.coefficients[:-1] / scale, float(fitted.coefficients[-1])
+        self.weights_, self.intercept_ = self._of_all(fitted.coefficients[:-1] / scale), float(fitted.coefficients[-1])
         self.penalty_ = fitted.penalty
+
+    def _refuse_overwhelming(self, outputs: Floats) -> None:
+        """Raise CannotBeScored where an expert's answers are so much larger than those of most that beside them the others' would be lost."""
+        sizes = np.sqrt(np.mean(outputs**2, axis=0))
+        usual = np.sort(sizes)[(len(sizes) - 1) // 2]
+        overwhelming = np.flatnonzero(sizes > _LARGEST_RATIO * usual) if usual > 0 else np.array([], dtype=np.intp)
+        if overwhelming.size:
+            raise CannotBeScored([self.panel_.numbers[place] for place in overwhelming])
+
+
+def _counted(experts: Sequence[int]) -> str:
+    """Some experts as the subject of a sentence, with its verb; counted from 0, as they are listed."""
+    named = ", ".join(map(str, experts))
+    return f"expert {named} gives" if len(experts) == 1 else f"experts {named} give"
+
+
+def _left_out(experts: Sequence[int]) -> str:
+    return (
+        f"Left out with weight 0: {_counted(experts)} answers that are not finite, or too large to be judged. "
+        "Ask the sender (experts are counted from 0)."
+    )
 
 
 def positive(name: str, value: object) -> float:

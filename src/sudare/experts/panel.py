@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import narwhals as nw
@@ -51,11 +51,24 @@ _LINEAR_TYPES: Final = frozenset(
 _PRIVATE_LINEAR_TYPES: Final = frozenset({PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge})
 _BLOCK_NUMBERS: Final = 1 << 21
 _LEAST_PROBABILITY: Final = 1e-12
+# Squares of such answers, summed over all the rows there can be, are still numbers of this computer.
+LARGEST_ANSWER: Final = 1e100
+
+
+class CannotBeScored(Exception):
+    """Some experts' answers or coefficients are not finite, or too large to be judged; `experts` are their numbers in the list that was given."""
+
+    def __init__(self, experts: Collection[int]) -> None:
+        super().__init__(f"experts {sorted(experts)}")
+        self.experts = frozenset(experts)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Fitted models that agree on task, features and classes, and what each sender promised about its own records."""
+    """Fitted models that agree on task, features and classes, and what each sender promised about its own records.
+
+    `numbers` are the places of the models in the list that was given, some of which may have been left out.
+    """
 
     models: Sequence[Any]
     guarantees: tuple[Guarantee, ...]
@@ -63,6 +76,7 @@ class Panel:
     classes: NDArray[Any] | None
     features: int | None
     stacked: tuple[Floats, Floats] | None
+    numbers: tuple[int, ...]
 
     @classmethod
     def of(cls, experts: object) -> Panel:
@@ -85,13 +99,50 @@ class Panel:
                 "The experts were fitted with different schemas or encodings.", "Agree on one; leave out who differs."
             )
         guarantees = tuple(map(_guarantee, models))
-        return cls(models, guarantees, task, classes, _common_features(models), _stacked_coefficients(models))
+        stacked, numbers = _stacked_coefficients(models), tuple(range(len(models)))
+        return cls(models, guarantees, task, classes, _common_features(models), stacked, numbers)
+
+    def without(self, experts: Collection[int]) -> Panel:
+        """The panel without some experts, by their numbers in the list that was given. Raise DataError if none would be left."""
+        kept = [place for place, number in enumerate(self.numbers) if number not in experts]
+        if not kept:
+            raise DataError(
+                "No expert can be scored: all give answers that are not finite, or too large to be judged.",
+                "Ask their senders, and look at your rows: their units may be others than the experts'.",
+            )
+        return replace(
+            self,
+            models=[self.models[place] for place in kept],
+            guarantees=tuple(self.guarantees[place] for place in kept),
+            stacked=None if self.stacked is None else (self.stacked[0][:, kept], self.stacked[1][kept]),
+            numbers=tuple(self.numbers[place] for place in kept),
+        )
 
     def __len__(self) -> int:
         return len(self.models)
 
     def blocks(self, rows: Any, combine: Combine, largest_score: float | None = None) -> Iterator[tuple[slice, Floats]]:
-        """Outputs (rows × experts) on successive rows. A block may be overwritten, and is when the next one is asked for."""
+        """Outputs (rows × experts) on successive rows. A block may be overwritten, and is when the next one is asked for.
+
+        Raise CannotBeScored with every expert that gives an answer which is not finite or too large on any of the rows.
+        """
+        largest = LARGEST_ANSWER if combine == "scores" and largest_score is None else np.finfo(np.float64).max
+        for part, block in self._answers_in_blocks(rows):
+            if not (block.max() <= largest and block.min() >= -largest):
+                raise CannotBeScored(self._unscorable(rows, largest))
+            if self.task == "classification" and combine == "votes":
+                np.copyto(block, np.where(block > 0, 1.0, -1.0))
+            elif largest_score is not None:
+                np.clip(block, -largest_score, largest_score, out=block)
+            yield part, block
+
+    def _unscorable(self, rows: Any, largest: float) -> list[int]:
+        unusable = np.zeros(len(self), dtype=np.bool_)
+        for _, block in self._answers_in_blocks(rows):
+            unusable |= ~(np.abs(block) <= largest).all(axis=0)
+        return [self.numbers[place] for place in np.flatnonzero(unusable)]
+
+    def _answers_in_blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
         total = row_count(rows)
         one_product = self.stacked is not None and isinstance(rows, np.ndarray)
         # Models that are asked one by one are asked about many rows at a time: each call has a price of its own.
@@ -100,15 +151,12 @@ class Panel:
         for start in range(0, total, step):
             part = slice(start, min(start + step, total))
             block = space[: part.stop - start]
-            self._answer_into(block, rows_between(rows, part))
-            if self.task == "classification" and combine == "votes":
-                np.copyto(block, np.where(block > 0, 1.0, -1.0))
-            elif largest_score is not None:
-                np.clip(block, -largest_score, largest_score, out=block)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._answer_into(block, rows_between(rows, part))
             yield part, block
 
     def messages(self) -> tuple[Floats, Floats]:
-        """Coefficients (experts × features) and intercepts of linear experts."""
+        """Coefficients (experts × features) and intercepts of linear experts. Raise CannotBeScored where some are not finite or too large."""
         if not all(hasattr(model, "coef_") for model in self.models):
             raise InvalidParameter("An expert has no coefficients.", "This combination needs linear experts.")
         coefficients = [np.ravel(np.asarray(model.coef_, dtype=np.float64)) for model in self.models]
@@ -116,8 +164,9 @@ class Panel:
             raise InvalidParameter("The experts disagree on the number of coefficients.", "Agree on one schema.")
         intercepts = [float(np.ravel(getattr(model, "intercept_", 0.0))[0]) for model in self.models]
         messages = np.stack(coefficients), np.array(intercepts)
-        if not all(np.all(np.isfinite(part)) for part in messages):
-            raise DataError("An expert's coefficients are not finite.", "Leave it out.")
+        usable = (np.abs(np.column_stack(messages)) <= LARGEST_ANSWER).all(axis=1)
+        if not usable.all():
+            raise CannotBeScored([self.numbers[place] for place in np.flatnonzero(~usable)])
         return messages
 
     def matrix(self, rows: Any) -> Floats:
@@ -135,11 +184,6 @@ class Panel:
         else:
             for number, model in enumerate(self.models):
                 block[:, number] = self._answers(number, model, rows)
-        with np.errstate(invalid="ignore"):
-            all_finite = np.isfinite(block.sum()) or np.isfinite(block).all()
-        if not all_finite:
-            number = int(np.flatnonzero(~np.isfinite(block).all(axis=0))[0])
-            raise DataError(f"Expert {number} gives answers that are not finite.", "Leave it out.")
 
     def _answers(self, number: int, model: Any, rows: Any) -> Floats:
         if self.task == "regression":

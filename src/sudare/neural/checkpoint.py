@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import json
 import os
 import stat
 import tempfile
@@ -27,6 +26,7 @@ from sudare.consensus.sharing.streams import SEED_BYTES, fresh_seed
 from sudare.errors import DataError
 from sudare.neural.routes import Singles
 from sudare.neural.sampling import Standing
+from sudare.parsing import parsed_json
 from sudare.privacy.chain import canonical_json
 
 _FORMAT: Final = "sudare checkpoint 1"
@@ -148,7 +148,7 @@ def _written(kept: Kept) -> bytes:
 
 def _parsed(content: bytes) -> Kept:
     line, _, values = content.partition(b"\n")
-    head = json.loads(line)
+    head = parsed_json(line)
     if head["format"] != _FORMAT or head["values"] != hashlib.sha256(values).hexdigest():
         raise ValueError("not a checkpoint, or damaged")
     key, seed, step = bytes.fromhex(head["key"]), head["seed"], head["step"]

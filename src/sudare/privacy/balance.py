@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -11,6 +10,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
+from sudare.parsing import parsed_json
 from sudare.privacy.accounting import (
     Budget,
     Composition,
@@ -27,6 +27,8 @@ from sudare.privacy.chain import Entry, canonical_json
 from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
 
 # Everything that reading an entry or a balance which sudare did not write can end in.
+# Totals are exact fractions, and may have many digits.
+LARGEST_STATE_BYTES: Final = 1 << 24
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -166,7 +168,7 @@ class AccountState:
     def from_text(cls, text: str) -> AccountState:
         """The state that `to_text` wrote."""
         try:
-            values = json.loads(text)
+            values = parsed_json(text, largest_bytes=LARGEST_STATE_BYTES)
             totals = {name: rational(total) for name, total in values["spent"].items()}
             spent = Spent(**totals, gaussian_charges=values["gaussian_charges"])
             state = cls(Terms.from_dict(values["terms"]), spent, values["entries"])

@@ -15,7 +15,6 @@ The digest (SHA-256) covers every byte but itself and the signature; the signatu
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +27,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted
+from sudare.parsing import NotParsed, finite_float, parsed_json
 from sudare.privacy.chain import canonical_json
+from sudare.text import is_printable
 
 LARGEST_HEADER_BYTES: Final = 1 << 20
 LARGEST_FILE_BYTES: Final = 64 << 20
@@ -41,8 +42,6 @@ Tensors = Mapping[str, NDArray[Any]]
 _DTYPES: Final[dict[str, np.dtype[Any]]] = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
 _NAMES_OF_DTYPES: Final = {dtype: name for name, dtype in _DTYPES.items()}
 _TENSOR_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
-# JSON can spell halves of characters (surrogates), which no UTF-8 text holds.
-_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _NO_DIGEST: Final = "0" * 64
 _NO_SIGNATURE: Final = "0" * 128
 _SIGNED_AS: Final = b"sudare release\n"
@@ -106,6 +105,8 @@ def parsed(file: bytes) -> Parsed:
     if len(shapes) > LARGEST_TENSOR_COUNT:
         raise _malformed(f"it has more than {LARGEST_TENSOR_COUNT} tensors")
     manifest = _json_object(metadata["manifest"].encode())
+    if not _can_be_shown(manifest):
+        raise _malformed("a text in it has a control character, a line break or an invisible mark")
     arguments = metadata["manifest"], metadata["public_key"]
     if header != _header(*arguments, metadata["digest"], metadata["signature"], shapes):
         raise _malformed("its header is not in canonical form")
@@ -168,42 +169,35 @@ def _malformed(reason: str) -> ReleaseMalformed:
 
 def _json_object(text: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(
-            text.decode("utf-8"),
-            object_pairs_hook=_without_duplicates,
-            parse_float=_plain_float,
-            parse_constant=_plain_float,
+        value = parsed_json(
+            text,
+            largest_bytes=LARGEST_HEADER_BYTES,
+            largest_nesting=LARGEST_NESTING,
+            most_entries=LARGEST_HEADER_BYTES,
+            float_of=_plain_float,
         )
-    except (ValueError, RecursionError):
+    except NotParsed:
         raise _malformed("its JSON cannot be read") from None
     if not isinstance(value, dict):
         raise _malformed("its JSON is not an object")
-    if not _nested_within(value, LARGEST_NESTING):
-        raise _malformed("its JSON is nested too deeply")
     return value
+
+
+def _can_be_shown(value: object) -> bool:
+    """Whether every text is such as cannot forge a line of a card: names, categories and units are printed."""
+    if isinstance(value, str):
+        return all(map(is_printable, value))
+    if isinstance(value, dict):
+        return all(_can_be_shown(key) and _can_be_shown(entry) for key, entry in value.items())
+    return not isinstance(value, list) or all(map(_can_be_shown, value))
 
 
 def _plain_float(text: str) -> float:
     """A finite float; minus zero is refused, because it is equal to zero and written in another way."""
-    number = float(text)
-    if not math.isfinite(number) or (number == 0 and math.copysign(1.0, number) < 0):
-        raise ValueError("not a plain number")
+    number = finite_float(text)
+    if number == 0 and math.copysign(1.0, number) < 0:
+        raise NotParsed("a number in it is minus zero")
     return number
-
-
-def _nested_within(value: object, levels: int) -> bool:
-    """Whether lists and objects are nested at most so many levels deep; it looks no deeper than that."""
-    if not isinstance(value, dict | list):
-        return True
-    children = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_nested_within(child, levels - 1) for child in children)
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("duplicate key")
-    return values
 
 
 def _metadata(value: object) -> dict[str, str]:
@@ -213,7 +207,7 @@ def _metadata(value: object) -> dict[str, str]:
     for name, length in lengths.items():
         if not isinstance(value[name], str) or not re.fullmatch(f"[0-9a-f]{{{length}}}", value[name]):
             raise _malformed(f"its {name.replace('_', ' ')} is not {length} hexadecimal digits")
-    if not isinstance(value["manifest"], str) or _HALF_CHARACTER.search(value["manifest"]):
+    if not isinstance(value["manifest"], str):
         raise _malformed("its manifest is not text")
     return value
 

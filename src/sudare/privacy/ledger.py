@@ -46,6 +46,7 @@ from sudare.privacy.guarantee import (
     readable_up,
 )
 from sudare.privacy.storage import Storage
+from sudare.text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
 _LONGEST_NAME: Final = 256
@@ -188,7 +189,7 @@ class Ledger:
 
     def raise_budget(self, name: str, *, epsilon: float | None = None, delta: float | None = None, reason: str) -> None:
         """Give an account a larger budget: an act of the steward that stays in the ledger with its reason."""
-        _checked_texts(reason=reason)
+        _checked_sentences(reason=reason)
         if not reason.strip():
             raise InvalidParameter("Raising a budget needs a reason.", "Say why in a sentence; it stays in the ledger.")
         with self._storage.transaction() as connection:
@@ -263,11 +264,15 @@ class Ledger:
             raise InvalidParameter(f"A ledger is exported as json or csv, got {kind!r}.", "Use one of these words.")
         entries = [entry.to_dict() for entry in self.entries()]
         if kind == "json":
-            return json.dumps(entries, indent=2, ensure_ascii=False)
+            return escaped_in_json(json.dumps(entries, indent=2, ensure_ascii=False))
         text = io.StringIO()
-        writer = csv.DictWriter(text, ["position", "time", "account", "kind", "body", "previous", "hash"])
+        writer = csv.DictWriter(
+            text, ["position", "time", "account", "kind", "body", "previous", "hash"], lineterminator="\n"
+        )
         writer.writeheader()
-        writer.writerows({**entry, "body": canonical_json(entry["body"])} for entry in entries)
+        for entry in entries:
+            cells = {**entry, "body": escaped_in_json(canonical_json(entry["body"]))}
+            writer.writerow({name: spreadsheet_safe(str(cell)) for name, cell in cells.items()})
         return text.getvalue()
 
     def _head(self, connection: sql.Connection) -> Head:
@@ -284,6 +289,10 @@ class Ledger:
             raise SourceTaken(
                 f"The source of account '{name}' is bound to account '{owner}' already.", SourceTaken.help
             )
+        # Accounts that an older version opened under such names stay as they are.
+        fault = name_fault(name)
+        if fault is not None:
+            raise InvalidParameter(f"The name of an account {fault}.", "Use plain text, such as 'patients-2026'.")
         entry = next_entry(head, _now(), name, "open", terms.to_dict())
         tables.append(connection, entry)
         tables.add_account(connection, name, terms.source, AccountState(terms, Spent(), 1).to_text())
@@ -350,7 +359,7 @@ class Account:
 
     def charge(self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "") -> Charged:
         """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn."""
-        _checked_texts(what=what, purpose=purpose)
+        _checked_sentences(what=what, purpose=purpose)
         ledger = self.ledger
         try:
             with ledger._storage.transaction() as connection:
@@ -383,7 +392,7 @@ class Account:
             raise InvalidParameter(
                 f"A disclosure shows at least one number, got {numbers!r}.", "Count the values that leave."
             )
-        _checked_texts(what=what, towards=towards, purpose=purpose)
+        _checked_sentences(what=what, towards=towards, purpose=purpose)
         guarantee = Guarantee.none(towards).to_dict()
         body = {"what": what, "purpose": purpose, "numbers": numbers, "guarantee": guarantee, "nonce": _nonce()}
         ledger = self.ledger
@@ -418,6 +427,15 @@ def _checked_texts(**texts: object) -> None:
     for name, text in texts.items():
         if not isinstance(text, str) or "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
             raise InvalidParameter(f"{name} must be text that can be stored.", "Use letters, figures and signs.")
+
+
+def _checked_sentences(**texts: object) -> None:
+    """Raise InvalidParameter unless these can be stored, and shown in one line of a page or terminal."""
+    _checked_texts(**texts)
+    for name, text in texts.items():
+        fault = text_fault(text)
+        if fault is not None:
+            raise InvalidParameter(f"{name} {fault}.", "Say it in one line of plain text.")
 
 
 def _entry_of(connection: sql.Connection, receipt: Receipt) -> Entry | None:

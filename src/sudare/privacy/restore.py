@@ -7,17 +7,19 @@ points it once confirmed and no longer has; rollback detection takes these as kn
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sudare.errors import InvalidParameter, LedgerCorrupt, LedgerRolledBack
+from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy import tables
 from sudare.privacy.balance import AccountState, replayed
 from sudare.privacy.chain import Entry, Head, lost_points, missing_points, verify_chain
 from sudare.privacy.ledger import Ledger
+from sudare.text import text_fault
 
+LARGEST_EXPORT_BYTES: Final = 1 << 30
 _FIELDS: Final = {"position", "previous", "time", "account", "kind", "body", "hash"}
 
 
@@ -35,7 +37,7 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
 
     Without any known point nobody can tell whether something is missing, and the accounts are closed, too.
     """
-    if not reason.strip() or not reason.isprintable():
+    if not reason.strip() or text_fault(reason) is not None:
         raise InvalidParameter("Restoring needs a reason.", "Say why in a sentence; it stays in the ledger.")
     points = list(known)
     if any(head.ledger != ledger.identity for head in points):
@@ -53,8 +55,8 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
 def parsed_export(text: str) -> list[Entry]:
     """The entries of a ledger's JSON export, if it has the form that `Ledger.export` gives."""
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
+        values = parsed_json(text, largest_bytes=LARGEST_EXPORT_BYTES, most_entries=LARGEST_EXPORT_BYTES)
+    except NotParsed:
         values = None
     if not isinstance(values, list) or not all(map(_is_entry, values)):
         raise InvalidParameter(

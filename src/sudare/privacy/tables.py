@@ -5,17 +5,18 @@ Everything here works inside a transaction that `storage` began.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
 import sqlalchemy as sql
 
 from sudare.errors import LedgerCorrupt, LedgerMissing, LedgerVersion
+from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.chain import Entry, Head, canonical_json
 from sudare.privacy.storage import is_reading
 
 FORMAT: Final = 1
+LARGEST_BODY_BYTES: Final = 1 << 24
 
 # A number of our own, so that two processes do not create the tables of one PostgreSQL database at once.
 _CREATION_LOCK: Final = 0x737564617265
@@ -172,9 +173,9 @@ def _entry(row: sql.Row[Any]) -> Entry:
 
 def _parsed(text: str) -> dict[str, Any] | None:
     try:
-        body = json.loads(text)
+        body = parsed_json(text, largest_bytes=LARGEST_BODY_BYTES, most_entries=LARGEST_BODY_BYTES)
         return body if isinstance(body, dict) and canonical_json(body) == text else None
-    except (ValueError, RecursionError):
+    except NotParsed:
         return None
 
 

@@ -55,6 +55,7 @@ _TRUST_IN_FURTHER: Final = 0.1
 
 _POOL_ROWS: Final = 100_000
 _FEWEST_POOL_ROWS: Final = 20_000
+_FEWEST_POOL_CELLS: Final = 2**24
 _POOL_RAKINGS: Final = 5
 _LARGEST_FACTOR: Final = 10.0
 
@@ -297,7 +298,8 @@ class MarginalModel:
         """Rows of the forest; with further pairs, a weighted choice among twice as many."""
         if not self.further:
             return self._along_forest(rows, generator)
-        pool = self._along_forest(max(2 * rows, _FEWEST_POOL_ROWS), generator)
+        fewest = min(_FEWEST_POOL_ROWS, _FEWEST_POOL_CELLS // len(self.singles))
+        pool = self._along_forest(max(2 * rows, fewest), generator)
         picked = drawn_rows(self._weights(pool), rows, generator)
         return [codes[picked] for codes in pool]
 

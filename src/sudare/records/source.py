@@ -48,7 +48,9 @@ class RecordSource:
                 "Give a path, a SqlSource, or a table.",
             )
         present = (
-            column_types(self.data).names if self.is_streamed else column_names(self.data, list(self.declared.columns))
+            column_types(self.data, self.declared.source_columns).names
+            if self.is_streamed
+            else column_names(self.data, list(self.declared.columns))
         )
         undeclared = set(present) - set(self.declared.source_columns)
         if undeclared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -26,11 +26,15 @@ from sudare.records.pairs import Pair
 from sudare.records.sampling import generator_of
 from sudare.records.stages import StagedNoise
 from sudare.schema import Number, Schema
+from sudare.schema.columns import level_text
 
 EngineName = Literal["marginals", "microaggregation"]
 ENGINES: Final = get_args(EngineName)
 
 _MOST_ROWS_BY_DEFAULT: Final = 1_000_000
+_MOST_BYTES_BY_DEFAULT: Final = 2**30
+_BATCH_ROWS: Final = 200_000
+_BATCH_BYTES: Final = 2**27
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -113,22 +117,36 @@ class PrivateSynthesizer(PrivateEstimator):
         """A table of new rows, in the schema's units and categories; it costs nothing, however often and many.
 
         Without `rows` there are as many as there were, or where that is not public as the noisy counts speak of, up to a
-        million. A seed does no harm here: the noise is in the counts.
+        million, or fewer where there are many columns. A seed does no harm here: the noise is in the counts.
         """
+        return pd.concat(self.sample_batches(rows, random_state), ignore_index=True)
+
+    def sample_batches(
+        self, rows: int | None = None, random_state: int | np.random.Generator | None = None
+    ) -> Iterator[pd.DataFrame]:
+        """The rows that `sample` gives, drawn batch by batch as they are asked for: memory does not grow with their number."""
         check_is_fitted(self)
-        model, generator = self._model, generator_of(random_state)
-        count = self._rows_by_default() if rows is None else rows
+        count = self.rows_by_default if rows is None else rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidParameter("rows must be a whole number of at least 1.", "Use for example rows=10_000.")
-        drawn = model.drawn(int(count), generator)
+        generator, most = (
+            generator_of(random_state),
+            max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest_row_bytes(self.declared_))),
+        )
+        return (self._batch(min(most, int(count) - start), generator) for start in range(0, int(count), most))
+
+    @property
+    def rows_by_default(self) -> int:
+        """How many rows are drawn where nobody says how many. What a release says of itself decides that only up to a limit."""
+        told = self.n_rows_ if self.n_rows_ is not None else round(self._model.total)
+        most = min(_MOST_ROWS_BY_DEFAULT, _MOST_BYTES_BY_DEFAULT // largest_row_bytes(self.declared_))
+        return int(np.clip(told, 1, max(1, most)))
+
+    def _batch(self, rows: int, generator: np.random.Generator) -> pd.DataFrame:
+        drawn = self._model.drawn(rows, generator)
         return pd.DataFrame(
             {name: self._values(name, drawn[name], generator) for name in self.declared_.columns}, copy=False
         )
-
-    def _rows_by_default(self) -> int:
-        if self.n_rows_ is not None:
-            return self.n_rows_
-        return int(np.clip(round(self._model.total), 1, _MOST_ROWS_BY_DEFAULT))
 
     def _values(self, name: str, drawn: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:
         column = self.declared_.columns[name]
@@ -265,6 +283,16 @@ class PrivateSynthesizer(PrivateEstimator):
 
     def _take(self, content: Content) -> None:
         self._keep_released(content.tensors)
+
+
+def largest_row_bytes(declared: Schema) -> int:
+    """How many bytes a row of these columns takes at most, where it is held as codes, objects and text one after the other."""
+    texts = (
+        max(len(level_text(level).encode()) for level in column.levels)
+        for column in declared.columns.values()
+        if not isinstance(column, Number)
+    )
+    return 32 * len(declared.columns) + sum(texts)
 
 
 def _grids(tensors: Mapping[str, NDArray[Any]]) -> dict[str, float | None]:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, Self
 
 from sudare.report.numbers import rounded_up, whole
+from sudare.text import escaped_for_terminal
 
 BAR_WIDTH = 15
 ENTRY_HEADINGS = ("entry", "kind", "what", "ε", "δ", "time")
@@ -76,7 +77,7 @@ class BudgetBar:
 
     def line(self, name_width: int = 0) -> str:
         """The whole bar in one line of a terminal."""
-        name = f"{self.account:<{name_width}}"
+        name = f"{escaped_for_terminal(self.account):<{name_width}}"
         return f"{name}  {self.blocks}  {self.epsilon_text}   {self.delta_text}   {self.entries_text}"
 
 
@@ -87,7 +88,8 @@ def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     what = body.get("what") or body.get("reason") or described.get(kind, "")
     amounts = {"open": body, "raise": body, "charge": body.get("cost")}.get(kind)
     epsilon, delta = ("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta"))
-    return str(entry["position"]), kind, str(what), epsilon, delta, time_text(entry["time"])
+    cells = (str(entry["position"]), kind, str(what), epsilon, delta, time_text(entry["time"]))
+    return tuple(map(escaped_for_terminal, cells))
 
 
 def time_text(time: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sudare.report.numbers import one_in, percent_up, rounded_up, whole
+from sudare.text import escaped_for_terminal
 
 STRONG_UP_TO = 1.0
 MODERATE_UP_TO = 3.0
@@ -182,7 +183,9 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
         rows.append(("schema", f"SHA-256 {card.schema_digest[:16]}…"))
     if card.digest:
         rows.append(("file", f"SHA-256 {card.digest[:16]}…"))
-    return [*rows, ("scale", SCALE_TEXT)]
+    rows.append(("scale", SCALE_TEXT))
+    # Names in it were written by others: none of them may begin a line of its own.
+    return [(label, escaped_for_terminal(text)) for label, text in rows]
 
 
 def card_text(card: Card) -> str:

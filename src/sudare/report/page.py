@@ -1,6 +1,7 @@
 """One self-contained page: a sentence of result, a picture, the guarantee, and how to read it, part by part.
 
-Nothing is fetched from anywhere and nothing is executed: no script, no font, no address. It reads by day, by night, on a
+Nothing is fetched from anywhere and nothing is executed: no script, no font, no address, and a content policy that
+allows none, should a text ever get past the escaping. It reads by day, by night, on a
 telephone and on paper.
 """
 
@@ -18,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from sudare.report.budget import BudgetBar
 from sudare.report.card import Card, card_rows, card_strength
 from sudare.report.plots import Picture
+from sudare.text import escaped_for_terminal
 
 # A page of fewer parts is read from top to bottom.
 FEWEST_LISTED_PARTS = 3
@@ -90,6 +92,7 @@ def _template() -> Template:
         loader=PackageLoader("sudare.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -98,6 +101,11 @@ def _template() -> Template:
     environment.filters["card_rows"] = card_rows
     environment.filters["card_strength"] = card_strength
     return environment.get_template("page.html")
+
+
+def _shown(value: object) -> object:
+    """What stands in a page, before it is escaped for HTML: text without controls and invisible marks."""
+    return escaped_for_terminal(value, keep="\n") if type(value) is str else value
 
 
 def _data_address(svg: bytes) -> str:

@@ -17,6 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from sudare.text import escaped_for_terminal
+
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 SERIES_COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -71,7 +73,14 @@ def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme
     """Panels in rows of so many columns, as the bytes of an image; the same numbers give the same bytes."""
     rows = -(-len(panels) // columns)
     with mpl.rc_context(
-        {"svg.hashsalt": "sudare", "svg.fonttype": "path", "font.size": FONT_POINTS, "hatch.linewidth": 0.6}
+        {
+            "svg.hashsalt": "sudare",
+            "svg.fonttype": "path",
+            "font.size": FONT_POINTS,
+            "hatch.linewidth": 0.6,
+            # Names are names: a dollar sign in one begins no formula.
+            "text.parse_math": False,
+        }
     ):
         figure = Figure(figsize=(PANEL_WIDTH_INCHES * columns, PANEL_HEIGHT_INCHES * rows), layout="constrained")
         figure.set_facecolor(theme.paper)
@@ -155,10 +164,10 @@ def _dress(axes: Axes, theme: Theme) -> None:
 
 def finished(axes: Axes, theme: Theme, x_label: str, y_label: str, title: str) -> None:
     """Labels, title and legend in the theme's ink: the last step of every panel."""
-    axes.set_xlabel(x_label, color=theme.ink)
-    axes.set_ylabel(y_label, color=theme.ink)
+    axes.set_xlabel(escaped_for_terminal(x_label), color=theme.ink)
+    axes.set_ylabel(escaped_for_terminal(y_label), color=theme.ink)
     if title:
-        axes.set_title(title, color=theme.ink, loc="left", fontsize=FONT_POINTS + 1)
+        axes.set_title(escaped_for_terminal(title), color=theme.ink, loc="left", fontsize=FONT_POINTS + 1)
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
         # Lines with one label are explained once.

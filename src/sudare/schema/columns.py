@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from sudare.errors import SchemaError
+from sudare.text import name_fault, normal_name, text_fault
 
 Level = str | int | bool
 LevelKind = Literal["text", "integer", "boolean"]
@@ -58,7 +60,7 @@ class Number:
         if self.missing is not None and not isinstance(self.missing, str):
             set_field(self, "missing", finite_number(self.missing, "missing"))
         if self.unit is not None:
-            set_field(self, "unit", unicode_text(self.unit, "unit"))
+            set_field(self, "unit", printable_text(self.unit, "unit"))
         self._check_range()
         self._check_bins()
         self._check_missing()
@@ -234,32 +236,28 @@ def listed(values: object, fact: str) -> tuple[object, ...]:
     return tuple(values)
 
 
-def unicode_text(value: object, fact: str) -> str:
-    """`value` as text that any file can hold."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return str(value)
-    raise SchemaError(
-        f"`{fact}` has a value that is not text, or not valid Unicode.", f"Give `{fact}` as text in quotes."
-    )
+def printable_text(value: object, fact: str) -> str:
+    """`value` as text in its one spelling (NFC). Raise SchemaError unless it can be shown in one line without changing anything else there."""
+    text = unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+    fault = text_fault(text)
+    if fault is not None:
+        raise SchemaError(f"`{fact}` has a value that {fault}.", f"Give `{fact}` as plain text in quotes.")
+    return str(text)
 
 
 def column_name(name: object) -> str:
-    """`name` as the name of a column."""
-    text = unicode_text(name, "column")
-    if not text:
-        raise SchemaError("A column has an empty name.", "Name every column.")
-    return text
+    """`name` as the name of a column, in its one spelling. Raise SchemaError unless it can be shown on a card."""
+    text = normal_name(name) if isinstance(name, str) else name
+    fault = name_fault(text)
+    if fault is not None:
+        raise SchemaError(f"The name of a column {fault}.", "Name every column in plain text.")
+    return str(text)
 
 
 def level_and_kind(value: object, fact: str) -> tuple[Level, LevelKind]:
     """A category in plain Python types and which kind it is; True and 1 are of different kinds, 1.0 is of none."""
     if isinstance(value, str):
-        return unicode_text(value, fact), "text"
+        return printable_text(value, fact), "text"
     if isinstance(value, bool | np.bool_):
         return bool(value), "boolean"
     if isinstance(value, Integral) and int(value) in INTEGER_LEVELS:

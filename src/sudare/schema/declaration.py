@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ import tomli_w
 
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
-from sudare.schema.document import draft_text, parse_toml, read_document, write_document
+from sudare.schema.document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 from sudare.schema.layout import (
     ENCODINGS,
     Block,
@@ -31,10 +31,9 @@ from sudare.schema.layout import (
     norm_rounded_up,
     sum_rounded_up,
 )
-from sudare.schema.table import Table, as_column, as_table, attempt, column_names
+from sudare.schema.table import Table, as_column, as_table, attempt, column_names, unique_names
 from sudare.schema.values import Codes, Floats, clipped_numbers, codes, holds, missing_value
-
-LARGEST_FILE_BYTES = 2**24
+from sudare.text import looks_like_a_value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,9 +57,10 @@ class Schema:
             column_name(name)
             if not isinstance(column, Number | Category | Label):
                 raise SchemaError(f"Column {name!r} is not a declaration.", "Declare it as Number, Category or Label.")
-        object.__setattr__(
-            self, "columns", MappingProxyType({str(name): column for name, column in self.columns.items()})
-        )
+        named = {column_name(name): column for name, column in self.columns.items()}
+        if len(named) < len(self.columns):
+            raise SchemaError("Two columns have the same name.", "Give every column a name of its own.")
+        object.__setattr__(self, "columns", MappingProxyType(named))
         self._check_person()
         object.__setattr__(self, "target", self._checked_target())
         # Encoded names begin with a column's own name and "=": only where that sign is in a name can two be the same.
@@ -254,14 +254,19 @@ class Schema:
         write_atomically(Path(path), self.to_toml().encode())
 
     @staticmethod
-    def draft(table: object) -> str:
+    def draft(table: object, has_header: bool | None = None) -> str:
         """A first TOML text from column names and types (a table, or a pyarrow schema), every bound left as a question.
 
         Nothing but names and types is taken from the table. `Schema.from_toml` refuses the text until it is filled in.
+        Names that look like values are refused, as they may be the first record of a file without a header; `has_header=True`
+        says that they are names.
         """
         if isinstance(table, pa.Schema):
-            return draft_text({field.name: holds(field.type) for field in table})
-        return draft_text({name: held_by(table, name) for name in column_names(table)})
+            held = dict(zip(unique_names(table.names), map(holds, table.types), strict=True))
+        else:
+            held = {name: held_by(table, name) for name in column_names(table)}
+        refuse_values_as_names(list(held), has_header)
+        return draft_text({column_name(name): what for name, what in held.items()})
 
     @property
     def digest(self) -> str:
@@ -310,6 +315,19 @@ def most_rows_of_one(columns: Iterable[pa.ChunkedArray], name: str) -> int:
     if together is None:
         raise WrongType("The person column has different types in different batches.", "Give it one type throughout.")
     return int(pc.max(together["rows_sum"]).as_py() or 0)
+
+
+def refuse_values_as_names(names: Sequence[str], has_header: bool | None) -> None:
+    """Raise SchemaError where a column's name looks like a value, and nobody said that it is a name. Positions from 0 or 1 tell nothing."""
+    positions = [list(map(str, range(start, start + len(names)))) for start in (0, 1)]
+    if has_header is True or list(names) in positions:
+        return
+    place = next((place for place, name in enumerate(names, 1) if looks_like_a_value(name)), None)
+    if place is not None:
+        raise SchemaError(
+            f"The name of column {place} looks like a value: it may come from the first record of a table without a header.",
+            "Read the table without a header, or name its columns. If these are names, say so: has_header=True, or --header.",
+        )
 
 
 def held_by(table: object, name: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
@@ -12,10 +10,14 @@ from typing import Any
 import tomli_w
 
 from sudare.errors import SchemaError
+from sudare.parsing import NotParsed, parsed_toml
 from sudare.schema.columns import Category, Column, Label, Number, Person
 from sudare.schema.layout import plain_number
 
 KINDS: dict[str, type[Column]] = {"number": Number, "category": Category, "label": Label}
+LARGEST_FILE_BYTES = 2**24
+# Every value of a category is an entry.
+MOST_ENTRIES = 2**19
 SECTIONS = ("columns", "target", "person")
 QUESTION = "?"
 # Here "?" may be a real category, unit or name.
@@ -164,16 +166,12 @@ def plain_value(value: Any) -> Any:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text. Errors tell the place and not the text, which may be data opened by mistake."""
-    place = ""
     try:
-        return tomllib.loads(text)
-    except RecursionError:
-        place = "nested too deeply"
-    except (ValueError, OverflowError, ArithmeticError) as error:
-        found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
-        place = f"at {found[1]}" if found else "a number is too long"
+        return parsed_toml(text, largest_bytes=LARGEST_FILE_BYTES, most_entries=MOST_ENTRIES)
+    except NotParsed as error:
+        reason = str(error)
     raise SchemaError(
-        f"The schema is not valid TOML ({place}).", "Correct the text there; compare with the documentation."
+        f"The schema is not valid TOML ({reason}).", "Correct the text there; compare with the documentation."
     )
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sudare.errors import ColumnMissing, DataError, WrongType
+from sudare.text import normal_name
 
 ONE_TYPE_KINDS = ("string", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 
@@ -116,7 +117,7 @@ def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Call
         return list(data.names), data.arrow.column
     if isinstance(data, np.ndarray) and data.dtype.names is not None:
         structured, fields = data, data.dtype.names
-        return list(fields), lambda index: structured[fields[index]]
+        return unique_names(fields), lambda index: structured[fields[index]]
     if isinstance(data, Mapping):
         mapped = list(data.values())
         return unique_names(list(data)), mapped.__getitem__
@@ -141,11 +142,12 @@ def opened_frame(frame: Any, columns: Sequence[str] | None) -> tuple[list[str], 
     """The columns of a frame of some frame library; of a lazy one only those wanted are collected."""
     if isinstance(frame, nw.LazyFrame):
         lazy: nw.LazyFrame[Any] = frame
-        names = attempt(lambda: lazy.collect_schema().names()) or []
-        refuse_missing_columns(columns or [], names)
+        written = attempt(lambda: lazy.collect_schema().names()) or []
+        names = dict(zip(unique_names(written), written, strict=True))
+        refuse_missing_columns(columns or [], list(names))
         # Polars takes "*" and "^…$" for patterns, also where columns are called so.
         if columns is not None and not any(name == "*" or name.startswith("^") for name in columns):
-            lazy = lazy.select(list(columns))
+            lazy = lazy.select([names[name] for name in columns])
         frame = attempt(lazy.collect)
         if frame is None:
             raise DataError("The lazy frame cannot be collected.", "Collect it first, and see what is wrong.")
@@ -181,8 +183,8 @@ def as_matrix(data: Any) -> npt.NDArray[Any] | None:
 
 
 def unique_names(names: Sequence[object] | None) -> list[str]:
-    """`names` as text, if no two are the same."""
-    texts = None if names is None else [str(name) for name in names]
+    """`names` as text in their one spelling. Raise DataError if two are the same, blanks around them and the spelling of accents apart."""
+    texts = None if names is None else [normal_name(str(name)) for name in names]
     if texts is None or len(set(texts)) < len(texts):
         raise DataError("Two columns of the table have the same name.", "Give every column a name of its own.")
     return texts

@@ -97,6 +97,9 @@ def plain_codes(values: pa.Array, levels: tuple[Level, ...], kind: LevelKind, na
         return np.full(len(values), UNKNOWN, dtype=np.int64)
     # A category for missing values of another kind than the listed ones is last and cannot occur in the data.
     comparable = levels if kind == "text" else [level for level in levels if not isinstance(level, str)]
+    if kind == "text" and not all(str(level).isascii() for level in levels):
+        # Declared values are composed (NFC); a table may spell the same word with accents apart.
+        same_type = pc.utf8_normalize(same_type, form="NFC")
     positions = pc.index_in(same_type, value_set=pa.array(comparable, type=arrow_type)).fill_null(UNKNOWN)
     return np.where(values.is_null().to_numpy(zero_copy_only=False), MISSING, positions.to_numpy().astype(np.int64))
 

@@ -1,0 +1,123 @@
+"""Whether the first line of a CSV file names its columns, or is already a record.
+
+Names of columns are public: they stand in schemas, releases and cards. A record that is taken for names is published. So a first line
+is taken for names only where something speaks for it; otherwise a person must say what it is. Errors tell places, never words.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from sudare.errors import DataError
+from sudare.text import looks_like_a_value, normal_name
+
+LONGEST_HEADER_BYTES: Final = 2**20
+SAMPLED_LINES: Final = 1000
+UNNAMED: Final = "column_{}"
+
+
+@dataclass(frozen=True)
+class CsvFile(os.PathLike[str]):
+    """A CSV file of which a person says whether its first line names the columns.
+
+    It stands wherever a path does. Without names the columns are called column_1, column_2, and so on.
+    """
+
+    path: str | os.PathLike[str]
+    has_header: bool
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+
+def said_header(source: object) -> bool | None:
+    """What a person said about the first line of a source: True, False, or None where nothing was said."""
+    return source.has_header if isinstance(source, CsvFile) else None
+
+
+def first_lines(file: Path) -> list[list[str]]:
+    """The cells of the first lines of a CSV file, which may be compressed; no more than its first megabyte is read."""
+    with pa.input_stream(file, compression="detect") as stream:
+        beginning: bytes = stream.read(LONGEST_HEADER_BYTES)
+    text = beginning.decode("utf-8-sig", errors="replace")
+    lines: list[list[str]] = []
+    for cells in csv.reader(io.StringIO(text)):
+        # Empty lines are no rows.
+        if cells:
+            lines.append(cells)
+        if len(lines) > SAMPLED_LINES:
+            break
+    is_cut = len(beginning) == LONGEST_HEADER_BYTES and 1 < len(lines) <= SAMPLED_LINES
+    return lines[:-1] if is_cut else lines
+
+
+def refuse_doubtful_header(
+    lines: Sequence[Sequence[str]], has_header: bool | None, expected: Collection[str], file: Path
+) -> None:
+    """Raise DataError where the first line may be a record, and nobody said whether it is.
+
+    `expected` are names that a person declared. A first line that has all of them is a header, unless it looks like values.
+    """
+    reason = doubt_about(lines, expected) if has_header is None else None
+    if reason is not None:
+        raise DataError(
+            f"The first line of {os.fspath(file)!r} may be a record and not the names of the columns: {reason}.",
+            "If it is a record, say so: --no-header, or CsvFile(path, has_header=False) in Python; the columns are then called "
+            "column_1, column_2, … If it names the columns: --header, or has_header=True. Parquet files keep names apart from values.",
+        )
+
+
+def public_names(cells: Sequence[str], has_header: bool | None) -> list[str]:
+    """The names of the columns: the cells of the first line, or column_1, column_2, … where it is a record or a cell is empty."""
+    return [
+        UNNAMED.format(place) if has_header is False or not normal_name(cell) else normal_name(cell)
+        for place, cell in enumerate(cells, 1)
+    ]
+
+
+def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> str | None:
+    """Why the first line may be a record, in words that quote nothing of it; None where it names the columns."""
+    if not lines:
+        return None
+    cells, columns = lines[0], [list(column) for column in _transposed(lines[1:], len(lines[0]))]
+    for place, (cell, values) in enumerate(zip(cells, columns, strict=True), 1):
+        if not cell.strip():
+            return f"its cell {place} is empty"
+        if looks_like_a_value(cell):
+            return f"its cell {place} looks like a value"
+        if normal_name(cell) in map(normal_name, values):
+            return f"its cell {place} occurs again in the column below it"
+        if _has_digit(cell) and values and _shape(cell) == _shape(values[0]):
+            return f"its cell {place} is written like the one below it"
+    declared = {normal_name(name) for name in expected}
+    if declared and declared <= set(map(normal_name, cells)):
+        return None
+    if any(_holds_values(values) for values in columns) or len(lines) == 1:
+        return None
+    return "it holds text, and so do all lines below it"
+
+
+def _transposed(lines: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    return [[line[place] for line in lines if place < len(line) and line[place].strip()] for place in range(width)]
+
+
+def _holds_values(values: Sequence[str]) -> bool:
+    """Whether a column has cells, and all of them look like values: then a word above them is its name."""
+    return bool(values) and all(map(looks_like_a_value, values))
+
+
+def _has_digit(text: str) -> bool:
+    return any(character.isdigit() for character in text)
+
+
+def _shape(text: str) -> str:
+    """The text with every figure as 9 and every letter as a: P0017 and Q0023 have one shape."""
+    return "".join("9" if one.isdigit() else "a" if one.isalpha() else one for one in text.strip())

@@ -1,0 +1,178 @@
+"""What an attacker wants from files: somebody's first record, columns taken for one another, memory, and everybody's model."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner
+
+from sudare.cli.main import app
+from sudare.consortium import Agreement
+from sudare.consortium.member import Member
+from sudare.errors import SudareError
+from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
+from sudare.frames import column_types, read
+from sudare.privacy import Ledger, Release
+from sudare.records import PrivateSynthesizer
+from sudare.schema import Number, Schema
+from tests.experts.members import Line
+from tests.release_kit import KEY, manifest_of, with_manifest
+
+DOTS = 4_000
+MOST_PARSING_BYTES = 2_000_000
+
+
+def sudare(*words: object) -> tuple[int, str]:
+    """A command's exit code, and all that it printed."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SUDARE_LEDGER", raising=False)
+    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    Path("key.pem").write_bytes(key)
+    os.chmod("key.pem", 0o600)
+    return tmp_path
+
+
+def published(table: str) -> str:
+    """Everything that is printed on the way from a table to the card of its means, done as the manual says."""
+    code, told = sudare("schema", "draft", table, "-o", "schema.toml")
+    if code:
+        return told
+    answered = re.sub(r'low = "\?"', "low = 0", Path("schema.toml").read_text("utf-8"))
+    answered = re.sub(r'high = "\?"', "high = 200", answered)
+    Path("schema.toml").write_text(answered.replace('values = "?"', 'values = ["a", "b"]'), "utf-8")
+    fit = ("fit", "mean", table, "--schema", "schema.toml", "--epsilon", 1, "--account", "visits", "--budget", 1)
+    told += sudare(*fit, "--key", "key.pem", "-o", "mean.sudare")[1]
+    return told + sudare("inspect", "mean.sudare")[1] + answered
+
+
+@pytest.mark.parametrize(
+    ("record", "others", "secrets"),
+    [
+        ("61,178.5", ["42,166", "38,171"], ("61", "178.5")),
+        ("Tanaka,61", ["Suzuki,42", "Sato,38"], ("Tanaka", "61")),
+        ("Tanaka,1964-02-03", ["Suzuki,1983-05-06", "Sato,1987-08-09"], ("Tanaka", "1964")),
+        ("Tanaka,Kyoto", ["Suzuki,Osaka", "Sato,Nara"], ("Tanaka", "Kyoto")),
+        ("P0061,", ["P0042,7", "P0038,9"], ("P0061",)),
+    ],
+)
+def test_publish_the_first_record_of_a_table_without_a_header(
+    house: Path, record: str, others: list[str], secrets: tuple[str, ...]
+) -> None:
+    Path("visits.csv").write_text("\n".join([record, *others, ""]), "utf-8")
+    told = published("visits.csv")
+    assert not [secret for secret in secrets if secret in told]
+
+
+def test_publish_the_first_record_by_way_of_a_schema_that_has_it_for_names(house: Path) -> None:
+    Path("visits.csv").write_text("61,178.5\n42,166\n38,171\n", "utf-8")
+    Schema({"61": Number(0, 110), "178.5": Number(0, 250)}).save("schema.toml")
+    fit = ("fit", "mean", "visits.csv", "--schema", "schema.toml", "--epsilon", 1, "--account", "visits", "--budget", 1)
+    assert sudare(*fit, "--key", "key.pem", "-o", "mean.sudare")[0] != 0
+    assert not Path("mean.sudare").exists()
+
+
+@pytest.mark.parametrize("names", [("age", "age"), ("age", " age"), ("caf\u00e9", "cafe\u0301")])
+def test_have_two_columns_taken_for_one(house: Path, names: tuple[str, str]) -> None:
+    Path("visits.csv").write_text(f"{names[0]},{names[1]}\n61,1\n42,2\n", "utf-8")
+    table = pa.table([pa.array([61, 42]), pa.array([1, 2])], names=list(names))
+    pyarrow.parquet.write_table(table, "visits.parquet")
+    for source in ("visits.csv", "visits.parquet"):
+        assert sudare("schema", "draft", source)[0] != 0
+        with pytest.raises(SudareError):
+            column_types(source)
+        with pytest.raises(SudareError):
+            read(source)
+
+
+def test_take_all_memory_of_whoever_draws_synthetic_rows(house: Path) -> None:
+    """A file of some kilobytes, signed and valid, says that it is about 2^53 - 1 rows."""
+    account = Ledger("ledger.db").account("visits", epsilon=1.0)
+    rows = {"age": np.linspace(0, 110, 200)}
+    model = PrivateSynthesizer(Schema({"age": Number(0, 110)}), account=account).fit(rows)
+    Release.of(model).save("small.sudare", key=KEY)
+    file = Path("small.sudare").read_bytes()
+    manifest = manifest_of(file)
+    manifest["parameters"]["rows"] = 2**53 - 1
+    Path("bomb.sudare").write_bytes(with_manifest(file, manifest))
+    assert Path("bomb.sudare").stat().st_size < 4096
+    with memory_limit(2**30):
+        code, told = sudare("sample", "bomb.sudare", "-o", "rows.parquet")
+    assert code == 0, told
+    assert pyarrow.parquet.ParquetFile("rows.parquet").metadata.num_rows <= 1_000_000
+
+
+@contextmanager
+def memory_limit(more_bytes: int) -> Iterator[None]:
+    """This process may take so much more than it has: who wants all memory gets an error and not the machine's last byte."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (psutil.Process().memory_info().vms + more_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def as_schema(text: str) -> None:
+    Schema.from_toml(text)
+
+
+def as_agreement(text: str) -> None:
+    Agreement.from_toml(text, Path())
+
+
+def as_member(text: str) -> None:
+    Member.from_toml(text, Path())
+
+
+@pytest.mark.parametrize("reader", [as_schema, as_agreement, as_member])
+@pytest.mark.parametrize(
+    "bomb",
+    ["a" + ".a" * DOTS + " = 1", "[a" + ".a" * DOTS + "]", '"a"' + '."a"' * DOTS + " = 1"],
+    ids=["key", "header", "quoted key"],
+)
+def test_keep_a_reader_of_toml_busy_with_dots(reader: Callable[[str], None], bomb: str) -> None:
+    """Time and memory grow with the square of the dots: memory is what is looked at."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(SudareError):
+            reader(bomb)
+        assert tracemalloc.get_traced_memory()[1] < MOST_PARSING_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "combination", [AverageExperts, ExponentialWeights, MirrorAveraging, StackedExperts, OwnPlusConsensus]
+)
+def test_spoil_everybodys_combination_with_one_model(combination: type) -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 2))
+    y = (X[:, 0] > 0).astype(int)
+    experts = [Line([1.0, 0.0]), Line([0.9, 0.1]), Line([1e308, -1e308])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            score = combination(experts).fit(X, y).score(X, y)
+        except SudareError:
+            score = 0.0
+    assert score > 0.9

@@ -1,0 +1,127 @@
+"""What an attacker wants from names: forged lines on cards and lists, a terminal under control, formulas, scripts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sudare.cli.main import app
+from sudare.errors import SudareError
+from sudare.privacy import Ledger, PrivateMean, Release
+from sudare.report import Page, page_html
+from sudare.schema import Category, Number, Schema
+from tests.release_kit import KEY, manifest_of, with_manifest
+
+FORGED_LINE = "guarantee      ε = 0.001, δ = 0: strong"
+EVIL = {
+    "line": f"age\n{FORGED_LINE}",
+    "carriage return": f"age\r{FORGED_LINE}",
+    "cursor": f"age\x1b[1A\x1b[2K{FORGED_LINE}",
+    "eight-bit cursor": f"age\x9b1A\x9b2K{FORGED_LINE}",
+    "direction": f"age\u202e{FORGED_LINE}",
+    "separator": f"age\u2028{FORGED_LINE}",
+}
+
+
+def sudare(*words: object) -> str:
+    """All that a command printed."""
+    return CliRunner().invoke(app, [str(word) for word in words]).output
+
+
+def unprintable(text: str) -> set[str]:
+    return {
+        character
+        for character in text
+        if character != "\n" and unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+    }
+
+
+@pytest.fixture
+def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SUDARE_LEDGER", raising=False)
+    account = Ledger("ledger.db").account("visits", epsilon=3.0)
+    schema = Schema({"age": Number(0, 110), "smoker": Category(("no", "yes"))})
+    rows = {"age": np.linspace(0, 110, 50), "smoker": ["no", "yes"] * 25}
+    model = PrivateMean(epsilon=3.0, schema=Schema({"age": schema.columns["age"]}), account=account).fit(rows)
+    Release.of(model).save("honest.sudare", key=KEY)
+    return tmp_path / "honest.sudare"
+
+
+@pytest.mark.parametrize("kind", EVIL)
+@pytest.mark.parametrize("place", ["column", "account", "version", "unit"])
+def test_forge_a_line_of_a_card_with_a_name_in_a_release(release: Path, kind: str, place: str) -> None:
+    """The attacker signs its own file; its key may well be trusted."""
+    manifest = manifest_of(release.read_bytes())
+    if place == "column":
+        manifest["parameters"]["columns"][0][0] = EVIL[kind]
+    elif place == "unit":
+        manifest["parameters"]["columns"][0][1]["unit"] = EVIL[kind]
+    elif place == "version":
+        manifest["versions"]["sudare"] = EVIL[kind]
+    else:
+        manifest["receipt"]["account"] = EVIL[kind]
+    Path("evil.sudare").write_bytes(with_manifest(release.read_bytes(), manifest))
+    told = sudare("inspect", "evil.sudare") + sudare("inspect", "evil.sudare", "--json")
+    assert FORGED_LINE not in told.splitlines()
+    assert not unprintable(told)
+    with pytest.raises(SudareError):
+        Release.load("evil.sudare", [KEY.public_key()])
+
+
+@pytest.mark.parametrize("kind", EVIL)
+def test_have_an_owner_publish_a_card_with_forged_lines(tmp_path: Path, kind: str) -> None:
+    """A table from elsewhere has such a name; its owner declares it as it is."""
+    with pytest.raises(SudareError):
+        Schema({EVIL[kind]: Number(0, 110)})
+    with pytest.raises(SudareError):
+        Schema({"age": Number(0, 110, unit=EVIL[kind])})
+    with pytest.raises(SudareError):
+        Schema({"age": Category(("no", EVIL[kind]))})
+
+
+@pytest.mark.parametrize("kind", sorted(set(EVIL) - {"carriage return"}))
+def test_forge_a_line_of_the_budget_with_the_name_of_an_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SUDARE_LEDGER", raising=False)
+    ledger = Ledger("ledger.db")
+    ledger.account("honest", epsilon=1.0)
+    try:
+        ledger.account(EVIL[kind], epsilon=1.0)
+        ledger.raise_budget("honest", epsilon=2.0, reason=EVIL[kind])
+    except SudareError:
+        pass
+    told = sudare("budget", "show") + sudare("budget", "show", "honest") + sudare("budget", "export")
+    assert not [line for line in told.splitlines() if line.startswith(FORGED_LINE)]
+    assert not unprintable(told)
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", '=HYPERLINK("http://x")'])
+def test_run_a_formula_in_the_stewards_spreadsheet(tmp_path: Path, name: str) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.account(name, epsilon=1.0)
+    cells = [cell for line in csv.reader(io.StringIO(ledger.export("csv"))) for cell in line]
+    assert any(name in cell for cell in cells)
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+
+
+def test_run_a_script_in_a_report_should_the_escaping_ever_fail() -> None:
+    page = page_html(Page("A title", "A lead", [], "sudare"))
+    head = page[: page.index("</head>")]
+    assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';' in head
+    assert "script-src" not in head
+    # It holds for what comes after it.
+    assert head.index("Content-Security-Policy") < head.index("<title>") < head.index("<style>")
+
+
+def test_hide_a_direction_mark_in_a_report() -> None:
+    page = page_html(Page("evil\u202etitle", "a\x1blead", [], "sudare"))
+    assert not unprintable(page)
