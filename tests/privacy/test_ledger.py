@@ -565,6 +565,13 @@ class TestCharging:
             assert caught.value.remedy == "Declare classes and bounds by public knowledge, and give no seed."
         assert account.entries() == before
 
+    def test_a_charge_is_found_again_for_the_same_guarantee_only(self, account: Account) -> None:
+        record, cost = Guarantee(1.0), pure_cost(1.0)
+        receipt = account.charge(record, cost, "x", "run 1").receipt
+        assert account.receipt_of(record, cost, "x", "run 1") == receipt
+        for other in (Guarantee(1.0, unit="person"), Guarantee(1.0, notion="local"), Guarantee(1.0, towards="B")):
+            assert account.receipt_of(other, cost, "x", "run 1") is None
+
     def test_what_protects_parameters_cannot_be_charged(self, account: Account) -> None:
         with pytest.raises(InvalidCost) as caught:
             charge(account, 1.0, notion="parameter")
