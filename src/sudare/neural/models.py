@@ -39,7 +39,7 @@ from sudare.neural.routes import (
 from sudare.neural.sampling import RunSeed, Standing
 from sudare.privacy.base import Plan
 from sudare.privacy.content import on_grid
-from sudare.privacy.guarantee import readable_up
+from sudare.privacy.guarantee import Guarantee, readable_up
 from sudare.schema import Schema, encode
 
 _MOST_LAYERS: Final = 20
@@ -110,7 +110,7 @@ class PrivateNetwork(ReleasedLayers):
         twin = clone(self)
         twin._check_parameters()
         twin._keep(twin._suited(self.schema), self.schema.digest)
-        twin._declare_target(None, self.schema)
+        twin._declare_target(None)
         return twin.plan(rows(), twin.declared_).guarantee
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Applied]:
