@@ -107,7 +107,7 @@ class PrivateNetwork(ReleasedLayers):
         """What a record is promised: of approaches with noise on parameters many times their ε."""
         if self.schema is None or self.approach == "gradient":
             return super().declared_promise(rows)
-        twin = clone(self)
+        twin: Self = clone(self)
         twin._check_parameters()
         twin._keep(twin._suited(self.schema), self.schema.digest)
         twin._declare_target(None)
