@@ -484,7 +484,7 @@ def test_field_digests_from_elsewhere_are_audited(value: object) -> None:
 
 def test_strange_column_names_still_give_paths_that_pass() -> None:
     columns = {"a.b": {"kind": "number", "low": 0, "high": 1}, "a": {"kind": "number", "low": 0, "high": 1}}
-    columns |= {"年齢": columns["a"], "x" * 400: columns["a"]}
+    columns |= {"年齢": columns["a"], '"' * 200: columns["a"]}
     agreement = Agreement.from_dict({**DOCUMENT, "tasks": {}, "schema": {"columns": columns}})
     digests = agreement.field_digests(b"")
     assert 'schema.columns."a.b".low' in digests

@@ -142,14 +142,17 @@ def test_a_cheat_that_works_fails_the_demo(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "demo" / "report.html").exists()
 
 
-def rendered_in_chromium(page: Path, width: int, folder: Path) -> str:
-    """The document after layout, with what the probe below wrote into it."""
+def rendered_in_chromium(page: Path, width: int, folder: Path, *, allowed: bool = True) -> str:
+    """The title after layout: what the probe below wrote there. The page's policy lets no script run unless that one is allowed by its nonce."""
     probe = (
-        "<script>onload=()=>{const w=document.documentElement;"
+        "<script nonce=probe>onload=()=>{const w=document.documentElement;"
         "document.title=[w.scrollWidth,w.clientWidth,[...document.images].every(i=>i.complete&&i.naturalWidth>100)].join(' ')}</script>"
     )
     probed = folder / "probed.html"
-    probed.write_text(page.read_text("utf-8").replace("</body>", f"{probe}</body>"), "utf-8")
+    text = page.read_text("utf-8").replace("</body>", f"{probe}</body>")
+    policy = "default-src 'none'"
+    assert policy in text
+    probed.write_text(text.replace(policy, f"{policy}; script-src 'nonce-probe'", 1) if allowed else text, "utf-8")
     command = [
         str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -168,3 +171,10 @@ def test_a_browser_shows_every_picture_and_needs_no_sideways_scrolling(played: P
     content_width, window_width, all_loaded = title.split()
     assert all_loaded == "true"
     assert int(content_width) <= int(window_width) <= 544
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_a_browser_runs_no_script_on_a_page(played: Played, tmp_path: Path) -> None:
+    page = played.folder / "demo" / "report.html"
+    title = rendered_in_chromium(page, 500, tmp_path, allowed=False)
+    assert f"<title>{title}</title>" in page.read_text("utf-8")
