@@ -200,8 +200,13 @@ class WorstCase:
 
     @property
     def least_gradient(self) -> float:
-        """The smallest Γ for which the gradient where the steps end is proved to be at most Γ."""
-        return self.least_tolerance / self.momentum_rate * (1 + 2.0**-40)
+        """The smallest Γ for which plain gradient steps after the accelerated ones are proved to meet a gradient certified to be at most Γ."""
+        return 2 * self.least_tolerance
+
+    @property
+    def plain_steps(self) -> int:
+        """M/ρ: so many plain gradient steps follow where a small gradient is wanted."""
+        return math.ceil(1 / self.momentum_rate**2)
 
     def steps(self, tolerance: float) -> int:
         """So many that the last point is within tolerance/ρ of the minimiser. Raise InvalidParameter where nobody would wait for them.
@@ -235,9 +240,11 @@ def solved(objective: Objective, tolerance: float, steps: int) -> Floats:
 
 
 def solved_gradient(objective: Objective, tolerance: float, worst: WorstCase) -> Minimum:
-    """A point with a gradient of at most `tolerance`, which is at least `WorstCase.least_gradient`."""
-    found = _solved(objective, tolerance, worst.steps(tolerance * worst.momentum_rate))
-    return replace(found, gradient_bound=min(found.gradient_bound, tolerance))
+    """A point whose gradient is certified to be at most `tolerance`, which is at least `WorstCase.least_gradient`."""
+    found = _solved(objective, tolerance, worst.steps(tolerance / 2))
+    if found.gradient_bound <= tolerance:
+        return found
+    return _descended_plainly(objective, found, worst, tolerance)
 
 
 def _solved(objective: Objective, tolerance: float, steps: int) -> Minimum:
@@ -245,6 +252,18 @@ def _solved(objective: Objective, tolerance: float, steps: int) -> Minimum:
     if found.gradient_bound <= tolerance:
         return found
     return accelerated(objective, tolerance, steps)
+
+
+def _descended_plainly(objective: Objective, start: Minimum, worst: WorstCase, tolerance: float) -> Minimum:
+    """The first of the gradient steps from here on whose gradient is certified to be at most `tolerance`, or the last."""
+    place, step = start.parameters, worst.momentum_rate**2 / objective.penalty
+    for _ in range(worst.plain_steps):
+        here = evaluated(objective, place, hessian=False)
+        bound = gradient_bound(objective, place, here.size)
+        if bound <= tolerance:
+            break
+        place = place - step * here.gradient
+    return Minimum(place, bound, start.steps)
 
 
 def accelerated(objective: Objective, tolerance: float, steps: int) -> Minimum:
