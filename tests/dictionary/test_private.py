@@ -224,3 +224,12 @@ def test_patterns_merge_when_they_are_one_and_stay_when_they_are_two():
     np.testing.assert_allclose(united.means, [[0.5, 0.0]])
     np.testing.assert_allclose(united.covariances, [[[1.25, 0.0], [0.0, 1.0]]])
     assert united.counts == 1000
+
+
+@pytest.mark.parametrize("most_rows", [1, 2, 9])
+def test_every_sum_of_a_plan_scales_with_the_rows_of_a_person(most_rows):
+    """As many rows, as many times what a total may move by, rounding included: exactly, in steps."""
+    terms = Terms(("a", "b"), -np.ones(2), np.ones(2), 3, SparseGaussian(), 2)
+    one, many = (PrivateTerms(terms, 1.0, 1e-6, 1, 8, rows_per_unit=rows).plan(1000) for rows in (1, most_rows))
+    for single, several in zip(one.releases, many.releases, strict=True):
+        assert several.steps_moved(many.grid) == most_rows * single.steps_moved(one.grid)

@@ -66,7 +66,7 @@ def fitted_of_each(account):
         GibbsLogisticRegression(2.0, 1e-6, classes=[0, 1, 2], draws=2, sampler="exact", account=account).fit(X, y),
         GibbsRidge(1.0, 1e-6, target_bounds=(0, 1), account=account).fit(X, y),
         GibbsMean(1.0, 1e-6, bounds=(-1, 1), account=account).fit(X),
-        GibbsPosterior(distance_from_rows, pull_of_rows, account=account).fit(X),
+        GibbsPosterior(distance_from_rows, pull_of_rows, smoothness=1.0, account=account).fit(X),
     ]
 
 
@@ -361,7 +361,7 @@ def test_a_release_that_lies_is_refused(account, tmp_path):
             GibbsLogisticRegression.check_content(replace(content, parameters={**content.parameters, **change}), None)
     with pytest.raises(ReleaseMalformed):
         GibbsLogisticRegression.check_content(replace(content, tensors={"parameters": np.zeros(7)}), None)
-    custom = GibbsPosterior(distance_from_rows, pull_of_rows, account=account).fit(X).release_content()
+    custom = GibbsPosterior(distance_from_rows, pull_of_rows, smoothness=1.0, account=account).fit(X).release_content()
     with pytest.raises(ReleaseMalformed):
         GibbsPosterior.check_content(replace(custom, tensors={"other": np.zeros(3)}), None)
 
@@ -382,7 +382,7 @@ def test_seeds_and_accounts_exclude_each_other(account):
 
 def test_the_price_of_a_loss_of_ones_own(account):
     X, _ = separable()
-    quote = GibbsPosterior(distance_from_rows, pull_of_rows, epsilon=0.5, account=account).price(X)
+    quote = GibbsPosterior(distance_from_rows, pull_of_rows, epsilon=0.5, smoothness=1.0, account=account).price(X)
     assert (quote.asked.epsilon, quote.admitted) == (0.5, True)
     assert account.spent().epsilon == 0
 
