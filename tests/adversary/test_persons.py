@@ -35,7 +35,9 @@ EPSILON, DELTA = 1.0, 1e-6
 def hidden_steps(plan, release):
     """By how many steps a total may move for this release's part of the promise to hold: σ·μ·√share, rounded up a little."""
     mu = Fraction(gaussian_mu_within(plan.epsilon, plan.delta))
-    return Fraction(plan.deviation_in_steps(release)) * mu * Fraction(math.sqrt(release.share)) * (1 + Fraction(1, 2**45))
+    return (
+        Fraction(plan.deviation_in_steps(release)) * mu * Fraction(math.sqrt(release.share)) * (1 + Fraction(1, 2**45))
+    )
 
 
 def rounding_steps(size):
@@ -49,7 +51,9 @@ def dictionary_plan(columns, patterns, most_rows, rows=1000):
     return PrivateTerms(terms, EPSILON, DELTA, 1, 8, rows_per_unit=most_rows).plan(rows)
 
 
-@pytest.mark.parametrize(("columns", "patterns", "most_rows", "rows"), [(1, 1, 2, 10), (3, 2, 7, 1000), (10, 8, 100, 10**7)])
+@pytest.mark.parametrize(
+    ("columns", "patterns", "most_rows", "rows"), [(1, 1, 2, 10), (3, 2, 7, 1000), (10, 8, 100, 10**7)]
+)
 def test_hide_a_persons_rounding_in_a_dictionary_behind_that_of_one_row(columns, patterns, most_rows, rows):
     """Each of a person's rows is truncated by itself, so each adds its own steps."""
     plan = dictionary_plan(columns, patterns, most_rows, rows)
@@ -98,7 +102,9 @@ def _persons(draw, columns):
 
 def moved_steps(first, second, grid):
     """Squared Euclidean distance of two sums in steps of the grid, exactly."""
-    return sum((Fraction(a) / Fraction(grid) - Fraction(b) / Fraction(grid)) ** 2 for a, b in zip(first, second, strict=True))
+    return sum(
+        (Fraction(a) / Fraction(grid) - Fraction(b) / Fraction(grid)) ** 2 for a, b in zip(first, second, strict=True)
+    )
 
 
 @settings(max_examples=40)

@@ -79,7 +79,9 @@ class NoisePlan:
     def deviation_in_steps(self, release: Release) -> float:
         """σ of the noise that must be unknown, in grid steps, rounded up: m(Δ/g + 2⌈√d⌉)/(μ√share)."""
         root = Fraction(math.nextafter(math.sqrt(release.share), 0.0))
-        return rounded_up(release.steps_moved(self.grid) / (Fraction(gaussian_mu_within(self.epsilon, self.delta)) * root))
+        return rounded_up(
+            release.steps_moved(self.grid) / (Fraction(gaussian_mu_within(self.epsilon, self.delta)) * root)
+        )
 
     def share_in_steps(self, release: Release) -> float:
         """σ/√(S−t): the deviation of one member's noise, rounded up."""

@@ -17,6 +17,7 @@ from sudare.privacy.noise import NoiseSource, Words
 
 Floats = NDArray[np.float64]
 
+
 class Open(Exception):
     """A decision that the known bits leave open."""
 

@@ -162,6 +162,7 @@ class CustomDraws:
             return slope(point) + self.penalty * point
 
         options = {"maxiter": 10_000, "ftol": 0.0, "gtol": 0.0}
+
         def left(point: Floats) -> float:
             return float(np.linalg.norm(gradient(point))) * (1 + 1e-6) + 1e-12 * self.rows * self.lipschitz
 
@@ -341,7 +342,9 @@ class GibbsPosterior(PrivateEstimator):
                 "With an account GibbsPosterior needs the smoothness of the loss.",
                 "Give smoothness=M, the largest second derivative of one row's loss in any direction, or leave account out.",
             )
-        if bend is not None and (isinstance(bend, bool) or not isinstance(bend, Real) or not 0 <= float(bend) <= _LARGEST):
+        if bend is not None and (
+            isinstance(bend, bool) or not isinstance(bend, Real) or not 0 <= float(bend) <= _LARGEST
+        ):
             raise InvalidParameter(f"smoothness must be at least 0 or None, got {bend!r}.", "Derive it from the loss.")
         if self.dimension is not None and (not isinstance(self.dimension, int) or self.dimension < 1):
             raise InvalidParameter("dimension must be a whole number from 1, or None.", "Use None.")

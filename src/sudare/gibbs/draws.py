@@ -153,9 +153,7 @@ class GibbsDraws:
     @property
     def _least_acceptance(self) -> float:
         facts = self.facts
-        return least_acceptance(
-            facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature, facts.penalty
-        )
+        return least_acceptance(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature, facts.penalty)
 
     @property
     def penalty(self) -> float:

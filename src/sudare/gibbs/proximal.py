@@ -255,9 +255,7 @@ class _Restricted(NamedTuple):
         size = chain.pull * _norm(goal.high) + chain.beta * _norm(tangent.gradient) + chain.prior * chain.mode_size
         mean_error = _MEAN_ROUNDING * size / chain.precision
         point_size = chain.mode_size + _norm(tangent.offset)
-        gradient_error = chain.beta * _gradient_error(
-            chain.count, chain.width, chain.posterior.norm_bound, point_size
-        )
+        gradient_error = chain.beta * _gradient_error(chain.count, chain.width, chain.posterior.norm_bound, point_size)
         cost = _cost_of_rounding(gradient_error, mean_error, chain.precision, _norm(mean - tangent.offset))
         return cls(chain, tangent, goal, mean, mean_error, cost)
 
