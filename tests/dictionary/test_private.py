@@ -96,11 +96,8 @@ def test_persons_with_several_rows_need_more_noise(tmp_path):
     assert model.fit(frames).guarantee_.unit == "person"
     frames[0].to_parquet(tmp_path / "first.parquet")
     assert model.fit([tmp_path / "first.parquet", *frames[1:]]).guarantee_.unit == "person"
-    single, several = (
-        PrivateTerms(chapter_terms(), 1.0, 1e-6, rows_per_unit=rows).plan(1000).releases[1].sensitivity
-        for rows in (1, 4)
-    )
-    assert several == pytest.approx(4 * single)
+    single, several = (PrivateTerms(chapter_terms(), 1.0, 1e-6, rows_per_unit=rows).plan(1000) for rows in (1, 4))
+    assert several.total_deviation(several.releases[1]) == pytest.approx(4 * single.total_deviation(single.releases[1]))
     frames[1]["patient"] = 7
     with pytest.raises(PersonRowsExceeded):
         model.fit(frames)
@@ -224,3 +221,13 @@ def test_patterns_merge_when_they_are_one_and_stay_when_they_are_two():
     np.testing.assert_allclose(united.means, [[0.5, 0.0]])
     np.testing.assert_allclose(united.covariances, [[[1.25, 0.0], [0.0, 1.0]]])
     assert united.counts == 1000
+
+
+@pytest.mark.parametrize("most_rows", [1, 2, 9])
+def test_every_sum_of_a_plan_scales_with_the_rows_of_a_person(most_rows):
+    """As many rows, as many times what a total may move by, rounding included: exactly, in steps."""
+    one, many = (
+        PrivateTerms(chapter_terms(), 1.0, 1e-6, 1, 8, rows_per_unit=rows).plan(1000) for rows in (1, most_rows)
+    )
+    for single, several in zip(one.releases, many.releases, strict=True):
+        assert several.steps_moved(many.grid) == most_rows * single.steps_moved(one.grid)

@@ -94,9 +94,8 @@ def test_a_forgotten_gradient_breaks_the_envelope() -> None:
     """The planted bug of the prototype: a mode that is off, and no allowance for the gradient left there."""
     posterior = logistic_posterior(50, 2, 1, 1.0, 1.0)
     off = posterior.mode + 0.5
-    honest = Posterior(posterior.rows, 1.0, 1.0, 1.0, off, 100.0)
-    with pytest.raises(NotSolved, match="mode"):
-        envelope(honest)
+    honest = envelope(Posterior(posterior.rows, 1.0, 1.0, 1.0, off, 100.0))
+    assert honest.log_constant > 100.0**2 / 2 / 2.0**-20
     lying = envelope(Posterior(posterior.rows, 1.0, 1.0, 1.0, off, 0.0))
     offsets = np.random.default_rng(0).standard_normal((2000, 2))
     rise = energies(posterior, off + offsets) - energies(posterior, off[np.newaxis])

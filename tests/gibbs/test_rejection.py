@@ -119,9 +119,16 @@ def test_errors_of_floats_are_within_their_bounds() -> None:
 def test_fixed_work_makes_as_many_proposals_whatever_happens() -> None:
     posterior = logistic_posterior(30, 2, 4, 0.5, 1.0)
     for seed in range(3):
-        draws = exact_draws(posterior, envelope(posterior), GRID, 2, SeededNoise(seed), 5000, fixed_work=True)
+        draws = exact_draws(posterior, envelope(posterior), GRID, 2, SeededNoise(seed), least_proposals=5000)
         assert draws.proposals == 5000
         assert draws.points.shape == (2, 2)
+
+
+def test_proposals_go_on_where_the_fixed_number_is_not_enough() -> None:
+    posterior = logistic_posterior(30, 2, 4, 0.5, 1.0)
+    draws = exact_draws(posterior, envelope(posterior), GRID, 50, SeededNoise(0), least_proposals=10)
+    assert draws.proposals > 10
+    assert draws.points.shape == (50, 2)
 
 
 def test_too_few_proposals_are_an_error_that_says_what_to_do() -> None:

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from flint import arb
 from flint import ctx as ball_context
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from sudare.errors import InvalidParameter
 from sudare.linear import solvers
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.nodes import fit_nodes, minimised_nodes
 from sudare.linear.rows import BLOCK_ROWS, HeldRows
-from sudare.linear.solvers import Objective, evaluated, gradient_bound, minimised, valued
+from sudare.linear.solvers import (
+    MOST_ACCELERATED_STEPS,
+    Objective,
+    WorstCase,
+    accelerated,
+    evaluated,
+    gradient_bound,
+    minimised,
+    norm,
+    solved,
+    solved_gradient,
+    valued,
+)
 
 LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]
 
@@ -160,3 +174,87 @@ def test_centre_moves_the_penalty():
     centre = np.array([3.0, -1.0, 2.0])
     stiff = minimised_nodes(X, y, Logistic(), 1e6, np.zeros((1, 3)), centre)
     np.testing.assert_allclose(stiff[0], centre, atol=1e-3)
+
+
+# Accelerated steps, which arrive for every table (proofs/solver.md)
+
+
+EXTREME = st.floats(-4, 2).map(lambda exponent: 10.0**exponent)
+
+
+@st.composite
+def _hard_problems(draw):
+    """Few different rows, many of them opposed, losses with sharp corners and penalties next to nothing."""
+    loss = draw(st.sampled_from([Logistic(), SmoothedHinge(0.01), SmoothedHinge(1e-3), CappedSquares(0.01)]))
+    width, count = draw(st.integers(1, 4)), draw(st.integers(1, 30))
+    entries = st.integers(-4, 4).map(lambda whole: whole / 8)
+    rows = st.lists(entries, min_size=width, max_size=width)
+    kinds = np.array(draw(st.lists(rows, min_size=1, max_size=4)))
+    matrix = kinds[np.arange(count) % len(kinds)]
+    targets = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=count, max_size=count)))[:, np.newaxis]
+    linear = np.array(draw(st.lists(st.floats(-3, 3), min_size=width, max_size=width)))
+    return Objective(HeldRows(matrix, targets), loss, count * draw(EXTREME), linear, 1.0)
+
+
+@settings(max_examples=30)
+@given(_hard_problems(), st.floats(-3, 0).map(lambda exponent: 10.0**exponent))
+def test_public_steps_arrive_whatever_the_rows(objective, wanted):
+    """As many steps as public facts say are enough, and no certificate on the way is used."""
+    rows = objective.rows
+    worst = WorstCase(
+        rows.count, rows.width, 1.0, objective.loss, objective.penalty, objective.linear_norm * (1 + 1e-9)
+    )
+    tolerance = max(wanted, worst.least_tolerance)
+    steps = worst.steps(tolerance)
+    assume(steps < 4_000)
+    found = accelerated(objective, 0.0, steps)
+    reference = accelerated(objective, 0.0, 3 * steps + 1000)
+    assert norm(found.parameters) <= worst.farthest
+    # Two points that are each near the minimiser: the second one much nearer than it has to be.
+    assert norm(found.parameters - reference.parameters) <= 1.01 * tolerance / objective.penalty
+
+
+def test_accelerated_steps_end_early_where_that_is_certified():
+    objective = _problem(200, 3, Logistic(), penalty=1.0)
+    found = accelerated(objective, 1e-3, 10**6)
+    assert found.steps < 1000
+    assert found.gradient_bound <= 1e-3
+
+
+def test_where_newton_arrives_nothing_else_is_tried(monkeypatch):
+    monkeypatch.setattr(solvers, "accelerated", None)
+    objective = _problem(200, 3, Logistic(), penalty=1.0)
+    assert evaluated(objective, solved(objective, 1e-3, 1), hessian=False).size <= 1e-3
+
+
+@settings(max_examples=20)
+@given(_hard_problems())
+def test_the_smallest_gradient_that_is_promised_is_certified(objective):
+    """Without Newton's steps, and with no help on the way: plain steps after accelerated ones meet it."""
+    rows = objective.rows
+    worst = WorstCase(
+        rows.count, rows.width, 1.0, objective.loss, objective.penalty, objective.linear_norm * (1 + 1e-9)
+    )
+    tolerance = worst.least_gradient
+    assume(worst.steps(tolerance / 2) + worst.plain_steps < 20_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solvers, "minimised", lambda *_: solvers.Minimum(np.ones(rows.width), np.nan, 0))
+        patch.setattr(solvers, "_STEPS_BETWEEN_LOOKS", 10**9)
+        found = solved_gradient(objective, tolerance, worst)
+    assert found.gradient_bound <= tolerance
+    assert evaluated(objective, found.parameters, hessian=False).size <= tolerance
+
+
+@pytest.mark.parametrize("linear_norm", [0.0, 1.0, 1e200])
+def test_a_penalty_next_to_nothing_is_refused_from_public_facts(linear_norm):
+    worst = WorstCase(1000, 3, 1.0, SmoothedHinge(1e-6), 1e-9, linear_norm)
+    with pytest.raises(InvalidParameter, match="regularization of at least"):
+        worst.steps(1e-3)
+
+
+def test_the_penalty_that_is_named_is_enough():
+    worst = WorstCase(1000, 3, 1.0, SmoothedHinge(1e-6), 1e-9)
+    with pytest.raises(InvalidParameter) as refused:
+        worst.steps(1e-3)
+    least = float(str(refused.value).split("at least ")[1].split(",")[0])
+    assert replace(worst, penalty=1.1 * least * 1000).steps(1e-3) <= MOST_ACCELERATED_STEPS

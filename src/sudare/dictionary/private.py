@@ -108,10 +108,10 @@ def public_iterations(epsilon: float, delta: float, rows: int, columns: int, pat
 
 def _releases(columns: int, patterns: int, iterations: int, rows_per_unit: int) -> tuple[Release, ...]:
     """The opening and all iterations, each of at most so many numbers."""
-    of_opening = math.nextafter(2 * math.sqrt(columns), math.inf) * rows_per_unit
+    of_opening = math.nextafter(2 * math.sqrt(columns), math.inf)
     size = patterns * (1 + columns + columns * (columns + 1) // 2)
-    moments = Release(size, _MOMENT_SENSITIVITY * rows_per_unit, (1 - _OPENING_SHARE) / iterations)
-    return Release(2 * columns, of_opening, _OPENING_SHARE), *[moments] * iterations
+    moments = Release(size, _MOMENT_SENSITIVITY, (1 - _OPENING_SHARE) / iterations, rows_per_unit)
+    return Release(2 * columns, of_opening, _OPENING_SHARE, rows_per_unit), *[moments] * iterations
 
 
 @functools.lru_cache(maxsize=16)

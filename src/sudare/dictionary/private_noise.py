@@ -30,11 +30,23 @@ _SATURATION: Final = Fraction(1, 2**400)
 
 @dataclass(frozen=True)
 class Release:
-    """One noisy total: how many numbers, by how much one unit moves it (L2, in units of one), its part of μ²."""
+    """One noisy total: how many numbers, by how much a replaced record moves it (L2, in units of one), its part of μ².
+
+    `rows_per_unit` is how many records one protected unit has at most.
+    """
 
     size: int
     sensitivity: float
     share: Fraction
+    rows_per_unit: int = 1
+
+    def steps_moved(self, grid: float) -> Fraction:
+        """By how many steps of the grid one unit moves a sum of truncated contributions: m(Δ/g + 2⌈√d⌉).
+
+        A record's numbers are truncated to the grid, which moves each by less than a step: both neighbours, √d each; so does each of
+        the unit's records.
+        """
+        return self.rows_per_unit * (Fraction(self.sensitivity) / Fraction(grid) + 2 * (math.isqrt(self.size - 1) + 1))
 
 
 @dataclass(frozen=True)
@@ -65,13 +77,11 @@ class NoisePlan:
         return 2.0 ** -min(GRID_BITS, _SUM_BITS - self.rows.bit_length())
 
     def deviation_in_steps(self, release: Release) -> float:
-        """σ of the noise that must be unknown, in grid steps, rounded up: (Δ/g + 2√d)/(μ√share).
-
-        A record's numbers are truncated to the grid, which moves each by less than a step: both neighbours, √d each.
-        """
-        steps = Fraction(release.sensitivity) / Fraction(self.grid) + 2 * (math.isqrt(release.size - 1) + 1)
+        """σ of the noise that must be unknown, in grid steps, rounded up: m(Δ/g + 2⌈√d⌉)/(μ√share)."""
         root = Fraction(math.nextafter(math.sqrt(release.share), 0.0))
-        return rounded_up(steps / (Fraction(gaussian_mu_within(self.epsilon, self.delta)) * root))
+        return rounded_up(
+            release.steps_moved(self.grid) / (Fraction(gaussian_mu_within(self.epsilon, self.delta)) * root)
+        )
 
     def share_in_steps(self, release: Release) -> float:
         """σ/√(S−t): the deviation of one member's noise, rounded up."""

@@ -6,6 +6,7 @@ The energy is β(½θᵀGθ − bᵀθ + (ρ/2)‖θ‖²). On the ball a Gaussi
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,8 @@ from sudare.gibbs.posteriors import LINEAR, SQUARED, Posterior
 Floats = NDArray[np.float64]
 
 _BISECTIONS: Final = 60
+# Of the rounding of a gradient at the mode; one step of refinement leaves no more than that.
+_REFINED: Final = 4.0
 
 
 def squared_posterior(
@@ -39,11 +42,31 @@ def squared_posterior(
     mode = mode - np.linalg.solve(gram + (penalty + tilt) * np.eye(len(mode)), gradient)
     gradient = rows.T @ (rows @ mode - targets) + (penalty + tilt) * mode
     size, (count, width) = float(np.linalg.norm(mode)), rows.shape
-    reach = norm_bound * size + float(np.max(np.abs(targets)))
-    rounding = (count + width + 16) * UNIT_ROUNDOFF * (count * norm_bound * reach + (penalty + tilt) * size)
+    rounding = _gradient_rounding(count, width, norm_bound, float(np.max(np.abs(targets))), penalty + tilt, size)
     bound = float(np.linalg.norm(gradient)) * (1 + 1e-9) + rounding
     posterior = Posterior(rows, inverse_temperature, penalty, norm_bound, mode, bound, SQUARED, targets, radius)
     return posterior, _envelope(posterior, np.ones(count), tilt, radius)
+
+
+def _gradient_rounding(
+    rows: int, width: int, norm_bound: float, largest_target: float, penalty: float, size: float
+) -> float:
+    """More than the rounding in the gradient of squared losses at a point of that size."""
+    reach = norm_bound * size + largest_target
+    return (rows + width + 16) * UNIT_ROUNDOFF * (rows * norm_bound * reach + penalty * size)
+
+
+def largest_gradient_cost(
+    rows: int, width: int, inverse_temperature: float, penalty: float, norm_bound: float, radius: float
+) -> float:
+    """What the gradient left at the mode of squared losses can take off, for every table: public.
+
+    ν is at most √2·nR/B + 2p/(βB²), where the Gaussian's mean square is surely within B²; the cost is largest at an end.
+    """
+    tilt = math.sqrt(2) * rows * norm_bound / radius + 2 * width / (inverse_temperature * radius * radius)
+    ends = penalty, penalty + 2 * tilt
+    sizes = (_REFINED * _gradient_rounding(rows, width, norm_bound, 1.0, end, radius) for end in ends)
+    return max(gradient_cost(inverse_temperature, size, end) for size, end in zip(sizes, ends, strict=True))
 
 
 def linear_posterior(

@@ -10,10 +10,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.gibbs.ball import linear_posterior, squared_posterior
+from sudare.errors import InvalidParameter
+from sudare.gibbs.ball import largest_gradient_cost, linear_posterior, squared_posterior
+from sudare.gibbs.chance import UNIT_ROUNDOFF
 from sudare.gibbs.conditions import largest_beta
-from sudare.gibbs.draws import FIXED_PROPOSALS, Sampled, check_penalty, checked_draws, grid_below, proportional_beta
-from sudare.gibbs.envelope import Envelope
+from sudare.gibbs.draws import (
+    FIXED_PROPOSALS,
+    Sampled,
+    check_gradient_cost,
+    check_penalty,
+    checked_draws,
+    grid_below,
+    proportional_beta,
+)
+from sudare.gibbs.envelope import GRADIENT_SHARE, Envelope, gradient_cost, rounding_of_factor
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.perturbation import Facts, applied
@@ -25,7 +35,6 @@ from sudare.privacy.noise import NoiseSource
 Floats = NDArray[np.float64]
 
 _LARGEST_TARGET: Final = 1.0
-_MOST_PROPOSALS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,14 @@ class RidgeDraws:
     def __post_init__(self) -> None:
         checked_draws(self.draws)
         check_penalty(self.facts)
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
         _ = self.cost, self.grid
+        facts = self.facts
+        check_gradient_cost(
+            largest_gradient_cost(
+                facts.rows, facts.width, self.inverse_temperature, facts.penalty, facts.norm_bound, self.radius
+            )
+        )
 
     @property
     def penalty(self) -> float:
@@ -128,7 +144,12 @@ class MeanDraws:
 
     def __post_init__(self) -> None:
         checked_draws(self.draws)
+        if not rounding_of_factor(1, self.width, float(self.width)) <= GRADIENT_SHARE / 2:
+            raise InvalidParameter("So many columns cannot be drawn exactly in floats.", "Fit them in parts.")
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
         _ = self.cost, self.grid
+        rounding = 16 * (self.width + 2) * UNIT_ROUNDOFF * self.rows * self.reach
+        check_gradient_cost(gradient_cost(self.inverse_temperature, rounding, self.penalty))
 
     @cached_property
     def cost(self) -> Cost:
@@ -171,6 +192,6 @@ class MeanDraws:
 
 def _drawn_exactly(method: RidgeDraws | MeanDraws, law: tuple[Posterior, Envelope], source: NoiseSource) -> Sampled:
     """Draws from a law on a ball, by its envelope."""
-    most = FIXED_PROPOSALS * method.draws if method.fixed_work else _MOST_PROPOSALS * (method.draws + 10)
-    drawn = exact_draws(*law, method.grid, method.draws, source, most, method.fixed_work)
+    least = FIXED_PROPOSALS * method.draws if method.fixed_work else 0
+    drawn = exact_draws(*law, method.grid, method.draws, source, least_proposals=least)
     return Sampled(drawn.points[:, np.newaxis], "exact", drawn.accepted / drawn.proposals, math.nan)

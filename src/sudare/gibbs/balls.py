@@ -5,22 +5,17 @@ The ideal numbers are those of `rejection`: a proposal owns the first 64 bits of
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from flint import arb, fmpz
 from flint import ctx as ball_context
 from numpy.typing import NDArray
 
-from sudare.errors import NotSolved
 from sudare.gibbs.chance import LazyUniforms, normal_balls
 from sudare.gibbs.envelope import Piece
 from sudare.gibbs.sampling import ACCEPTANCE, FIRST_NORMAL, PIECE, ROW, SIDE, TAIL, Sampler, chosen
 from sudare.privacy.noise import NoiseSource, Words
 
 Floats = NDArray[np.float64]
-
-_MOST_BITS: Final = 2**14
 
 
 class Open(Exception):
@@ -30,13 +25,12 @@ class Open(Exception):
 def decided_exactly(sampler: Sampler, words: Words, source: NoiseSource) -> tuple[float, Floats]:
     """The decision about one proposal, with as many bits as it takes."""
     lazy = LazyUniforms(words, source)
-    while lazy.bits <= _MOST_BITS:
+    while True:
         with ball_context.workprec(2 * lazy.bits + 128):
             try:
                 return _decided_in_balls(sampler, words, lazy.balls())
             except Open:
                 lazy.refine()
-    raise NotSolved("A decision of the sampler could not be made.", NotSolved.help)
 
 
 def _decided_in_balls(sampler: Sampler, words: Words, chance: list[arb]) -> tuple[float, Floats]:

@@ -34,6 +34,8 @@ Function = Callable[..., Any]
 _LARGEST: Final = 2.0**100
 _MOST_PROPOSALS: Final = 100_000
 _BLOCK: Final = 64
+# Accelerated steps, times √(M/m): they take e⁻¹⁵⁰ off the height above the minimum, more than there are digits.
+_ACCELERATED_STEPS: Final = 300
 _GRID_BITS: Final = 20
 # Part of the precision that pays for the gradient that is left at the computed mode.
 _SHARE: Final = 2.0**-10
@@ -44,7 +46,11 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(frozen=True)
 class CustomDraws:
-    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ loss + (ρ/2)‖θ‖²)), replace-one rows, if the loss is as declared. Proof: proofs/gibbs.md."""
+    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ loss + (ρ/2)‖θ‖²)), replace-one rows, if the loss is as declared. Proof: proofs/gibbs.md.
+
+    With a declared `smoothness` draws go on until they are done, and what could take too long is refused beforehand, from public facts.
+    Without one they give up where that seems hopeless, which tells something about the records: for their owner only.
+    """
 
     rows: int
     dimension: int
@@ -55,9 +61,32 @@ class CustomDraws:
     delta: float
     draws: int = 1
     fixed_work: bool = False
+    smoothness: float | None = None
 
     def __post_init__(self) -> None:
         _ = self.cost, self.inverse_temperature
+        if self.smoothness is not None and not self.least_acceptance * _MOST_PROPOSALS >= 1:
+            raise InvalidParameter(
+                "The sampler could need too many proposals with so many rows and parameters, depending on the records.",
+                "Use a larger regularization, fewer parameters, or a smoother loss.",
+            )
+
+    @property
+    def least_acceptance(self) -> float:
+        """A share of proposals that is accepted for every table, if the losses are as smooth as declared; 0 where nothing is declared.
+
+        The posterior's curvature is at most β(ρ + nM_ℓ) in each direction, the proposals' β(ρ + nm_ℓ) less a 2⁻¹⁰th.
+        """
+        if self.smoothness is None:
+            return 0.0
+        ratio = self.convexity * (1 - _SHARE) / self._stiffness
+        return math.exp(self.dimension / 2 * math.log(ratio) - _LARGEST_COST)
+
+    @property
+    def _stiffness(self) -> float:
+        """ρ + nM_ℓ, or as if every curvature were the least one where nothing is declared."""
+        declared = self.strong_convexity if self.smoothness is None else self.smoothness
+        return self.penalty + self.rows * max(declared, self.strong_convexity)
 
     @cached_property
     def cost(self) -> Cost:
@@ -91,14 +120,16 @@ class CustomDraws:
         """Draws on the grid, and the share of accepted proposals; `energy` is the summed loss, `slope` its gradient, both in floats."""
         mode, left = self._mode(energy, slope)
         lowest = energy(mode) + self.penalty / 2 * float(mode @ mode)
-        cost = self.inverse_temperature * left**2 / (2 * _SHARE * self.convexity)
-        if not cost <= _LARGEST_COST:
+        cost = self._gradient_cost(left)
+        if self.smoothness is None and not cost <= _LARGEST_COST:
             raise NotSolved("The mode of the posterior could not be found well enough.", "Check loss and gradient.")
         deviation = self.noise_scale / math.sqrt(1 - _SHARE)
         accepted: list[Floats] = []
-        most, made, width = self._most_proposals, 0, self.dimension + self.dimension % 2
-        while made < most and (len(accepted) < self.draws or self.fixed_work):
-            size = min(_BLOCK, most - made)
+        made, width = 0, self.dimension + self.dimension % 2
+        most = math.inf if self.smoothness is not None else _MOST_PROPOSALS * self.draws
+        least = FIXED_PROPOSALS * self.draws if self.fixed_work else 0
+        while made < most and (len(accepted) < self.draws or made < least):
+            size = _BLOCK if len(accepted) < self.draws else min(_BLOCK, least - made)
             words = source.words(size * (width + 1)).reshape(size, -1)
             noise = normals(words[:, 1:])[0][:, : self.dimension]
             for normal, limit in zip(noise, log_uniforms(words[:, 0])[0], strict=True):
@@ -112,15 +143,14 @@ class CustomDraws:
                 made += 1
                 if limit < log_ratio:
                     accepted.append(point)
-                if len(accepted) >= self.draws and not self.fixed_work:
+                if len(accepted) >= self.draws and made >= least:
                     break
         if len(accepted) < self.draws:
             raise NotSolved(f"The sampler accepted too few of {most} proposals.", "Use a larger regularization.")
         return on_grid(np.array(accepted[: self.draws]), self.grid), len(accepted) / made
 
-    @property
-    def _most_proposals(self) -> int:
-        return (FIXED_PROPOSALS if self.fixed_work else _MOST_PROPOSALS) * self.draws
+    def _gradient_cost(self, gradient_norm: float) -> float:
+        return self.inverse_temperature * gradient_norm**2 / (2 * _SHARE * self.convexity)
 
     def _mode(self, energy: Callable[[Floats], float], slope: Callable[[Floats], Floats]) -> tuple[Floats, float]:
         """A point near the mode, and the gradient's norm there with something for its rounding."""
@@ -132,9 +162,26 @@ class CustomDraws:
             return slope(point) + self.penalty * point
 
         options = {"maxiter": 10_000, "ftol": 0.0, "gtol": 0.0}
+
+        def left(point: Floats) -> float:
+            return float(np.linalg.norm(gradient(point))) * (1 + 1e-6) + 1e-12 * self.rows * self.lipschitz
+
         found = minimize(value, np.zeros(self.dimension), jac=gradient, method="L-BFGS-B", options=options)
         mode = np.asarray(found.x, dtype=np.float64)
-        return mode, float(np.linalg.norm(gradient(mode))) * (1 + 1e-6) + 1e-12 * self.rows * self.lipschitz
+        if self.smoothness is not None and not self._gradient_cost(left(mode)) <= _LARGEST_COST:
+            mode = self._accelerated(gradient)
+        return mode, left(mode)
+
+    def _accelerated(self, gradient: Callable[[Floats], Floats]) -> Floats:
+        """Near the mode, by as many of Nesterov's steps as a smooth loss needs wherever it starts from (proofs/solver.md)."""
+        rate = math.sqrt(self.convexity / self._stiffness)
+        low, high = np.zeros(self.dimension), np.zeros(self.dimension)
+        for _ in range(math.ceil(_ACCELERATED_STEPS / rate)):
+            place = (low + rate * high) / (1 + rate)
+            slope = gradient(place)
+            low = place - slope / self._stiffness
+            high = high + rate * ((place - high) - slope / self.convexity)
+        return low
 
 
 class GibbsPosterior(PrivateEstimator):
@@ -148,6 +195,8 @@ class GibbsPosterior(PrivateEstimator):
     loss : loss(theta, X), or loss(theta, X, y) with target_bounds: one number a row.
     gradient : gradient(theta, X) or gradient(theta, X, y): of the *sum* over the rows. None where JAX is installed and the loss is written for it.
     lipschitz, strong_convexity : L and m_ℓ of the losses of rows within `norm_bound`, whatever θ.
+    smoothness : M_ℓ: no loss bends more than that, whatever θ. Needed with an account: without it a draw may have to be given up after it was
+        paid for, depending on the records, and that would tell.
     dimension : of θ; None for the number of columns.
     epsilon, delta : the promise; delta must be positive.
     norm_bound : public bound on the Euclidean norm of a row; longer rows are scaled down to it.
@@ -177,6 +226,7 @@ class GibbsPosterior(PrivateEstimator):
         *,
         lipschitz: float = 1.0,
         strong_convexity: float = 0.0,
+        smoothness: float | None = None,
         dimension: int | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
@@ -192,6 +242,7 @@ class GibbsPosterior(PrivateEstimator):
         self.gradient = gradient
         self.lipschitz = lipschitz
         self.strong_convexity = strong_convexity
+        self.smoothness = smoothness
         self.dimension = dimension
         self.epsilon = epsilon
         self.delta = delta
@@ -216,6 +267,7 @@ class GibbsPosterior(PrivateEstimator):
             float(self.delta),
             int(self.draws),
             bool(self.fixed_work),
+            None if self.smoothness is None else float(self.smoothness),
         )
         return Plan(method, self._guarantee(declared))
 
@@ -232,6 +284,7 @@ class GibbsPosterior(PrivateEstimator):
         rows = len(records[0])
         plan = self.plan(rows, self.declared_)
         method = plan.mechanism
+        _check_functions(loss, gradient, method.dimension, records)
         passage = self._enter(plan)
         self.n_rows_, self.grid_, self.noise_scale_ = rows, method.grid, method.noise_scale
         self.penalty_, self.inverse_temperature_ = method.penalty, method.inverse_temperature
@@ -283,6 +336,16 @@ class GibbsPosterior(PrivateEstimator):
         convexity: Any = self.strong_convexity
         if isinstance(convexity, bool) or not isinstance(convexity, Real) or not 0 <= float(convexity) <= _LARGEST:
             raise InvalidParameter(f"strong_convexity must be at least 0, got {convexity!r}.", "Use 0 if unknown.")
+        bend: Any = self.smoothness
+        if bend is None and self.account is not None:
+            raise InvalidParameter(
+                "With an account GibbsPosterior needs the smoothness of the loss.",
+                "Give smoothness=M, the largest second derivative of one row's loss in any direction, or leave account out.",
+            )
+        if bend is not None and (
+            isinstance(bend, bool) or not isinstance(bend, Real) or not 0 <= float(bend) <= _LARGEST
+        ):
+            raise InvalidParameter(f"smoothness must be at least 0 or None, got {bend!r}.", "Derive it from the loss.")
         if self.dimension is not None and (not isinstance(self.dimension, int) or self.dimension < 1):
             raise InvalidParameter("dimension must be a whole number from 1, or None.", "Use None.")
 
@@ -306,6 +369,16 @@ def _losses(loss: Function, point: Floats, records: tuple[Floats, ...]) -> Float
     if losses.shape != (len(records[0]),):
         raise InvalidParameter("loss must give one number a row.", "Return an array as long as X.")
     return losses
+
+
+def _check_functions(loss: Function, gradient: Function, dimension: int, records: tuple[Floats, ...]) -> None:
+    """Raise unless loss and gradient give numbers of the right shapes at zero: what is wrong with them is told before a charge."""
+    origin = np.zeros(dimension)
+    losses, slope = _losses(loss, origin, records), np.asarray(gradient(origin, *records), dtype=np.float64)
+    if slope.shape != (dimension,):
+        raise InvalidParameter("gradient must give one number a parameter.", "Return the gradient of the summed loss.")
+    if not (np.all(np.isfinite(losses)) and np.all(np.isfinite(slope))):
+        raise DataError("The loss or its gradient is not a number at zero.", "Check loss and gradient.")
 
 
 def _by_jax(loss: Function) -> tuple[Function, Function]:

@@ -13,13 +13,20 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs.bounds import log_ratio_bounds
-from sudare.gibbs.envelope import GRADIENT_SHARE, LARGEST_GRADIENT_COST, envelope, smallest_penalty
+from sudare.gibbs.envelope import (
+    GRADIENT_SHARE,
+    LARGEST_GRADIENT_COST,
+    envelope,
+    gradient_cost,
+    least_acceptance,
+    smallest_penalty,
+)
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import Draws, exact_draws
 from sudare.linear.perturbation import Facts, applied
 from sudare.linear.rows import Rows
-from sudare.linear.solvers import Objective, minimised, rounding_bound
+from sudare.linear.solvers import Objective, WorstCase, solved_gradient
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.content import on_grid
 from sudare.privacy.mechanisms import power_of_two_below
@@ -31,6 +38,8 @@ SAMPLERS: Final = ("auto", *get_args(SamplerName))
 
 # Proposals of a draw with fixed work, whatever happens.
 FIXED_PROPOSALS: Final = 2_000
+# Where more proposals than this could be needed for a draw of some table, an exact draw is not promised.
+_MOST_IN_WORST_CASE: Final = 1e7
 # Where more proposals than this are expected for a draw, the exact sampler is not tried.
 _MOST_EXPECTED: Final = 50_000.0
 # So many times the expected number may be needed: the expectation is that of a Gaussian with the same curvature at the mode.
@@ -89,6 +98,15 @@ def check_penalty(facts: Facts) -> None:
         )
 
 
+def check_gradient_cost(cost: float) -> None:
+    """Raise InvalidParameter unless the gradient left at a computed mode costs an envelope little."""
+    if not cost <= LARGEST_GRADIENT_COST:
+        raise InvalidParameter(
+            "The mode of a posterior of this many rows cannot be found well enough in floats.",
+            "Use a larger regularization.",
+        )
+
+
 def grid_below(smallest_deviation: float) -> float:
     """About a thousandth of the smallest standard deviation that a parameter can have; a power of two."""
     return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
@@ -118,12 +136,24 @@ class GibbsDraws:
                 "The proximal sampler cannot keep within this epsilon and delta at this regularization.",
                 "Use a larger regularization or delta, or a smaller epsilon.",
             )
-        if self.inverse_temperature * self.tolerance**2 > 2 * LARGEST_GRADIENT_COST * GRADIENT_SHARE * self.penalty:
+        check_gradient_cost(gradient_cost(self.inverse_temperature, self.tolerance, self.penalty))
+        if self.proximal_plan is None and not self._least_acceptance * _MOST_IN_WORST_CASE >= 1:
             raise InvalidParameter(
-                "The mode of a posterior of this many rows cannot be found well enough in floats.",
-                "Use a larger regularization.",
+                "The exact sampler could need too many proposals with so many rows and columns, depending on the records.",
+                'Use sampler="auto" without fixed_work, a larger regularization or delta, or a smaller epsilon.',
             )
-        _ = self.cost, self.grid
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.grid, self._worst_case.steps(self.tolerance / 2)
+
+    @property
+    def _worst_case(self) -> WorstCase:
+        facts = self.facts
+        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
+
+    @property
+    def _least_acceptance(self) -> float:
+        facts = self.facts
+        return least_acceptance(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature, facts.penalty)
 
     @property
     def penalty(self) -> float:
@@ -162,9 +192,7 @@ class GibbsDraws:
         """The gradient norm that the solver must certify at the mode."""
         facts = self.facts
         wanted = math.sqrt(2 * _GRADIENT_COST * GRADIENT_SHARE * facts.penalty / self.inverse_temperature)
-        farthest = math.sqrt(2 * facts.rows * facts.loss.value_at_zero / facts.penalty)
-        worst = rounding_bound(facts.rows, facts.width, facts.loss, facts.norm_bound, facts.penalty, farthest, 0.0)
-        return max(min(wanted, 1e-4 * facts.norm_bound * facts.rows), 4 * worst)
+        return max(min(wanted, 1e-4 * facts.norm_bound * facts.rows), self._worst_case.least_gradient)
 
     @cached_property
     def proximal_plan(self) -> ProximalPlan | None:
@@ -187,9 +215,7 @@ class GibbsDraws:
         """The law to draw from, around its certified mode."""
         facts = self.facts
         objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
-        minimum = minimised(objective, self.tolerance)
-        if not minimum.gradient_bound <= self.tolerance:
-            raise NotSolved("The mode of the posterior could not be certified.", NotSolved.help)
+        minimum = solved_gradient(objective, self.tolerance, self._worst_case)
         signed = np.concatenate([matrix * targets[:, output : output + 1] for matrix, targets in rows.blocks()])
         return Posterior(
             signed,
@@ -212,40 +238,41 @@ class GibbsDraws:
         )
 
     def _sampled_output(self, posterior: Posterior, source: NoiseSource) -> Sampled:
-        plan = self.proximal_plan
-        found = None if self.sampler == "proximal" else self._drawn_exactly(posterior, plan, source)
-        if found is None:
-            if plan is None:
-                raise NotSolved(
-                    "The exact sampler would need too many proposals for this posterior.",
-                    'Use a larger regularization, or sampler="auto".',
-                )
-            drawn = [proximal_draw(posterior, plan, self.grid, source) for _ in range(self.draws)]
-            points = np.array([draw.point for draw in drawn])
-            acceptance = plan.steps * self.draws / sum(draw.proposals for draw in drawn)
-        else:
+        found = self._drawn_exactly(posterior, source)
+        if found is not None:
             points, acceptance = found.points, found.accepted / found.proposals
+        else:
+            points, acceptance = self._drawn_by_chains(posterior, source)
         log_ratio = float(np.sum(log_ratio_bounds(posterior, points, self.grid)))
         return Sampled(points, "proximal" if found is None else "exact", acceptance, log_ratio)
 
-    def _drawn_exactly(self, posterior: Posterior, plan: ProximalPlan | None, source: NoiseSource) -> Draws | None:
-        """Exact draws; None where that is hopeless, or slower than the proximal sampler would be.
+    def _drawn_by_chains(self, posterior: Posterior, source: NoiseSource) -> tuple[Floats, float]:
+        """Draws of the proximal sampler, and the share of proposals that were accepted."""
+        plan = self.proximal_plan
+        if plan is None:
+            raise AssertionError("exact draws go on until they are done where there is nothing else")
+        drawn = [proximal_draw(posterior, plan, self.grid, source) for _ in range(self.draws)]
+        return np.array([draw.point for draw in drawn]), plan.steps * self.draws / sum(draw.proposals for draw in drawn)
+
+    def _drawn_exactly(self, posterior: Posterior, source: NoiseSource) -> Draws | None:
+        """Exact draws; None where the proximal sampler was asked for, would be quicker, or turns out to be.
 
         An accepted proposal is independent of how many came before it, so giving up changes nothing in the law of what is drawn.
+        Where nothing else could be drawn instead, this goes on until it is done.
         """
-        bound = envelope(posterior)
-        if self.fixed_work:
-            most = FIXED_PROPOSALS * self.draws
-        else:
-            expected = 1 / max(bound.expected_acceptance, 1e-300)
-            if expected > (_MOST_EXPECTED if plan is None else min(_MOST_EXPECTED, 2.0 * plan.steps)):
-                return None
-            most = math.ceil(_PATIENCE * (self.draws + 10) * expected)
+        if self.sampler == "proximal":
+            return None
+        plan, bound = self.proximal_plan, envelope(posterior)
+        if plan is None:
+            least = FIXED_PROPOSALS * self.draws if self.fixed_work else 0
+            return exact_draws(posterior, bound, self.grid, self.draws, source, least_proposals=least)
+        expected = 1 / max(bound.expected_acceptance, 1e-300)
+        if expected > min(_MOST_EXPECTED, 2.0 * plan.steps):
+            return None
+        most = math.ceil(_PATIENCE * (self.draws + 10) * expected)
         try:
-            return exact_draws(posterior, bound, self.grid, self.draws, source, most, self.fixed_work)
+            return exact_draws(posterior, bound, self.grid, self.draws, source, most)
         except NotSolved:
-            if plan is None:
-                raise
             return None
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:

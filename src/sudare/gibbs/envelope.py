@@ -122,11 +122,17 @@ def envelope(posterior: Posterior) -> Envelope:
 
 
 def gradient_cost(inverse_temperature: float, gradient_bound: float, penalty: float) -> float:
-    """K = βΓ²/(2ηρ) of Lemma 2: what the gradient left at the computed mode takes off, rounded up."""
-    cost = inverse_temperature * gradient_bound**2 / (2 * GRADIENT_SHARE * penalty) * (1 + 1e-9)
-    if cost > LARGEST_GRADIENT_COST:
-        raise NotSolved("The mode of the posterior could not be found well enough.", NotSolved.help)
-    return cost
+    """K = βΓ²/(2ηρ) of Lemma 2: what the gradient left at the computed mode takes off, rounded up.
+
+    Any cost is right; draws are planned such that it is at most `LARGEST_GRADIENT_COST`, so that few proposals are lost by it.
+    """
+    return inverse_temperature * gradient_bound**2 / (2 * GRADIENT_SHARE * penalty) * (1 + 1e-9)
+
+
+def least_acceptance(rows: int, width: int, norm_bound: float, curvature: float, penalty: float) -> float:
+    """A share of proposals that is accepted for every table: the envelope weighs at most as much as the prior alone (proofs/gibbs.md)."""
+    stiffer = 1 + rows * curvature * norm_bound**2 / (width * penalty)
+    return math.exp(-LARGEST_GRADIENT_COST - width * (GRADIENT_SHARE + math.log(stiffer) / 2))
 
 
 def step_for(inverse_temperature: float) -> float:
@@ -153,7 +159,9 @@ def rounding_of_factor(rows: int, width: int, trace: float) -> float:
 def smallest_penalty(rows: int, width: int, norm_bound: float, curvature: float) -> float:
     """A penalty that rounding cannot swallow, whatever the rows: public, so that it can be asked for before anything is charged."""
     share = rounding_of_factor(rows, width, 1.0) * 2 / GRADIENT_SHARE
-    return share * rows * curvature * norm_bound**2 / max(1 - share * width, 0.5) * 1.01
+    if share * width > 0.5:
+        return math.inf
+    return share * rows * curvature * norm_bound**2 / (1 - share * width) * 1.01
 
 
 def lowered_factor(rows: Floats, curvature: Floats, penalty: float) -> Floats:

@@ -13,7 +13,6 @@ from flint import arb
 from flint import ctx as ball_context
 from numpy.typing import NDArray
 
-from sudare.errors import NotSolved
 from sudare.gibbs.chance import LazyUniforms, log_uniforms
 from sudare.privacy.noise import NoiseSource, Words
 
@@ -24,7 +23,6 @@ _CELL: Final = 2.0**-5
 _CELLS: Final = 512
 _WEIGHT_BITS: Final = 52
 _WORDS: Final = 4
-_MOST_BITS: Final = 2**14
 # More than the rounding of x²/2 ≤ 128 and of the logarithms beside it.
 _LOG_ERROR: Final = 1e-12
 _SPLITTER: Final = 2.0**27 + 1
@@ -126,11 +124,10 @@ def _accepted(words: Words, source: NoiseSource) -> Fine:
 def _is_accepted(value: Fine, cell: int, word: Words, source: NoiseSource) -> bool:
     """u·weight < 2⁵²·exp(−x²/2), with as many bits of u as it takes."""
     lazy = LazyUniforms(word, source)
-    while lazy.bits <= _MOST_BITS:
+    while True:
         with ball_context.workprec(2 * lazy.bits + 128):
             limit = arb(2) ** _WEIGHT_BITS * (-(value.balls()[0] ** 2) / 2).exp()
             weighted = lazy.balls()[0] * arb(int(_WEIGHTS[cell]))
             if weighted < limit or weighted > limit:
                 return bool(weighted < limit)
         lazy.refine()
-    raise NotSolved("A normal number could not be drawn.", NotSolved.help)

@@ -33,17 +33,15 @@ Floats = NDArray[np.float64]
 # Acceptance of a proposal is e^{−4} at least on average, for the stiffest rows there can be.
 _LARGEST_RESIDUAL: Final = 4.0
 _PROPOSALS_AT_ONCE: Final = 8
-_MOST_PROPOSALS: Final = 100_000
 _MOST_STEPS: Final = 2_000_000
+_MEAN_ROUNDING: Final = 16 * UNIT_ROUNDOFF
 # Part of the precision that pays for rounding in the proposal's mean and gradient.
 _SHARE: Final = 2.0**-20
 _LARGEST_COST: Final = 1e-2
 # Factors are multiplied 2⁵ at a time, and at most five more, before a logarithm is taken.
 _HALVINGS: Final = 5
-_MOST_BITS: Final = 2**14
-# States and proposals are kept within these multiples of √η, so that their hundred bits are fine enough.
+# States stay within this multiple of √η, so that their hundred bits are fine enough; how surely, `_escape` says.
 _FARTHEST_STATE: Final = 2.0**12
-_FARTHEST_PROPOSAL: Final = 2.0**10
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,11 @@ class ProximalPlan:
     largest_curvature: float = 0.25
 
     def __post_init__(self) -> None:
-        if self.steps > _MOST_STEPS or self._rounding > self.distance / 2:
+        if not (
+            self.steps <= _MOST_STEPS
+            and self._rounding + self._escape <= self.distance / 2
+            and self._step_cost <= _LARGEST_COST
+        ):
             raise InvalidParameter(
                 "The regularization is too small for the proximal sampler: it would take too many steps.",
                 "Use a larger regularization.",
@@ -107,16 +109,60 @@ class ProximalPlan:
 
     @cached_property
     def _rounding(self) -> float:
-        """What the rounding of states can add in all steps."""
+        """What the rounding of states can add in all steps. A draw is no farther than `reach`·√η from its tangent's point, but for a 2⁻¹⁰th."""
         ratio = self.largest_precision * self.spread**2
-        each = math.sqrt(self.width) * (2.0**-85 + ratio * self.width * 2.0**-77)
-        return self.steps * each
+        reach = math.sqrt(self.width) + 1.01 + math.sqrt(2 * math.log(2**10 * self.steps / self.distance))
+        each = math.sqrt(self.width) * (2.0**-85 + ratio * reach * 2.0**-86)
+        return self.steps * each + self.distance * 2.0**-10
+
+    @cached_property
+    def _escape(self) -> float:
+        """A bound on the probability that some state is farther from the mode than 2¹²√η, for every table.
+
+        The start has a density of at most e^w times the posterior's, but for a tail of a sixteenth of the distance; so have all
+        states. A coordinate of the posterior is as far as √p + s prior deviations with probability 2e^{−s²/2} at most.
+        """
+        gradient = self.inverse_temperature * self.gradient_bound / math.sqrt(self.prior_precision)
+        ratio = self.largest_precision / self.prior_precision
+        tail = math.sqrt(self.width) + math.sqrt(2 * math.log(16 / self.distance))
+        warmth = self.width / 2 * math.log(ratio) + gradient**2 / 2 + gradient * tail / math.sqrt(ratio)
+        room = _FARTHEST_STATE * self.spread * math.sqrt(self.prior_precision) - math.sqrt(self.width) - gradient
+        if room <= 0:
+            return 1.0
+        log_escape = warmth + math.log(2 * self.width * self.steps) - room * room / 2
+        return self.distance / 16 + math.exp(min(0.0, log_escape))
+
+    @cached_property
+    def _step_cost(self) -> float:
+        """The most that rounding can take off a step's acceptance, for every table: `_Restricted.of` at the farthest states."""
+        farthest = 2 * _FARTHEST_STATE * self.spread * math.sqrt(self.width)
+        mode_size = math.sqrt(2 * self.rows * math.log(2) / self.penalty) + self.gradient_bound / self.penalty
+        pull = 1 / self.spread**2
+        precision = self.prior_precision + pull
+        slope = self.inverse_temperature * self.rows * self.norm_bound
+        gradient_error = self.inverse_temperature * _gradient_error(
+            self.rows, self.width, self.norm_bound, mode_size + farthest
+        )
+        mean_error = _MEAN_ROUNDING * (pull * farthest + slope + self.prior_precision * mode_size) / precision
+        return _cost_of_rounding(gradient_error, mean_error, precision, 1.01 / math.sqrt(precision))
 
     @cached_property
     def total_variation(self) -> Fraction:
         """A bound on the distance between what is drawn and the posterior, before rounding to a grid."""
         mixing = math.sqrt(self.first_divergence / 2) * math.exp(-self.steps * self._rate)
-        return Fraction(rounded_up(Fraction((mixing + self._rounding) * (1 + 1e-9))))
+        return Fraction(rounded_up(Fraction((mixing + self._rounding + self._escape) * (1 + 1e-9))))
+
+
+def _gradient_error(rows: int, width: int, norm_bound: float, size: float) -> float:
+    """More than the rounding in the gradient of the summed loss at a point of that size."""
+    score_error = (width + 4) * UNIT_ROUNDOFF * norm_bound * size
+    return rows * norm_bound * (score_error / 4 + (rows + LIBRARY_ULPS + 4) * UNIT_ROUNDOFF)
+
+
+def _cost_of_rounding(gradient_error: float, mean_error: float, precision: float, distance: float) -> float:
+    """What a wider proposal has to have taken off for these errors, `distance` from its mean to where the tangent touches."""
+    slack = (gradient_error + precision * mean_error) / math.sqrt(precision * (1 - _SHARE))
+    return 1.01 * (gradient_error * distance + slack**2 / _SHARE)
 
 
 class ProximalDraw(NamedTuple):
@@ -139,8 +185,6 @@ def proximal_draw(posterior: Posterior, plan: ProximalPlan, grid: float, source:
         tangent = chain.tangent_near_mode(tangent, goal)
         state, tried = _restricted_draw(_Restricted.of(chain, tangent, goal), source)
         proposals += tried
-        if np.max(np.abs(state.high)) > _FARTHEST_STATE * plan.spread:
-            raise NotSolved("The proximal sampler went astray.", NotSolved.help)
     return ProximalDraw(on_grid(Fine.of(posterior.mode).plus(state).high, grid), proposals)
 
 
@@ -166,6 +210,8 @@ class _Chain:
         self.precision = self.prior + self.pull
         # A little wider than the restricted Gaussian part, by more than its rounding.
         self.deviation = 1 / math.sqrt(self.precision * (1 - _SHARE))
+        # One deviation of the restricted law away from its mode, at most.
+        self._largest_gradient = math.sqrt(self.precision)
         curvature = expit(self.scores) * expit(-self.scores)
         hessian = self.beta * (posterior.rows.T @ (posterior.rows * curvature[:, np.newaxis]))
         self._inverse = np.linalg.inv(hessian + self.precision * np.eye(self.width))
@@ -175,11 +221,20 @@ class _Chain:
         return _Tangent(offset, *self.rows.slopes(self.scores, offset))
 
     def tangent_near_mode(self, last: _Tangent, goal: Fine) -> _Tangent:
-        """Where the restricted law has its mode, by a Newton step from the last such place. Any point would be right."""
-        gradient = self.beta * last.gradient + self.prior * (self.posterior.mode + last.offset)
-        gradient = gradient + self.pull * (last.offset - goal.high)
-        offset: Floats = last.offset - self._inverse @ gradient
-        return self.tangent_at(offset)
+        """Near where the restricted law has its mode: a Newton step from the last such place, and gradient steps where that misses.
+
+        Each gradient step takes a ninth or more off the gradient. Any point would be right, but far from the mode few proposals are accepted.
+        """
+        offset: Floats = last.offset - self._inverse @ self._restricted_gradient(last, goal)
+        tangent = self.tangent_at(offset)
+        while _norm(gradient := self._restricted_gradient(tangent, goal)) > self._largest_gradient:
+            tangent = self.tangent_at(tangent.offset - gradient / (self.plan.largest_precision + self.pull))
+        return tangent
+
+    def _restricted_gradient(self, tangent: _Tangent, goal: Fine) -> Floats:
+        """The gradient of U(x) + ‖x − y‖²/2η at the tangent's point."""
+        prior = self.prior * (self.posterior.mode + tangent.offset)
+        return self.beta * tangent.gradient + prior + self.pull * (tangent.offset - goal.high)
 
 
 class _Restricted(NamedTuple):
@@ -198,22 +253,17 @@ class _Restricted(NamedTuple):
         push = chain.beta * tangent.gradient + chain.prior * chain.posterior.mode
         mean = (chain.pull * goal.high - push) / chain.precision
         size = chain.pull * _norm(goal.high) + chain.beta * _norm(tangent.gradient) + chain.prior * chain.mode_size
-        mean_error = 16 * UNIT_ROUNDOFF * size / chain.precision
-        reach = chain.posterior.norm_bound * (chain.mode_size + _norm(tangent.offset))
-        score_error = (chain.width + 4) * UNIT_ROUNDOFF * reach
-        row_error = score_error / 4 + (chain.count + LIBRARY_ULPS + 4) * UNIT_ROUNDOFF
-        gradient_error = chain.beta * chain.count * chain.posterior.norm_bound * row_error
-        slack = chain.deviation * (gradient_error + chain.precision * mean_error)
-        cost = 1.01 * (gradient_error * _norm(mean - tangent.offset) + slack**2 / _SHARE)
-        if cost > _LARGEST_COST:
-            raise NotSolved("The proximal sampler's steps are not exact enough for this many rows.", NotSolved.help)
+        mean_error = _MEAN_ROUNDING * size / chain.precision
+        point_size = chain.mode_size + _norm(tangent.offset)
+        gradient_error = chain.beta * _gradient_error(chain.count, chain.width, chain.posterior.norm_bound, point_size)
+        cost = _cost_of_rounding(gradient_error, mean_error, chain.precision, _norm(mean - tangent.offset))
         return cls(chain, tangent, goal, mean, mean_error, cost)
 
 
 def _restricted_draw(law: _Restricted, source: NoiseSource) -> tuple[Fine, int]:
     """An exact draw from the restricted law, and how many proposals were made for it."""
     chain, tried = law.chain, 0
-    while tried < _MOST_PROPOSALS:
+    while True:
         normal = fine_normals(_PROPOSALS_AT_ONCE * chain.width, source)
         steps = normal.times(chain.deviation)
         words = source.words(_PROPOSALS_AT_ONCE)
@@ -230,12 +280,8 @@ def _restricted_draw(law: _Restricted, source: NoiseSource) -> tuple[Fine, int]:
                     law, point, Fine(noise.high[index], noise.low[index]), words[index : index + 1], source
                 )
             if accepted:
-                farthest = _FARTHEST_PROPOSAL * chain.plan.spread * math.sqrt(chain.width)
-                if _norm(point.high - law.tangent.offset) > farthest:
-                    raise NotSolved("The proximal sampler went astray.", NotSolved.help)
                 return point, tried + index + 1
         tried += _PROPOSALS_AT_ONCE
-    raise NotSolved("The proximal sampler accepted no proposal.", NotSolved.help)
 
 
 def _gaps(law: _Restricted, points: Fine, noise: Fine, words: Words) -> tuple[Floats, Floats]:
@@ -284,13 +330,12 @@ def _summed_rises(weights: Floats, changes: Floats) -> Floats:
 def _is_accepted(law: _Restricted, point: Fine, noise: Fine, word: Words, source: NoiseSource) -> bool:
     """The same decision for one proposal, in ball arithmetic with as many bits as it takes."""
     lazy = LazyUniforms(word, source)
-    while lazy.bits <= _MOST_BITS:
+    while True:
         with ball_context.workprec(2 * lazy.bits + 128):
             try:
                 return is_less(lazy.balls()[0].log(), _log_acceptance(law, point, noise))
             except Open:
                 lazy.refine()
-    raise NotSolved("A decision of the sampler could not be made.", NotSolved.help)
 
 
 def _log_acceptance(law: _Restricted, point: Fine, noise: Fine) -> arb:

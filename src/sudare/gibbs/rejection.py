@@ -8,6 +8,7 @@ the grid: nothing has to be added to δ.
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,21 +46,21 @@ def exact_draws(
     grid: float,
     count: int,
     source: NoiseSource,
-    most_proposals: int,
-    fixed_work: bool = False,
+    most_proposals: int | None = None,
+    least_proposals: int = 0,
 ) -> Draws:
-    """Independent draws, rounded to multiples of `grid`.
+    """Independent draws, rounded to multiples of `grid`. Raise NotSolved where too few of `most_proposals` were accepted.
 
-    With `fixed_work` exactly `most_proposals` are computed however many were needed, so that their number tells nothing. `NotSolved` if too few of
-    `most_proposals` were accepted.
+    At least `least_proposals` are computed even if fewer were needed, so that as long as these are enough their number tells nothing.
     """
     sampler = Sampler(posterior, envelope, grid)
     block = int(max(1, min(_LARGEST_BLOCK, _BLOCK_ENTRIES // max(len(sampler.scores), sampler.width))))
     accepted: list[Floats] = []
     found = made = rounds = 0
-    while made < most_proposals and (found < count or fixed_work):
-        wanted = block if fixed_work else (8 * (count - found) + 8) << min(rounds, 20)
-        size = min(block, most_proposals - made, wanted)
+    most = math.inf if most_proposals is None else most_proposals
+    while made < most and (found < count or made < least_proposals):
+        wanted = max(least_proposals - made, (8 * (count - found) + 8) << min(rounds, 20))
+        size = int(min(block, most - made, wanted))
         words = source.words(size * sampler.words_per_proposal).reshape(size, -1)
         points = _accepted_points(sampler, words, source)
         accepted.append(points)

@@ -15,11 +15,11 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import NotSolved
+from sudare.errors import InvalidParameter
 from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.losses import Loss
 from sudare.linear.rows import HeldRows, Rows
-from sudare.linear.solvers import Objective, minimised, rounding_bound
+from sudare.linear.solvers import Objective, WorstCase, solved
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -45,7 +45,7 @@ _FINISHING_NOISE: Final = 5e-3
 _FINEST_NOISE_BITS: Final = 40
 _COARSEST_NOISE_BITS: Final = 20
 _GRID_BITS: Final = 16
-# Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate.
+# Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate, and is cut off.
 _MOST_EXACT_STEPS: Final = 2.0**53
 
 
@@ -112,7 +112,8 @@ class ObjectivePerturbation:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _ = self.cost, self._noise_size
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.noise_steps, self.finishing, self.solver_steps, self.grid
 
     @cached_property
     def cost(self) -> Cost:
@@ -195,11 +196,17 @@ class ObjectivePerturbation:
         facts = self.facts
         stiffness = facts.rows * facts.loss.largest_curvature * facts.norm_bound**2 + self.penalty
         distance = _FINISHING_NOISE * self._finishing_epsilon * self._noise_size / (2 * facts.width * stiffness)
-        noise = self._largest_noise
-        spread = math.sqrt(noise**2 + 2 * self.penalty * facts.rows * facts.loss.value_at_zero)
-        farthest = (noise + spread) / self.penalty
-        worst = rounding_bound(facts.rows, facts.width, facts.loss, facts.norm_bound, self.penalty, farthest, noise)
-        return max(distance * self.penalty, 4 * worst)
+        return max(distance * self.penalty, self._worst_case.least_tolerance)
+
+    @cached_property
+    def _worst_case(self) -> WorstCase:
+        facts = self.facts
+        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, self.penalty, self._largest_noise)
+
+    @cached_property
+    def solver_steps(self) -> int:
+        """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
+        return self._worst_case.steps(self.tolerance)
 
     @cached_property
     def finishing(self) -> GammaNorm:
@@ -227,35 +234,28 @@ class ObjectivePerturbation:
         facts = self.facts
         linear = self._linear_term(source)
         objective = Objective(rows, facts.loss, self.penalty, linear, facts.norm_bound, output)
-        minimum = minimised(objective, self.tolerance)
-        if not minimum.gradient_bound <= self.tolerance:
-            raise NotSolved("The minimiser could not be certified to the accuracy the guarantee needs.", NotSolved.help)
-        return on_grid(self.finishing.apply(minimum.parameters, source), self.grid)
+        minimiser = solved(objective, self.tolerance, self.solver_steps)
+        return on_grid(self.finishing.apply(minimiser, source), self.grid)
 
     def _linear_term(self, source: NoiseSource) -> Floats:
         if self.delta == 0 and not self.by_coordinates:
             return source.gamma_norm(np.zeros(self.facts.width), self.rate, self.linear_grid)
         zeros = np.zeros(self.facts.width, dtype=np.int64)
-        if self.by_coordinates:
-            steps = source.laplace(zeros, self._scale_in_steps)
-        else:
-            steps = source.gaussian(zeros, self._deviation_in_steps)
-        whole = steps.astype(np.float64)
-        if np.max(np.abs(whole)) > _MOST_EXACT_STEPS:
-            raise NotSolved("The noise of the linear term is beyond what its grid holds exactly.", NotSolved.help)
-        return whole * self.linear_grid
+        drawn = source.laplace if self.by_coordinates else source.gaussian
+        whole = drawn(zeros, self.noise_steps).astype(np.float64)
+        return np.clip(whole, -_MOST_EXACT_STEPS, _MOST_EXACT_STEPS) * self.linear_grid
 
     @cached_property
-    def _scale_in_steps(self) -> float:
-        """1/a of Laplace noise in steps of its grid, rounded up."""
-        return rounded_up(1 / (Fraction(self.rate) * Fraction(self.linear_grid)))
-
-    @cached_property
-    def _deviation_in_steps(self) -> float:
+    def noise_steps(self) -> float:
+        """1/a of Laplace noise, or σ of Gaussian noise, in steps of the linear term's grid, rounded up; of gamma-norm noise 1/a."""
+        if self.delta == 0:
+            return rounded_up(1 / (Fraction(self.rate) * Fraction(self.linear_grid)))
         steps = rounded_up(Fraction(self.deviation) / Fraction(self.linear_grid))
         distance = self.facts.outputs * Fraction(self.facts.width) / (24 * Fraction(steps) ** 2)
         if total_variation_delta(exact(self.epsilon), distance) > exact(self.delta) * TOTAL_VARIATION_SHARE:
-            raise NotSolved("Gaussian noise cannot be exact enough for this epsilon and delta.", "Use a larger delta.")
+            raise InvalidParameter(
+                "Gaussian noise cannot be exact enough for this epsilon and delta.", "Use a larger delta."
+            )
         return steps
 
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
@@ -275,7 +275,8 @@ class OutputPerturbation:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _ = self.cost
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.solver_steps, self.grid
 
     @property
     def penalty(self) -> float:
@@ -283,13 +284,21 @@ class OutputPerturbation:
         return self.facts.penalty
 
     @cached_property
+    def _worst_case(self) -> WorstCase:
+        facts = self.facts
+        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
+
+    @cached_property
+    def solver_steps(self) -> int:
+        """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
+        return self._worst_case.steps(self.tolerance)
+
+    @cached_property
     def tolerance(self) -> float:
         """γ: a thousandth of a row's pull, or what rounding can cost at any point the solver visits."""
         facts = self.facts
         pull = facts.norm_bound * facts.loss.largest_slope
-        farthest = math.sqrt(2 * facts.rows * facts.loss.value_at_zero / facts.penalty)
-        worst = rounding_bound(facts.rows, facts.width, facts.loss, facts.norm_bound, facts.penalty, farthest, 0.0)
-        return max(1e-3 * pull, 4 * worst)
+        return max(1e-3 * pull, self._worst_case.least_tolerance)
 
     @cached_property
     def mechanism(self) -> GammaNorm | Gaussian:
@@ -323,12 +332,7 @@ class OutputPerturbation:
         minimisers = []
         for output in range(facts.outputs):
             objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
-            minimum = minimised(objective, self.tolerance)
-            if not minimum.gradient_bound <= self.tolerance:
-                raise NotSolved(
-                    "The minimiser could not be certified to the accuracy the guarantee needs.", NotSolved.help
-                )
-            minimisers.append(minimum.parameters)
+            minimisers.append(solved(objective, self.tolerance, self.solver_steps))
         noisy = self.mechanism.apply(np.concatenate(minimisers), source)
         return on_grid(noisy, self.grid).reshape(facts.outputs, facts.width)
 

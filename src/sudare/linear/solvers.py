@@ -1,15 +1,16 @@
-"""Minimising a summed loss with a penalty and a linear term, to a gradient norm that is certified.
+"""Minimising a summed loss with a penalty and a linear term, to an accuracy that is certified, without ever failing.
 
 The objective is Σ loss(xᵢᵀθ, yᵢ) + (ρ/2)‖θ‖² + bᵀθ. It is ρ-strongly convex, so a point whose true gradient has norm γ is
 within γ/ρ of the minimiser. Rounding in the evaluation of the gradient is bounded rigorously (proofs/objective.md) and
-counted into γ.
+counted into γ. Newton's steps are quick, but whether they arrive depends on the rows. Where they do not, accelerated gradient
+steps follow, whose number is public and which arrive for every table (proofs/solver.md): a solver that gave up would tell.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from sudare.errors import InvalidParameter
 from sudare.linear.losses import Loss
 from sudare.linear.rows import BLOCK_ROWS, Rows
 
@@ -28,6 +30,12 @@ _LARGEST_CHOLESKY: Final = 1500
 _PILOT_BLOCKS: Final = 5
 _LEAST_BLOCKS_FOR_PILOT: Final = 12
 _MOST_CONJUGATE_STEPS: Final = 250
+# A penalty that would need more accelerated steps than this in the worst case is refused before anything is charged.
+MOST_ACCELERATED_STEPS: Final = 2**24
+# So often the accelerated steps look whether they have arrived earlier than they had to.
+_STEPS_BETWEEN_LOOKS: Final = 64
+# γ is at least so many times the error that rounding can cause in a step's gradient.
+ROUNDING_MARGIN: Final = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +149,148 @@ def gradient_bound(objective: Objective, parameters: Floats, gradient_norm: floa
     )
 
 
+@dataclass(frozen=True)
+class WorstCase:
+    """How accelerated gradient steps converge for every table with these public facts. Proof: proofs/solver.md.
+
+    `linear_norm` bounds the norm of the linear term.
+    """
+
+    rows: int
+    width: int
+    norm_bound: float
+    loss: Loss
+    penalty: float
+    linear_norm: float = 0.0
+
+    @cached_property
+    def momentum_rate(self) -> float:
+        """q = √(ρ/M), rounded down, where no curvature is above M = ncR² + ρ."""
+        stiffest = self.rows * self.loss.largest_curvature * self.norm_bound**2 + self.penalty
+        return math.sqrt(self.penalty / stiffest) * (1 - 2.0**-40)
+
+    @cached_property
+    def stiffness(self) -> float:
+        """M = ρ/q²."""
+        return self.penalty / self.momentum_rate**2 * (1 + 2.0**-40)
+
+    @cached_property
+    def height(self) -> float:
+        """F = nℓ(0) + ‖b‖²/2ρ: the value at zero is no more than this above the minimum."""
+        at_zero = self.rows * self.loss.value_at_zero
+        return (at_zero + self.linear_norm * self.linear_norm / (2 * self.penalty)) * (1 + 2.0**-40)
+
+    @cached_property
+    def farthest(self) -> float:
+        """A bound on the norm of the minimiser and of every point that the steps visit."""
+        return 3.5 * math.sqrt(self.height / self.penalty)
+
+    @cached_property
+    def gradient_error(self) -> float:
+        """A bound on what all rounding of a step amounts to, as an error of its gradient."""
+        evaluation = rounding_bound(
+            self.rows, self.width, self.loss, self.norm_bound, self.penalty, self.farthest, self.linear_norm
+        )
+        return evaluation + 64 * UNIT_ROUNDOFF * self.stiffness * self.farthest
+
+    @property
+    def least_tolerance(self) -> float:
+        """The smallest γ for which the steps are proved to come within γ/ρ of the minimiser."""
+        return ROUNDING_MARGIN * self.gradient_error
+
+    @property
+    def least_gradient(self) -> float:
+        """The smallest Γ for which plain gradient steps after the accelerated ones are proved to meet a gradient certified to be at most Γ."""
+        return 2 * self.least_tolerance
+
+    @property
+    def plain_steps(self) -> int:
+        """M/ρ: so many plain gradient steps follow where a small gradient is wanted."""
+        return math.ceil(1 / self.momentum_rate**2)
+
+    def steps(self, tolerance: float) -> int:
+        """So many that the last point is within tolerance/ρ of the minimiser. Raise InvalidParameter where nobody would wait for them.
+
+        Also where rounding could be larger than what the steps are about, which needs a penalty next to nothing.
+        """
+        needed = self._steps_needed(tolerance)
+        if not needed <= MOST_ACCELERATED_STEPS:
+            larger = (replace(self, penalty=self.penalty * 2.0**times) for times in range(1, 300))
+            enough = (one.penalty for one in larger if one._steps_needed(tolerance) <= MOST_ACCELERATED_STEPS)
+            raise InvalidParameter(
+                "The regularization is too small for this loss: that a solver arrives cannot be certified for every table.",
+                f"Use a regularization of at least {next(enough, math.inf) / self.rows:.2g}, or a smoother loss.",
+            )
+        return math.ceil(needed)
+
+    def _steps_needed(self, tolerance: float) -> float:
+        error = self.gradient_error
+        if not (3 * error * error <= 2 * self.height * self.penalty and error <= self.stiffness * self.farthest):
+            return math.inf
+        ratio = 6.5 * self.height * self.penalty / (tolerance * tolerance)
+        return 1 + 2 / self.momentum_rate * max(0.0, math.log(ratio) + 1e-9)
+
+
+def solved(objective: Objective, tolerance: float, steps: int) -> Floats:
+    """A point within tolerance/ρ of the minimiser: where Newton's steps end if that is certified, else after accelerated ones.
+
+    `tolerance` is at least `WorstCase.least_tolerance`, and `steps` what `WorstCase.steps` says for it.
+    """
+    return _solved(objective, tolerance, steps).parameters
+
+
+def solved_gradient(objective: Objective, tolerance: float, worst: WorstCase) -> Minimum:
+    """A point whose gradient is certified to be at most `tolerance`, which is at least `WorstCase.least_gradient`."""
+    found = _solved(objective, tolerance, worst.steps(tolerance / 2))
+    if found.gradient_bound <= tolerance:
+        return found
+    return _descended_plainly(objective, found, worst, tolerance)
+
+
+def _solved(objective: Objective, tolerance: float, steps: int) -> Minimum:
+    found = minimised(objective, tolerance)
+    if found.gradient_bound <= tolerance:
+        return found
+    return accelerated(objective, tolerance, steps)
+
+
+def _descended_plainly(objective: Objective, start: Minimum, worst: WorstCase, tolerance: float) -> Minimum:
+    """The first of the gradient steps from here on whose gradient is certified to be at most `tolerance`, or the last."""
+    place, step = start.parameters, worst.momentum_rate**2 / objective.penalty
+    for _ in range(worst.plain_steps):
+        here = evaluated(objective, place, hessian=False)
+        bound = gradient_bound(objective, place, here.size)
+        if bound <= tolerance:
+            break
+        place = place - step * here.gradient
+    return Minimum(place, bound, start.steps)
+
+
+def accelerated(objective: Objective, tolerance: float, steps: int) -> Minimum:
+    """So many of Nesterov's steps from zero, or fewer where the gradient is certified to be at most `tolerance` earlier.
+
+    Nesterov (2018), scheme 2.2.22, as an average of two sequences; proofs/solver.md bounds what rounding does to it.
+    """
+    rows, width = objective.rows, len(objective.linear)
+    worst = WorstCase(rows.count, rows.width, objective.norm_bound, objective.loss, objective.penalty)
+    rate, penalty = worst.momentum_rate, objective.penalty
+    step, of_low, of_high = rate * rate / penalty, 1 / (1 + rate), rate / (1 + rate)
+    low, high = np.zeros(width), np.zeros(width)
+    for done in range(1, steps + 1):
+        place = of_low * low + of_high * high
+        gradient = evaluated(objective, place, hessian=False).gradient
+        low = place - step * gradient
+        high = high + rate * ((place - high) - gradient / penalty)
+        if done % _STEPS_BETWEEN_LOOKS == 0 and norm(gradient) <= tolerance:
+            bound = gradient_bound(objective, place, norm(gradient))
+            if bound <= tolerance:
+                return Minimum(place, bound, done)
+    size = evaluated(objective, low, hessian=False).size
+    return Minimum(low, gradient_bound(objective, low, size), steps)
+
+
 def minimised(objective: Objective, tolerance: float) -> Minimum:
-    """A minimiser with a gradient bound at most `tolerance` if floats allow it; the bound says whether they did.
+    """A minimiser with a gradient bound at most `tolerance` where Newton's steps reach it; the bound says whether they did.
 
     Newton steps with a Cholesky factor (conjugate gradients when there are many columns). A factor is used again as long as
     its steps shrink the gradient quickly. With many rows a first guess comes from the first of them.

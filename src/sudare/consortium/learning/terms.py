@@ -124,7 +124,7 @@ def _gaussian_plan(terms: LearningTerms, rows: int) -> LearningPlan:
     """One Gaussian budget for scaler and steps together: shares of μ²."""
     unit, share = terms.rows_per_unit, Fraction(terms.scaler_share)
     recipe, width = joint_recipe(terms, rows), terms.scaled_reading.width
-    releases = [Release(width, 2.0 * unit, (1 - share) / recipe.steps)] * recipe.steps
+    releases = [Release(width, 2.0, (1 - share) / recipe.steps, unit)] * recipe.steps
     opening = scaler_releases(terms.reading.schema, share) if terms.scaler_share else ()
     plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.known_shares, (*opening, *releases), rows)
     noises = [GaussianShares(plan, release) for release in plan.releases]
@@ -170,8 +170,8 @@ def scaler_releases(schema: Schema | None, share: Fraction) -> tuple[Release, Re
     """Two Gaussian sums, of centres and of spreads, for this share of μ² together."""
     columns, unit = _columns(schema), rows_per_unit(schema)
     return (
-        Release(columns, 2.0 * unit, share * CENTRE_SHARE),
-        Release(2 * columns, 2.0 * unit, share * (1 - CENTRE_SHARE)),
+        Release(columns, 2.0, share * CENTRE_SHARE, unit),
+        Release(2 * columns, 2.0, share * (1 - CENTRE_SHARE), unit),
     )
 
 
