@@ -161,6 +161,12 @@ def _check_message(seat: Seat, state: SumState, message: Message) -> None:
         )
     if isinstance(body, Report) and (body.rows.ndim != 2 or body.rows.shape[1] != count):
         raise MessageMalformed("A report has not one column for each member.", "The sender's version differs.")
+    # Its own value and two of every round, in the dissemination of all and in one after each leave.
+    most_rows = 1 + 2 * (count.bit_length() + 1) * (count - seat.context.threshold + 2)
+    if isinstance(body, Report) and len(body.rows) > most_rows:
+        raise MessageMalformed("A report has more rows than anybody can hold.", "The sender's version differs.")
+    if isinstance(body, Passed) and not 0 <= body.round < count.bit_length():
+        raise MessageMalformed("A parcel is of a round that there is not.", "The sender's version differs.")
     if any(share.shape != (SEED_LIMBS,) or (share >= np.uint64(PRIME)).any() for share in shares_in(body)):
         raise MessageMalformed("A message holds a share that is none.", "The sender's version differs.")
 
