@@ -238,7 +238,8 @@ class Desk:
         """Keep a message for later. One that must go for it is not acknowledged: an honest sender sends it again."""
         self._held_so_far += 1
         key = envelope.task, self._held_so_far
-        self._held.setdefault(envelope.task, {})[self._held_so_far] = delivery, envelope
+        # The content is in the envelope already.
+        self._held.setdefault(envelope.task, {})[self._held_so_far] = delivery._replace(content=b""), envelope
         for sender, (task, number) in self._room.add(delivery.sender, key, len(delivery.content)):
             gone, _ = self._taken(task, number)
             self.session.put_back(gone)

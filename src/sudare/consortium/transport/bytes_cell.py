@@ -29,6 +29,7 @@ from sudare.consortium.transport.admission import (
     ON_CHANNEL,
     ON_TOPIC,
     ORIGIN,
+    ORIGINAL,
     REFUSED,
     RELAY,
     TO,
@@ -152,19 +153,24 @@ class BytesCell(CoreCell):
         headers = judgement.headers
         if headers.get(TYPE) != "req" or headers.get(EXPECTS_REPLY) is not True or not isinstance(headers.get(ID), str):
             return
+        own, destination = self.my_info.fqcn, headers[DESTINATION]
         reply = make_reply("invalid_request")
         reply.add_headers(
             {
                 ON_CHANNEL: REFUSED,
                 ON_TOPIC: REFUSED,
-                FROM: self.my_info.fqcn,
+                FROM: own,
                 TO: endpoint.name,
-                ORIGIN: self.my_info.fqcn,
+                ORIGIN: own,
                 DESTINATION: headers[ORIGIN],
                 ID: headers[ID],
                 TYPE: "reply",
             }
         )
+        if destination != own:
+            # Whoever asked waits for an answer of that one.
+            original = {DESTINATION: destination, ON_CHANNEL: REFUSED, ON_TOPIC: REFUSED}
+            reply.add_headers({ID: [headers[ID]], TYPE: "return", ORIGINAL: original})
         self._send_reply(reply, endpoint)
 
     def _restrict_drivers(self) -> None:
