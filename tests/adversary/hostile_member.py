@@ -24,7 +24,9 @@ class HostileMember:
         self.now = 0.0
 
     @classmethod
-    def among(cls, name: str, node: object, identity: Identity | None = None, other_agreement: bool = False) -> HostileMember:
+    def among(
+        cls, name: str, node: object, identity: Identity | None = None, other_agreement: bool = False
+    ) -> HostileMember:
         """The member of that name in the agreement of a node, or of another agreement among the same members."""
         agreement = node.agreement  # type: ignore[attr-defined]
         pins = pins_of(agreement, in_force(agreement, node.member.statements()))  # type: ignore[attr-defined]

@@ -113,7 +113,9 @@ def test_hold_up_a_node_with_a_receipt_of_eight_megabytes(west: HostileMember) -
     assert west.victim.session.dropped == before + 1
 
 
-def test_hold_up_a_node_with_a_message_of_millions_of_values(west: HostileMember, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hold_up_a_node_with_a_message_of_millions_of_values(
+    west: HostileMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from sudare.consensus import wire
 
     read = 0

@@ -8,7 +8,7 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -113,13 +113,23 @@ class Babble:
         kind = draw.choice([STOP, "sum", "sum", "heard", "ask", "release", "fetch", "withdraw", "else", ""])
         iteration = draw.choice([0, 0, 1, 2, 10**6, 2**60, -1, 2**4000])
         body = bytes(MIB) if draw.random() < 0.02 else self.body()
-        content = packed(Envelope(task, kind, iteration, draw.choice([0, 1, 10**6]), frozenset(range(draw.randrange(5))), body))
+        content = packed(
+            Envelope(task, kind, iteration, draw.choice([0, 1, 10**6]), frozenset(range(draw.randrange(5))), body)
+        )
         return self.damaged(content) if draw.random() < 0.3 else content
 
     def terms(self) -> bytes:
         draw = self.random
         return draw.choice(
-            [b"[" * 50_000, b'{"a":' * 20_000, b"1" * 100_000, b"[1e999]", json.dumps({"x": "y" * 64}).encode(), b"{}", b"\xff"]
+            [
+                b"[" * 50_000,
+                b'{"a":' * 20_000,
+                b"1" * 100_000,
+                b"[1e999]",
+                json.dumps({"x": "y" * 64}).encode(),
+                b"{}",
+                b"\xff",
+            ]
         )
 
     def sealed(self, member: HostileMember) -> bytes:
@@ -127,9 +137,11 @@ class Babble:
         draw = self.random
         kind = draw.choice([MESSAGE] * 12 + [RECEIPT, RECEIPT, TERMS, HELLO, REFUSAL, 0, 7, 255])
         contents: dict[int, Callable[[], bytes]] = {
-            MESSAGE: lambda: draw.choice([self.envelope, self.envelope, self.envelope, self.value])(),
-            RECEIPT: lambda: struct.pack("<3Q", *(draw.choice([0, 5, 2**63]) for _ in range(3)))[: draw.choice([24, 23, 0])]
-            * draw.choice([1, 1, 1, 1_000, 50_000]),
+            MESSAGE: draw.choice([self.envelope, self.envelope, self.envelope, self.value]),
+            RECEIPT: lambda: (
+                struct.pack("<3Q", *(draw.choice([0, 5, 2**63]) for _ in range(3)))[: draw.choice([24, 23, 0])]
+                * draw.choice([1, 1, 1, 1_000, 50_000])
+            ),
             TERMS: self.terms,
         }
         packet = member.sealed(kind, contents.get(kind, lambda: draw.randbytes(60))())
@@ -139,7 +151,9 @@ class Babble:
     def unsealed(self) -> bytes:
         """Under no keys: noise, replays, and packets that were changed on the way."""
         draw = self.random
-        header = struct.pack("<4sB16s16sQ", b"SDR1", draw.randrange(256), draw.randbytes(16), draw.randbytes(16), draw.getrandbits(64))
+        header = struct.pack(
+            "<4sB16s16sQ", b"SDR1", draw.randrange(256), draw.randbytes(16), draw.randbytes(16), draw.getrandbits(64)
+        )
         choices = [draw.randbytes(draw.randrange(300)), header + draw.randbytes(draw.randrange(300)), header[:9]]
         if self.recorded:
             real = draw.choice(self.recorded)
@@ -214,12 +228,8 @@ def until(condition: Callable[[], bool], *living: LiveNode) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[LocalHub]:
-    yield LocalHub()
-
-
-def besieged(tmp_path: Path, hub: LocalHub, count: int, seed: int) -> None:
+def besieged(tmp_path: Path, count: int, seed: int) -> None:
+    hub = LocalHub()
     members = founded(tmp_path, RISK, MODELS, SCALES)
     east, north = (LiveNode(node_of(member, hub)) for member in members[:2])
     desk, babble = east.node.desk, Babble(seed)
@@ -268,10 +278,10 @@ def _state(living: LiveNode, task: str) -> str:
     return "" if undertaking is None else undertaking.state
 
 
-def test_a_node_outlives_thousands_of_hostile_messages_and_then_finishes_a_task(tmp_path: Path, hub: LocalHub) -> None:
-    besieged(tmp_path, hub, IN_DEFAULT_RUN, seed=15)
+def test_a_node_outlives_thousands_of_hostile_messages_and_then_finishes_a_task(tmp_path: Path) -> None:
+    besieged(tmp_path, IN_DEFAULT_RUN, seed=15)
 
 
 @pytest.mark.long
-def test_a_node_outlives_a_hundred_thousand_hostile_messages(tmp_path: Path, hub: LocalHub) -> None:
-    besieged(tmp_path, hub, IN_LONG_RUN, seed=151)
+def test_a_node_outlives_a_hundred_thousand_hostile_messages(tmp_path: Path) -> None:
+    besieged(tmp_path, IN_LONG_RUN, seed=151)

@@ -154,6 +154,84 @@ class Desk:
 
     def receive(self, packet: Packet, now: float) -> None:
         """A packet from the transport. Nothing that others send makes this raise."""
+        delivery = None
+        try:
+            delivery = self.session.receive(packet, now)
+            if delivery is not None:
+                self._deliver(delivery, now)
+        except Exception as error:  # noqa: BLE001 - no packet may end the node; the owner is told the place
+            self.drops.count_error(packet.sender, error)
+            if delivery is not None:
+                self.session.acknowledge(delivery)
+
+    def tick(self, now: float, present: frozenset[str]) -> None:
+        """Time passed. `present` are the members heard of within the deadline of the activity."""
+
+    def posts(self) -> list[tuple[str, Envelope]]:
+        """What is to be sent, each with its receiver; handed out once."""
+
+    def stop(self, reason: SudareError) -> None:
+        """Give up, if it is not finished. The others are told that, and not why."""
+
+    @property
+    def deadline_seconds(self) -> float:
+        """For how long a member may be silent before it is taken to have left."""
+
+
+def unexpected(error: Exception) -> ConsortiumError:
+    """Any foreign error in our words. Its text is not repeated: libraries quote what they were given."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name} line {frame.lineno}"
+    return ConsortiumError(f"Something unexpected happened: {type(error).__name__}, in {place}.", SudareError.help)
+
+
+class Desk:
+    """Messages in, messages out: what came is handed to its task, and acknowledged once the task has it on disk.
+
+    Whatever a message is, handling it raises nothing: what cannot be used is counted in `drops`, acknowledged and forgotten. `tasks` are
+    the names that messages may speak of, or None if any will do. Each sender has its own share of what is kept for later.
+    """
+
+    def __init__(self, session: Session, tasks: Collection[str] | None = None) -> None:
+        self.session = session
+        self._tasks = None if tasks is None else frozenset(tasks)
+        self._activities: dict[str, Activity] = {}
+        self._held: dict[str, dict[int, tuple[Delivery, Envelope]]] = {}
+        self._room: Room[tuple[str, int]] = Room(HELD)
+        self._held_so_far = 0
+        self._refused: set[str] = set()
+        self._stops: dict[str, dict[str, Envelope]] = {}
+
+    @property
+    def drops(self) -> Drops:
+        """What was dropped, by sender and reason."""
+        return self.session.drops
+
+    @property
+    def held_bytes(self) -> int:
+        """How much is kept for tasks that have not begun here, or not come so far."""
+        return self._room.total_bytes
+
+    def start(self, activity: Activity, now: float) -> None:
+        """Take up a task; messages for it that came before are handed over."""
+        self._activities[activity.task] = activity
+        self._refused.discard(activity.task)
+        activity.begin(now)
+        for sender, stops in self._stops.items():
+            if activity.task in stops:
+                activity.receive(sender, stops[activity.task], now)
+        self._post(activity)
+        self._offer_held(activity.task, now)
+
+    def refuse(self, task: str, receivers: Iterable[str], now: float) -> None:
+        """Take no part in a task. These members are told, and whoever speaks of it later; never why."""
+        self._refused.add(task)
+        for receiver in receivers:
+            self.session.post(receiver, Envelope(task, STOP).to_bytes())
+        self._offer_held(task, now)
+
+    def receive(self, packet: Packet, now: float) -> None:
+        """A packet from the transport. Nothing that others send makes this raise."""
         try:
             delivery = self.session.receive(packet, now)
         except Exception as error:  # noqa: BLE001 - no packet may end the node; the owner is told the place

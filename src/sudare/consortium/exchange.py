@@ -108,21 +108,14 @@ class ReleaseExchange:
             if not self.finished and self.failure is None:
                 self.failure = TaskStopped(f"'{sender}' stopped the task.", TaskStopped.help)
         elif envelope.kind == FETCH:
-            if now - self._answered_at.get(sender, -math.inf) >= _LEAST_ANSWER_SECONDS:
-                self._answered_at[sender] = now
-                self._publish(sender)
+            self._answer(sender, now)
         elif envelope.kind == WITHDRAW:
             if self._store.load(self._place(sender)) != _WITHDRAWN:
                 self._store.save(self._place(sender), _WITHDRAWN)
         elif self.failure is not None:
             self._posts.append((sender, Envelope(self.task, STOP)))
         else:
-            try:
-                self._keep(sender, envelope)
-            except SudareError as error:
-                self.stop(error)
-            except Exception as error:  # noqa: BLE001 - a foreign error over a release ends the task, not the process
-                self.stop(unexpected(error))
+            self._look_at(sender, envelope)
         return True
 
     def tick(self, now: float, present: frozenset[str]) -> None:
@@ -147,6 +140,20 @@ class ReleaseExchange:
         if self.failure is None and not self.finished:
             self.failure = reason
             self._posts += [(name, Envelope(self.task, STOP)) for name in self._others()]
+
+    def _answer(self, sender: str, now: float) -> None:
+        """Send this member's release to one that asks for it, but not more often than it may ask."""
+        if now - self._answered_at.get(sender, -math.inf) >= _LEAST_ANSWER_SECONDS:
+            self._answered_at[sender] = now
+            self._publish(sender)
+
+    def _look_at(self, sender: str, envelope: Envelope) -> None:
+        try:
+            self._keep(sender, envelope)
+        except SudareError as error:
+            self.stop(error)
+        except Exception as error:  # noqa: BLE001 - a foreign error over a release ends the task, not the process
+            self.stop(unexpected(error))
 
     def _is_here(self, name: str) -> bool:
         """Whether a member's release, or its withdrawal, is in the store. What is there stays, so that it is looked for once."""

@@ -13,6 +13,7 @@ from sudare.consortium.documents import Field
 from sudare.consortium.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
 from sudare.consortium.member import Member
 from sudare.errors import AgreementError
+from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.chain import Head
 from sudare.privacy.ledger import Ledger
 
@@ -43,8 +44,8 @@ def remembered_head(member: Member) -> Head | None:
 def parsed_head(text: str) -> Head:
     """A head from its file."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        document = parsed_json(text)
+    except NotParsed:
         raise AgreementError("The file of the ledger's head is not JSON.", "Restore the state folder.") from None
     fields = Field("", document).table(("ledger", "position", "hash"))
     return Head(fields["ledger"].hexadecimal(32), fields["position"].whole(0), fields["hash"].hexadecimal(64))

@@ -279,7 +279,8 @@ class _UnderWay:
         """Wait for room for a frame, at most a second; whether there was."""
         with self._changed:
             has_room = self._changed.wait_for(
-                lambda: not self._frames or (self._frames < _MOST_FRAMES and self._bytes + size <= MOST_FRAME_BYTES), 1.0
+                lambda: not self._frames or (self._frames < _MOST_FRAMES and self._bytes + size <= MOST_FRAME_BYTES),
+                1.0,
             )
             if has_room:
                 self._frames += 1
