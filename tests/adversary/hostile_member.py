@@ -40,7 +40,7 @@ class HostileMember:
         """Hellos, until both know each other."""
         for _ in range(6):
             self.now += 1.0
-            self.hand_over(*(packet.content for packet in self.session.due(self.now)))
+            self.hand_over(*self.due())
             self.hear()
         assert self.channel is not None
         return self
@@ -48,6 +48,10 @@ class HostileMember:
     @property
     def channel(self) -> object:
         return self.session._peers[self.victim.session.name].channel
+
+    def due(self) -> list[bytes]:
+        """What an honest program would send to this one now."""
+        return [packet.content for packet in self.session.due(self.now) if packet.sender == self.victim.session.name]
 
     def hear(self) -> list[Packet]:
         """What the honest member has to say."""

@@ -101,7 +101,7 @@ def test_fill_a_nodes_memory_with_new_lives(node: Node, monkeypatch: pytest.Monk
         west = HostileMember.among("west", node)
         for _ in range(3):
             west.now += 1.0
-            west.hand_over(*(packet.content for packet in west.session.due(west.now)))
+            west.hand_over(*west.due())
             west.hear()
     assert len(node.desk.session._peers["west"].former) <= 20
 
