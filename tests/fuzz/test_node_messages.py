@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -20,12 +22,14 @@ from sudare.consensus.wire import packed
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.desk import HELD, STOP, Envelope
 from sudare.consortium.driving import drive
+from sudare.consortium.logs import EventLog
+from sudare.consortium.member import Member
 from sudare.consortium.node import Node
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Total
 from sudare.consortium.transport import LocalHub, LocalTransport, Packet
 from tests.adversary.hostile_member import GOODBYE, HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
-from tests.consortium.clinics import founded, node_of
+from tests.consortium.clinics import IDENTITIES, founded, node_of
 
 IN_DEFAULT_RUN = 3_000
 IN_LONG_RUN = 100_000
@@ -285,3 +289,126 @@ def test_a_node_outlives_thousands_of_hostile_messages_and_then_finishes_a_task(
 @pytest.mark.long
 def test_a_node_outlives_a_hundred_thousand_hostile_messages(tmp_path: Path) -> None:
     besieged(tmp_path, IN_LONG_RUN, seed=151)
+
+
+# Over FLARE
+
+
+class RawCell:
+    """A member's cell as FLARE makes it, in the hands of somebody who writes headers of its own."""
+
+    def __init__(self, name: str, folder: Path, address: str) -> None:
+        from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+
+        from sudare.consortium.transport.certificates import kit_files
+
+        credentials = {**kit_files(folder / "kits" / name, "client"), "connection_security": "mtls"}
+        self.cell = CoreCell(
+            name, f"grpc://{address}", True, credentials, auth_identity=name, auth_identity_map={"server": "localhost"}
+        )
+        self.cell.start()
+
+    def send(self, babble: Babble, folder: Path) -> None:
+        """One message: real or raw headers, bytes or objects or files, sealed or not."""
+        from nvflare.fuel.f3.message import Message
+        from nvflare.fuel.utils import fobs
+        from nvflare.fuel.utils.fobs.datum import Datum
+
+        draw = babble.random
+        payloads = (
+            b"",
+            babble.unsealed(),
+            bytes(100_000),
+            {"a": [1, 2]},
+            {"file": Datum.file_datum(str(folder / "evil"))},
+            [[[]]],
+        )
+        payload = draw.choice(payloads)
+        channel = draw.choice(["sudare", "sudare", "credential_manager", "cellnet.channel", f"channel-{draw.random()}"])
+        topic = draw.choice(["packet", "packet", "key_exchange", "bulk", "bye", f"topic-{draw.random()}"])
+        target = draw.choice(["east", "east", "server", "nobody", "east.x"])
+        if draw.random() < 0.5:
+            message = Message({}, payload)
+            is_sealed = draw.random() < 0.5 and isinstance(payload, bytes) and target == "east"
+            self.cell.fire_and_forget(channel, topic, target, message, secure=is_sealed, optional=True)
+            return
+        odd = [None, True, 7, "x" * 300, ["a"], {"a": "b"}, b"\xff", 2**60]
+        headers = {
+            "cn__msg_type": draw.choice(["req", "reply", "return", *odd]),
+            "cn__origin": draw.choice(["west", "north", "server", *odd]),
+            "cn__destination": draw.choice(["east", "east", "server", *odd]),
+            "cn__channel": draw.choice([channel, *odd]),
+            "cn__topic": draw.choice([topic, *odd]),
+            "cn__payload_encoding": draw.choice(["bytes", "fobs", "none", *odd]),
+            "cn__secure": draw.choice([True, False, *odd]),
+            "cn__encrypted": draw.choice([True, False, *odd]),
+            "cn__req_id": draw.choice(["1", ["1"], *odd]),
+            "cn__reply_expected": draw.choice([True, False]),
+            "cn__conn_url": "grpc://localhost:1",
+            "cn__route": [["x" * draw.randrange(99), 0.0]],
+            "cn__original_headers": draw.choice([{"cn__destination": "east"}, *odd]),
+        }
+        content = payload if isinstance(payload, bytes) else bytes(fobs.dumps(payload))
+        agent = self.cell.agents.get("server")
+        if agent is not None:
+            self.cell.communicator.send(agent.endpoint, draw.choice([1, 1, 1, 9]), Message(headers, content))
+
+
+@pytest.mark.long
+def test_a_node_behind_a_relay_outlives_hostile_cells_and_then_finishes_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("nvflare")
+    import socket
+
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.stats_pool import StatsPoolManager
+
+    from sudare.consortium.transport.certificates import write_kits
+    from sudare.consortium.transport.flare import FlareRelay, FlareTransport
+
+    monkeypatch.setattr(StatsPoolManager, "pools", {})
+    monkeypatch.setenv("NVFLARE_DATUM_DIR", "")
+    (tmp_path / "evil").write_bytes(bytes(10_000))
+    members, babble = founded(tmp_path, RISK, MODELS, SCALES), Babble(7)
+    write_kits(tmp_path / "kits", "localhost", [member.name for member in members])
+    with socket.create_server(("localhost", 0)) as trial:
+        address = f"localhost:{trial.getsockname()[1]}"
+    relay = FlareRelay(tmp_path / "kits" / "relay", address)
+    relay.start()
+    CoreCell.ALL_CELLS.clear()
+
+    def living(member: Member) -> LiveNode:
+        peers = [each.name for each in members if each.name != member.name]
+        kit = tmp_path / "kits" / member.name
+        transport = FlareTransport(member.name, kit, address, peers=peers, folder=member.state_folder)
+        # Cells of one process would hand messages to each other directly.
+        CoreCell.ALL_CELLS.clear()
+        return LiveNode(Node(member, IDENTITIES[member.name], transport, EventLog(io.StringIO(), member.name)))
+
+    east, north = living(members[0]), living(members[1])
+    west = RawCell("west", tmp_path, address)
+    CoreCell.ALL_CELLS.clear()
+    until(lambda: {"east", "north", "west"} <= relay.connected(), east, north)
+    before = psutil.Process(os.getpid()).memory_info().rss
+    for _ in range(5_000):
+        with contextlib.suppress(Exception):
+            west.send(babble, tmp_path)
+    until(lambda: relay.drops.total + east.node.transport.drops.total > 3_000, east, north)
+    west.cell.stop()
+    StatsPoolManager.pools.clear()
+    grown = (psutil.Process(os.getpid()).memory_info().rss - before) / MIB
+    honest = living(members[2])
+    honest.node.ask("scales")
+    nodes = (east, north, honest)
+    until(lambda: all(_state(each, "scales") in ("finished", "failed") for each in nodes), *nodes)
+    states, folders = [_state(each, "scales") for each in nodes], [*members[0].state_folder.glob("flare-*/*")]
+    for each in nodes:
+        each.end()
+    relay.close()
+    assert states == ["finished"] * 3
+    assert [path.name for path in folders] == ["no-files"]
+    assert not [*members[0].state_folder.glob("flare-*")]
+    assert {"not-admitted", "not-bytes", "malformed"} <= set(relay.drops.by_reason())
+    assert len(relay.cell.received_msg_counter_pool.cat_counters) < 50
+    assert grown < 300
