@@ -97,8 +97,16 @@ def _answered(seat: Seat, state: SumState, event: Event) -> Step:
     """One who has stopped says so to whoever still waits for its report."""
     if isinstance(event, Missing) or not isinstance(event.body, Report) or state.stopped in (None, "left out"):
         return state, ()
-    after = sent_to(seat, state, [event.sender], Stopped(str(state.stopped)))
-    return after, after.sent[len(state.sent) :]
+    answer = Message(seat.position, event.sender, Stopped(str(state.stopped)))
+    # Remembered once, however often it is asked for.
+    return (state if _was_said(state, answer) else state.changed(sent=(*state.sent, answer))), (answer,)
+
+
+def _was_said(state: SumState, message: Message) -> bool:
+    return any(
+        each.receiver == message.receiver and isinstance(each.body, Stopped) and each.body == message.body
+        for each in state.sent
+    )
 
 
 def failure(seat: Seat, state: SumState) -> SumError | None:

@@ -47,6 +47,7 @@ _MOST_AHEAD: Final = 4096
 _TAG_BYTES: Final = 16
 MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
 _MOST_TERMS_BYTES: Final = 1 << 23
+_MOST_FIELDS_SHOWN: Final = 8
 # What may follow the header, by kind.
 _MOST_BYTES: Final = {
     _HELLO: _HELLO_BYTES,
@@ -518,7 +519,9 @@ def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> Agreement
         what = "and its program writes it in a way that this version does not read"
     else:
         fields = differing_fields(ours, theirs)
-        what = f"which differs in {', '.join(fields)}" if fields else "though every field is the same: programs differ"
+        more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
+        named = f"{', '.join(fields[:_MOST_FIELDS_SHOWN])}{more}"
+        what = f"which differs in {named}" if fields else "though every field is the same: programs differ"
     return AgreementMismatch(
         f"'{peer}' signed another text, {what}. Nobody sent anything.",
         "Settle what was agreed, then sign the same text.",
