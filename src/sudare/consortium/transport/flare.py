@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
-import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -21,7 +18,7 @@ from typing import Any, Final
 
 from sudare.consortium.documents import host_and_port
 from sudare.consortium.drops import Drops
-from sudare.consortium.files import make_private_folder
+from sudare.consortium.files import make_private_folder, new_private_folder, remove_folder, write_new
 from sudare.consortium.transport.admission import CHANNEL, ENCODING, RELAY, TOPIC
 from sudare.consortium.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet
 from sudare.consortium.transport.certificates import common_name, kit_files
@@ -45,7 +42,9 @@ class CellTransport:
         """`seal` is whether FLARE seals messages from cell to cell, which needs certificates; our session seals them in any case."""
         self.name = name
         self.cell = cell
-        self.drops: Drops = getattr(cell, "drops", None) or Drops()
+        # FLARE's own cells answer to any name.
+        drops = getattr(cell, "drops", None)
+        self.drops = drops if isinstance(drops, Drops) else Drops()
         self._address_of, self._seal = address_of, seal
         self._arrived: FairQueue[Packet] = FairQueue(ARRIVED)
         self._senders: dict[str, _Sender] = {}
@@ -261,27 +260,16 @@ def closed_folder(parent: Path | None) -> Path:
     """
     from nvflare.fuel.utils.config_service import ConfigService
 
-    if parent is None:
-        folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
-    else:
+    if parent is not None:
         make_private_folder(parent)
         for old in parent.glob(f"{_FOLDER}*"):
             remove_folder(old)
-        folder = parent / f"{_FOLDER}{secrets.token_hex(16)}"
-        folder.mkdir(mode=0o700)
+    folder = new_private_folder(parent, _FOLDER)
     closed = folder / "no-files"
-    os.close(os.open(closed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o400))
+    write_new(closed, b"")
     os.environ[f"NVFLARE_{_DATUM_SETTING.upper()}"] = str(closed)
     ConfigService._var_values[_DATUM_SETTING] = str(closed)
     return folder
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove FLARE's folder and what is in it; a link in its place is removed, and not followed."""
-    if folder.is_symlink():
-        folder.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _stop(cell: Any) -> None:
