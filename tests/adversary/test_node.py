@@ -167,6 +167,7 @@ class Line:
         self.server = self.relay.cell if self.relay else cell("server", "relay", "server", "localhost", {})
         self.server.start()
         CoreCell.ALL_CELLS.clear()
+        self.cell = cell
         self.victim = FlareTransport("victim", folder / "kits" / "victim", self.address)
         CoreCell.ALL_CELLS.clear()
         self.mallory = cell("mallory", "mallory", "client", "mallory", {"server": "localhost"})
@@ -241,6 +242,7 @@ def test_write_files_on_a_members_disk_from_the_relay_or_as_a_peer(tmp_path: Pat
                 line.asked(cell, "victim", channel, topic, file_of(tmp_path))
         assert list(datums.iterdir()) == []
         assert line.victim.receive(0.0) is None
+        assert line.victim.drops.total >= 2 * len(CHANNELS)
     finally:
         line.close()
     assert list(datums.iterdir()) == []
@@ -271,4 +273,26 @@ def test_cut_a_member_off_or_make_it_connect_elsewhere(tmp_path: Path, datums: P
         line.asked(line.mallory, "victim", "cellnet.channel", "bye", None)
         assert line.victim.reaches_relay()
     finally:
+        line.close()
+
+
+class Counted:
+    """A cell that counts nothing."""
+
+    total = 0
+
+
+def test_enter_the_relay_under_many_names(tmp_path: Path, datums: Path) -> None:
+    """Every name that a member invents below its own would be kept by the relay for ever."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+
+    line = Line(tmp_path, honest_relay=True)
+    child = line.cell("mallory.child", "mallory", "client", "mallory", {"server": "localhost"})
+    child.start()
+    CoreCell.ALL_CELLS.clear()
+    try:
+        until(lambda: "mallory.child" in line.server.agents or getattr(line.server, "drops", Counted()).total)
+        assert set(line.server.communicator.conn_manager.sfm_endpoints) == {"victim", "mallory"}
+    finally:
+        child.stop()
         line.close()

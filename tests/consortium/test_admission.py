@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudare.consortium.drops import Drops
 from sudare.consortium.transport.admission import (
     MOST_PAYLOAD_BYTES,
     MemberRules,
@@ -210,3 +213,58 @@ def test_flares_folder_is_private_new_each_time_and_cannot_be_written_to(
     assert stat.S_IMODE(temporary.stat().st_mode) == 0o700
     assert os.environ["NVFLARE_DATUM_DIR"].startswith(str(temporary))
     remove_folder(temporary)
+
+
+class _SendingCell:
+    """As much of a cell as a line's queue needs."""
+
+    def __init__(self) -> None:
+        self.drops, self.sending_for = Drops(), ""
+
+
+def test_what_waits_on_a_line_is_limited_for_each_sender_and_sent_in_turns() -> None:
+    from nvflare.fuel.f3.drivers.grpc.qq import QueueClosed
+    from nvflare.fuel.f3.drivers.grpc.streamer_pb2 import Frame
+
+    from sudare.consortium.transport.bytes_cell import UnsentFrames
+
+    cell = _SendingCell()
+    frames = UnsentFrames(cell)  # type: ignore[arg-type]
+    cell.sending_for = "loud"
+    for number in range(9_000):
+        frames.append(Frame(seq=number, data=b"x"))
+    cell.sending_for = "quiet"
+    frames.append(Frame(seq=1, data=b"y"))
+    assert [bytes(next(frames).data) for _ in range(3)] == [b"x", b"y", b"x"]
+    assert cell.drops.counts() == {("loud", "over-quota"): 9_000 - 8_192}
+    frames.close()
+    assert next(iter(frames), None) is None
+    with pytest.raises(QueueClosed):
+        frames.append(Frame(seq=2, data=b"z"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "header_bytes", "size", "is_fault"),
+    [
+        (1, 0, 16, False),
+        (1, 0, 15, True),
+        (1, 5, 20, True),
+        (4, 0, 5_000, True),
+        (4, 0, 100, False),
+        (1, 9, 100_000, False),
+    ],
+)
+def test_frames_that_cannot_be_one_are_not_looked_at(kind: int, header_bytes: int, size: int, is_fault: bool) -> None:
+    from sudare.consortium.transport.bytes_cell import _frame_fault
+
+    frame = struct.pack(">IHBBHHHH", size, header_bytes, kind, 0, 0, 1, 1, 1).ljust(size, b"\0")[:size]
+    assert _frame_fault(frame) == is_fault
+
+
+def test_a_line_waits_until_its_frames_were_worked_off() -> None:
+    from sudare.consortium.transport.bytes_cell import MOST_FRAME_BYTES, _UnderWay
+
+    under_way = _UnderWay()
+    assert under_way.begin(MOST_FRAME_BYTES)
+    threading.Timer(0.05, lambda: under_way.end(MOST_FRAME_BYTES)).start()
+    assert under_way.begin(10)
