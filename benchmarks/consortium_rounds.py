@@ -32,26 +32,33 @@ from sudare.consortium.desk import Desk
 from sudare.consortium.driving import drive, settle
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Circle, Patience, SumRunner
+from sudare.consortium.transport.admission import CHANNEL, TOPIC
 from sudare.consortium.transport.flare import FlareTransport
 from tests.consortium.namespaces import Network, network
 from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
 
 BLOCKS, RING_ROUNDS, SUMS = 4, 12, 8
+RING = b"RING"
 
 
 class Ring:
     """A bare exchange with both neighbours over FLARE's cell."""
 
-    def __init__(self, cell: Any, order: Order, length: int) -> None:
-        self._cell, self._vector = cell, np.full(length, float(order.position))
+    def __init__(self, transport: FlareTransport, order: Order, length: int) -> None:
+        self._cell, self._vector = transport.cell, np.full(length, float(order.position))
         names = names_of(order.members)
         self._neighbours = {names[(order.position + step) % order.members] for step in (-1, 1)}
         self._came: dict[int, set[str]] = {}
         self._condition, self._round = threading.Condition(), 0
-        cell.register_request_cb("bare", "ring", self._take)
+        # A cell takes one kind of messages; those of the ring begin with a mark of their own.
+        self._others = transport._take
+        self._cell.register_request_cb(CHANNEL, TOPIC, self._take)
 
     def _take(self, message: Any) -> None:
-        (number,) = struct.unpack("<I", bytes(message.payload)[:4])
+        if bytes(message.payload[:4]) != RING:
+            self._others(message)
+            return
+        (number,) = struct.unpack("<I", bytes(message.payload[4:8]))
         with self._condition:
             self._came.setdefault(number, set()).add(message.get_header("cn__origin"))
             self._condition.notify_all()
@@ -62,8 +69,8 @@ class Ring:
 
         began, number = time.perf_counter(), self._round
         for name in self._neighbours:
-            content = struct.pack("<I", number) + self._vector.tobytes()
-            self._cell.fire_and_forget("bare", "ring", name, Message(payload=content), secure=True)
+            content = RING + struct.pack("<I", number) + self._vector.tobytes()
+            self._cell.fire_and_forget(CHANNEL, TOPIC, name, Message(payload=content), secure=True)
         with self._condition:
             self._condition.wait_for(lambda: self._came.get(number, set()) >= self._neighbours, 60.0)
         self._round += 1
@@ -79,7 +86,7 @@ def take_part(order: Order) -> dict[str, Any]:
     desk = Desk(Session(name, identity, keys.public, pins))
     circle = Circle(pins.agreement_digest.hex(), names_of(order.members), name, keys, order.members)
     found: dict[str, Any] = {"ours": [], "bare": [], "ready_after": 0.0}
-    ring = Ring(transport.cell, order, length)
+    ring = Ring(transport, order, length)
     for block in range(BLOCKS):
         walk = VectorWalk(order.position, length, SUMS)
         store = FolderStore(Path(order.folder) / f"state-{name}-{block}")

@@ -93,7 +93,7 @@ def test_run_takes_part_and_tells_where_the_result_is(clinics: Path, monkeypatch
     from sudare.consortium import Member
 
     hub = LocalHub()
-    monkeypatch.setattr("sudare.consortium.node.transport_of", lambda name, settings: hub.join(name))
+    monkeypatch.setattr("sudare.consortium.node.transport_of", lambda name, settings, **_: hub.join(name))
     others = [node_of(Member.load(clinics / name / "member.toml"), hub) for name in NAMES[1:]]
     threads = [threading.Thread(target=take_part, args=(node,)) for node in others]
     for thread in threads:

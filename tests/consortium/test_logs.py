@@ -19,6 +19,7 @@ GOOD: dict[str, Any] = {
     "agreement": "a" * 64,
     "attempt": 0,
     "bytes": 80_000,
+    "count": 12,
     "digest": "0" * 12,
     "error": "NotApproved",
     "iteration": 3,

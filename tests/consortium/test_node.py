@@ -313,7 +313,8 @@ def test_health_tells_states_and_nothing_else(tmp_path: Path) -> None:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/health", timeout=10) as answer:
             facts = json.loads(answer.read())
-        assert set(facts) == {"member", "agreement", "version", "up_seconds", "members", "present", "tasks"}
+        states = {"member", "agreement", "version", "up_seconds", "members", "present", "tasks"}
+        assert set(facts) == states | {"dropped", "held_bytes"}
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/results", timeout=10)
     finally:

@@ -181,7 +181,8 @@ def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Ite
             return
         phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
         identity = own.identity(phrase)
-        transport = transport_of(own.name, own.transport)
+        peers = [name for name in own.agreement().member_names if name != own.name]
+        transport = transport_of(own.name, own.transport, peers=peers, folder=own.state_folder)
         health = None
         stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
         try:

@@ -48,7 +48,10 @@ def relay(
     running.start()
     health = None
     if health_port is not None:
-        health = HealthEndpoint(health_port, lambda: {"relay": listen, "connected": len(running.connected())})
+        health = HealthEndpoint(
+            health_port,
+            lambda: {"relay": listen, "connected": len(running.connected()), "dropped": running.drops.by_reason()},
+        )
     for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
         sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

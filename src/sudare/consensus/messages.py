@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sudare.consensus import dissemination
 from sudare.consensus.sharing.masks import Dealing, HeldShares, Vote
-from sudare.consensus.wire import packed, unpacked
+from sudare.consensus.wire import MOST_VALUES, packed, unpacked
 from sudare.errors import MessageMalformed
 
 Words = NDArray[np.uint64]
@@ -137,6 +137,12 @@ def members_named(body: Body) -> frozenset[int]:
     return frozenset()
 
 
+def most_message_bytes(length: int, members: int) -> int:
+    """No message of a sum of so many members over vectors of this length is larger."""
+    # Two vectors, or a report: rows over the members, a vote of each, shares of each about each, and a box of each.
+    return (1 << 16) + 2 * 8 * length + members * (1 << 12) + members**2 * (1 << 10)
+
+
 def vectors_in(body: Body) -> list[Words]:
     """The vectors that a body holds."""
     if isinstance(body, Passed):
@@ -167,8 +173,8 @@ class Message:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Message:
-        """The message of these bytes."""
-        found = unpacked(content, *_MESSAGE_CLASSES)
+        """The message of these bytes. Raise MessageMalformed unless they are one, of a size that a sum of members makes."""
+        found = unpacked(content, *_MESSAGE_CLASSES, most_values=MOST_VALUES)
         if not isinstance(found, cls):
             raise MessageMalformed("These bytes are not a message.", "Ask for them again; nothing was used.")
         return found

@@ -97,8 +97,16 @@ def _answered(seat: Seat, state: SumState, event: Event) -> Step:
     """One who has stopped says so to whoever still waits for its report."""
     if isinstance(event, Missing) or not isinstance(event.body, Report) or state.stopped in (None, "left out"):
         return state, ()
-    after = sent_to(seat, state, [event.sender], Stopped(str(state.stopped)))
-    return after, after.sent[len(state.sent) :]
+    answer = Message(seat.position, event.sender, Stopped(str(state.stopped)))
+    # Remembered once, however often it is asked for.
+    return (state if _was_said(state, answer) else state.changed(sent=(*state.sent, answer))), (answer,)
+
+
+def _was_said(state: SumState, message: Message) -> bool:
+    return any(
+        each.receiver == message.receiver and isinstance(each.body, Stopped) and each.body == message.body
+        for each in state.sent
+    )
 
 
 def failure(seat: Seat, state: SumState) -> SumError | None:
@@ -161,6 +169,12 @@ def _check_message(seat: Seat, state: SumState, message: Message) -> None:
         )
     if isinstance(body, Report) and (body.rows.ndim != 2 or body.rows.shape[1] != count):
         raise MessageMalformed("A report has not one column for each member.", "The sender's version differs.")
+    # Its own value and two of every round, in the dissemination of all and in one after each leave.
+    most_rows = 1 + 2 * (count.bit_length() + 1) * (count - seat.context.threshold + 2)
+    if isinstance(body, Report) and len(body.rows) > most_rows:
+        raise MessageMalformed("A report has more rows than anybody can hold.", "The sender's version differs.")
+    if isinstance(body, Passed) and not 0 <= body.round < count.bit_length():
+        raise MessageMalformed("A parcel is of a round that there is not.", "The sender's version differs.")
     if any(share.shape != (SEED_LIMBS,) or (share >= np.uint64(PRIME)).any() for share in shares_in(body)):
         raise MessageMalformed("A message holds a share that is none.", "The sender's version differs.")
 

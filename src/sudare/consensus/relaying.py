@@ -56,7 +56,8 @@ def placed(seat: Seat, state: SumState, message: Message) -> SumState:
         known = state.masked_total is not None
         return state if known else state.changed(masked_total=body.total, included=body.included)
     if isinstance(body, Given) or body.left != state.left or relay is None:
-        return state.changed(early=(*state.early, message))
+        early = sum(each.sender == message.sender for each in state.early)
+        return state.changed(early=(*state.early, message)) if early < _most_early(seat) else state
     if body.round in relay.waiting or body.round < relay.place.round:
         return state
     there = relay.participants.index(message.sender)
@@ -64,6 +65,12 @@ def placed(seat: Seat, state: SumState, message: Message) -> SumState:
     if body.round > relay.place.round:
         return state.changed(relay=replace(relay, waiting={**relay.waiting, body.round: parcel}))
     return _added(seat, state, relay, parcel)
+
+
+def _most_early(seat: Seat) -> int:
+    """How many parcels and totals a member that follows the protocol can send before they are waited for: each round, whoever has left."""
+    members = len(seat.publics)
+    return (members.bit_length() + 1) * (members - seat.context.threshold + 1)
 
 
 def is_late(message: Message, left: Members) -> bool:

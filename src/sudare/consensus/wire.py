@@ -1,7 +1,8 @@
 """Messages and states as bytes: one canonical form, read back only into the classes that the reader names. Never pickle.
 
 A value is a tag, a length where there is one, and its content. Reading checks every length against what is there and every
-field of a class against its annotation, so that garbage is refused here and not somewhere inside a protocol.
+field of a class against its annotation, so that garbage is refused here and not somewhere inside a protocol. Whatever the bytes are,
+reading them ends in a value or in `MessageMalformed`, and takes no more memory than a small multiple of their number.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from sudare.errors import MessageMalformed
 
 _LENGTH_BYTES: Final = 8
 _MOST_DEPTH: Final = 16
+_MOST_TEXT_BYTES: Final = 1 << 16
+_MOST_INTEGER_BYTES: Final = 1 << 10
+_LONGEST_SIDE: Final = 1 << 32
+# So many values in a message of others: a second of work at most. Members of a sum of S send some S² of them.
+MOST_VALUES: Final = 1 << 18
 _NONE, _TRUE, _FALSE, _INT, _BYTES, _TEXT, _TUPLE, _SET, _MAP, _WORDS, _OBJECT = b"NTFIBSLEMWO"
 
 
@@ -44,10 +50,20 @@ def packed_size(value: object) -> int:
     return len(packed(value))
 
 
-def unpacked(content: bytes, *classes: type) -> Any:
-    """The value of these bytes; dataclasses in it are among `classes`."""
-    reader = _Reader(content, {each.__name__: each for each in classes})
-    value = reader.value(0)
+def unpacked(content: bytes, *classes: type, most_values: int | None = None) -> Any:
+    """The value of these bytes; dataclasses in it are among `classes`.
+
+    Raise MessageMalformed unless the bytes are the packed form of such a value, with at most `most_values` values in it. Own states may
+    have any number; what others sent may not.
+    """
+    reader = _Reader(content, {each.__name__: each for each in classes}, most_values)
+    try:
+        value = reader.value(0)
+    except MessageMalformed:
+        raise
+    except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, MemoryError):
+        # A class refused its fields, or numpy its shape.
+        raise _malformed("a value is none that its class allows") from None
     if reader.at != len(content):
         raise _malformed("bytes are left over")
     return value
@@ -126,8 +142,10 @@ _WRITERS: Final[tuple[tuple[type, Callable[[Any, list[bytes]], None]], ...]] = (
 class _Reader:
     """A place in a byte string."""
 
-    def __init__(self, content: bytes, classes: Mapping[str, type]) -> None:
+    def __init__(self, content: bytes, classes: Mapping[str, type], most_values: int | None) -> None:
         self.content, self.classes, self.at = content, classes, 0
+        # Every value takes a byte, so that this limit always holds.
+        self.values_left = len(content) + 1 if most_values is None else most_values
 
     def taken(self, count: int) -> bytes:
         if count > len(self.content) - self.at:
@@ -143,11 +161,23 @@ class _Reader:
         count = self.length()
         if count > len(self.content) - self.at:
             raise _malformed("they end too early")
+        if count > self.values_left:
+            raise _malformed("there are too many values")
         return count
+
+    def short(self, most: int) -> bytes:
+        """Content of at most so many bytes."""
+        count = self.length()
+        if count > most:
+            raise _malformed("a number or text is too long")
+        return self.taken(count)
 
     def value(self, depth: int) -> Any:
         if depth > _MOST_DEPTH:
             raise _malformed("values are nested too deep")
+        self.values_left -= 1
+        if self.values_left < 0:
+            raise _malformed("there are too many values")
         tag = self.taken(1)[0]
         simple = {_NONE: None, _TRUE: True, _FALSE: False}
         if tag in simple:
@@ -167,7 +197,7 @@ class _Reader:
         return readers[tag](depth + 1)
 
     def integer(self) -> int:
-        content = self.taken(self.length())
+        content = self.short(_MOST_INTEGER_BYTES)
         value = int.from_bytes(content, "little", signed=True)
         if len(content) != value.bit_length() // 8 + 1:
             raise _malformed("a number is not in its shortest form")
@@ -175,7 +205,7 @@ class _Reader:
 
     def text(self) -> str:
         try:
-            return self.taken(self.length()).decode()
+            return self.short(_MOST_TEXT_BYTES).decode()
         except UnicodeDecodeError:
             raise _malformed("a text is not UTF-8") from None
 
@@ -198,13 +228,15 @@ class _Reader:
         if dimensions not in (1, 2):
             raise _malformed("an array has not one or two dimensions")
         shape = [self.length() for _ in range(dimensions)]
+        if any(side > _LONGEST_SIDE for side in shape):
+            raise _malformed("an array is too long")
         size = self.length()
         if size != 8 * int(np.prod(shape, dtype=object)):
             raise _malformed("an array has another size than its shape")
         return np.frombuffer(self.taken(size), dtype="<u8").reshape(shape)
 
     def instance(self, depth: int) -> Any:
-        name = self.taken(self.length()).decode("ascii", "replace")
+        name = self.short(_MOST_TEXT_BYTES).decode("ascii", "replace")
         if name not in self.classes:
             raise _malformed("they hold something that does not belong here")
         expected = field_types(self.classes[name])

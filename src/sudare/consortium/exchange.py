@@ -7,6 +7,7 @@ another file in its place is refused. Withdrawn, it is forgotten by everyone who
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -14,13 +15,15 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.consortium.checkpoints import Store
-from sudare.consortium.desk import STOP, Envelope
+from sudare.consortium.desk import STOP, Envelope, unexpected
 from sudare.errors import MessageMalformed, NotConnected, ReleaseError, ReleaseUntrusted, SudareError, TaskStopped
 from sudare.privacy.container import parsed, verify_signature
 from sudare.privacy.release import Release, audited
 
 RELEASE, FETCH, WITHDRAW = "release", "fetch", "withdraw"
 _FETCH_SECONDS: Final = 10.0
+# A member that asks more often than that is answered as often as that.
+_LEAST_ANSWER_SECONDS: Final = 5.0
 _WITHDRAWN: Final = b"withdrawn"
 
 Check = Callable[[Release], None]
@@ -62,11 +65,13 @@ class ReleaseExchange:
         self._patience_seconds = patience_seconds
         self._posts: list[tuple[str, Envelope]] = []
         self._begun_at = self._asked_at = 0.0
+        self._answered_at: dict[str, float] = {}
+        self._here: set[str] = set()
 
     @property
     def finished(self) -> bool:
         """Whether every member's release is here, or was withdrawn."""
-        return all(self._store.load(self._place(name)) is not None for name in self._parties.keys)
+        return all(self._is_here(name) for name in self._parties.keys)
 
     def files(self) -> dict[str, bytes]:
         """The releases that are here and were not withdrawn, by member."""
@@ -97,27 +102,27 @@ class ReleaseExchange:
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in."""
-        if envelope.kind == STOP:
+        if envelope.kind != RELEASE and (envelope.body or envelope.members):
+            self.stop(MessageMalformed(f"'{sender}' sent more than it may say here.", "Use one program version."))
+        elif envelope.kind == STOP:
             if not self.finished and self.failure is None:
                 self.failure = TaskStopped(f"'{sender}' stopped the task.", TaskStopped.help)
         elif envelope.kind == FETCH:
-            self._publish(sender)
+            self._answer(sender, now)
         elif envelope.kind == WITHDRAW:
-            self._store.save(self._place(sender), _WITHDRAWN)
+            if self._store.load(self._place(sender)) != _WITHDRAWN:
+                self._store.save(self._place(sender), _WITHDRAWN)
         elif self.failure is not None:
             self._posts.append((sender, Envelope(self.task, STOP)))
         else:
-            try:
-                self._keep(sender, envelope)
-            except SudareError as error:
-                self.stop(error)
+            self._look_at(sender, envelope)
         return True
 
     def tick(self, now: float, present: frozenset[str]) -> None:
         """Ask those who are there for what is missing; give up on the others after a while."""
         if self.finished or self.failure is not None:
             return
-        missing = [name for name in self._others() if self._store.load(self._place(name)) is None]
+        missing = [name for name in self._others() if not self._is_here(name)]
         if now - self._begun_at > self._patience_seconds:
             absent = ", ".join(f"'{name}'" for name in missing)
             self.stop(NotConnected(f"These members' releases did not come in time: {absent}.", NotConnected.help))
@@ -135,6 +140,26 @@ class ReleaseExchange:
         if self.failure is None and not self.finished:
             self.failure = reason
             self._posts += [(name, Envelope(self.task, STOP)) for name in self._others()]
+
+    def _answer(self, sender: str, now: float) -> None:
+        """Send this member's release to one that asks for it, but not more often than it may ask."""
+        if now - self._answered_at.get(sender, -math.inf) >= _LEAST_ANSWER_SECONDS:
+            self._answered_at[sender] = now
+            self._publish(sender)
+
+    def _look_at(self, sender: str, envelope: Envelope) -> None:
+        try:
+            self._keep(sender, envelope)
+        except SudareError as error:
+            self.stop(error)
+        except Exception as error:  # noqa: BLE001 - a foreign error over a release ends the task, not the process
+            self.stop(unexpected(error))
+
+    def _is_here(self, name: str) -> bool:
+        """Whether a member's release, or its withdrawal, is in the store. What is there stays, so that it is looked for once."""
+        if name not in self._here and self._store.load(self._place(name)) is not None:
+            self._here.add(name)
+        return name in self._here
 
     def _keep(self, sender: str, envelope: Envelope) -> None:
         if envelope.kind != RELEASE:

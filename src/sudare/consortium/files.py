@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import shlex
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -125,6 +126,19 @@ def make_private_folder(path: Path) -> None:
         raise ConsortiumError(
             f"The folder '{path}' cannot be written ({error.strerror}).", "Check the path, its rights and the space."
         ) from None
+
+
+def new_private_folder(parent: Path | None, prefix: str) -> Path:
+    """A new folder for its owner only, with a name that cannot be guessed; in the machine's temporary folder if `parent` is None."""
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder and what is in it, as far as that can be done; a link in its place is removed, and not followed."""
+    if folder.is_symlink():
+        folder.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

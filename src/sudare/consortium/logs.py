@@ -77,6 +77,7 @@ FIELDS: Final[dict[str, Callable[[object], bool]]] = {
     "agreement": _is_digest,
     "attempt": _is_whole,
     "bytes": _is_whole,
+    "count": _is_whole,
     "digest": _is_digest,
     "error": _is_error,
     "iteration": _is_whole,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -20,6 +20,7 @@ from sudare.consortium.agreement import Agreement
 from sudare.consortium.approvals import permit, required
 from sudare.consortium.desk import Activity, Desk, unexpected
 from sudare.consortium.driving import drive, settle
+from sudare.consortium.drops import DropLines
 from sudare.consortium.exchange import ReleaseExchange
 from sudare.consortium.files import make_private_folder, write_atomically
 from sudare.consortium.heads import checked_ledger, remember_head
@@ -85,11 +86,12 @@ class Node:
         checked_ledger(self.member)
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
         session = Session(self.member.name, identity, sum_keys.public, pins_of(self.agreement, keys))
-        self.desk = Desk(session)
+        self.desk = Desk(session, [task.name for task in self.agreement.tasks])
         self._place = Workplace(self.member, self.agreement, identity, sum_keys, keys, session)
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
         self._present: frozenset[str] = frozenset()
+        self._drop_lines = DropLines()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
     def run(self, tasks: Iterable[str] = (), *, stay: bool = False, most_seconds: float = float("inf")) -> bool:
@@ -121,6 +123,8 @@ class Node:
             "up_seconds": round(self.clock() - self._started_at, 1),
             "members": len(self.agreement.members),
             "present": len(self._present),
+            "dropped": self._dropped_by_reason(),
+            "held_bytes": self.desk.held_bytes,
             "tasks": {name: each.state for name, each in list(self.undertakings.items())},
         }
 
@@ -132,6 +136,7 @@ class Node:
             return False
         self._looked_at = now
         self._notice_members(now)
+        self._notice_drops(now)
         for name in self.desk.wanted() & {task.name for task in self.agreement.tasks}:
             self._undertake(name)
         self._take_requests()
@@ -275,6 +280,22 @@ class Node:
             self.tell(f"{len(present)} of {count} members present{waiting}")
         self._present = present
 
+    def _notice_drops(self, now: float) -> None:
+        """Log what was dropped since, by sender and reason and not more than a line a minute for each; tell the owner of faults in the code."""
+        counts = self.transport.drops.counts()
+        for key, amount in self.desk.drops.counts().items():
+            counts[key] = counts.get(key, 0) + amount
+        for sender, reason, amount in self._drop_lines.due(counts, now):
+            self.log.write("message-dropped", peer=sender, kind=reason, count=amount)
+        for place in (*self.transport.drops.new_places(), *self.desk.drops.new_places()):
+            self.tell(f"a message was dropped because of a fault in sudare, please report: {place}")
+
+    def _dropped_by_reason(self) -> dict[str, int]:
+        totals = self.transport.drops.by_reason()
+        for reason, amount in self.desk.drops.by_reason().items():
+            totals[reason] = totals.get(reason, 0) + amount
+        return totals
+
     # What is kept in the state folder
 
     def _take_requests(self) -> None:
@@ -313,8 +334,10 @@ def pins_of(agreement: Agreement, keys: Mapping[str, bytes]) -> Pins:
     return Pins(bytes.fromhex(agreement.digest), dict(keys), agreement.field_digests)
 
 
-def transport_of(name: str, settings: TransportSettings) -> Transport:
-    """The way to the others that a member file describes."""
+def transport_of(
+    name: str, settings: TransportSettings, *, peers: Collection[str] | None = None, folder: Path | None = None
+) -> Transport:
+    """The way to the others that a member file describes. Packets come from `peers` only; `folder` is where FLARE's own folder is made."""
     from sudare.consortium.transport.flare import FlareTransport
 
     if settings.kind != "flare" or settings.kit is None or settings.relay is None:
@@ -325,4 +348,4 @@ def transport_of(name: str, settings: TransportSettings) -> Transport:
     if settings.proxy is not None:
         # gRPC reads an HTTP proxy, which must let CONNECT through, from this variable in small letters.
         os.environ["grpc_proxy"] = settings.proxy  # noqa: SIM112
-    return FlareTransport(name, settings.kit, settings.relay)
+    return FlareTransport(name, settings.kit, settings.relay, peers=peers, folder=folder)

@@ -5,6 +5,9 @@ from ephemeral X25519 keys, signed by the Ed25519 identities that the agreement 
 what a relay recorded cannot be opened by keys that are stolen later. A message is resent until the other side has
 acknowledged it, which a member does only once what follows from it is on its disk. What comes twice, late from an earlier life of a
 member, truncated or forged is dropped. Members whose agreements differ exchange nothing but digests of the agreements' fields.
+
+What is larger than its kind can be is dropped before it is opened, and what is kept for or of a member has a limit: counters that came,
+lives of its process, messages that it has not acknowledged.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sudare.consensus.sharing.keys import PublicKeys
 from sudare.consortium.agreement import differing_fields, parsed_field_digests
+from sudare.consortium.drops import Drops
 from sudare.consortium.identity import verifies
-from sudare.consortium.transport.base import Packet
-from sudare.errors import AgreementError, AgreementMismatch
-from sudare.parsing import parsed_json
+from sudare.consortium.transport.base import MOST_PACKET_BYTES, Packet
+from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed
+from sudare.parsing import NotParsed, parsed_json
 
 _HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
 _HEADER: Final = struct.Struct("<4sB16s16sQ")
@@ -40,6 +44,24 @@ _HELLO_BYTES: Final = 4 * _KEY_BYTES + _SIGNATURE_BYTES
 _HELLO_PURPOSE, _REFUSAL_PURPOSE = "hello", "refusal"
 # A receiver remembers which counters came; a sender never runs further ahead of what was acknowledged.
 _MOST_AHEAD: Final = 4096
+_TAG_BYTES: Final = 16
+MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
+_MOST_TERMS_BYTES: Final = 1 << 23
+_MOST_FIELDS_SHOWN: Final = 8
+# What may follow the header, by kind.
+_MOST_BYTES: Final = {
+    _HELLO: _HELLO_BYTES,
+    _MESSAGE: MOST_MESSAGE_BYTES + _TAG_BYTES,
+    _RECEIPT: 8 * (1 + 2 * _MOST_AHEAD) + _TAG_BYTES,
+    _TERMS: _MOST_TERMS_BYTES + _TAG_BYTES,
+    _REFUSAL: _SIGNATURE_BYTES,
+    _GOODBYE: _TAG_BYTES,
+}
+# A member that began anew more often in one life of ours is not heard again in it.
+_MOST_LIVES: Final = 4096
+# Of what one member has not acknowledged. A member that asks again and again for the same and acknowledges nothing gets no more.
+_MOST_UNACKNOWLEDGED: Final = 1 << 16
+_MOST_UNACKNOWLEDGED_BYTES: Final = 4 * MOST_MESSAGE_BYTES
 
 
 class Signer(Protocol):
@@ -90,6 +112,7 @@ class _Pending:
     """A message that the other side has not acknowledged."""
 
     content: bytes
+    digest: bytes
     sealed: bytes | None = None
     due: float = 0.0
     wait: float = 0.0
@@ -114,6 +137,9 @@ class _Channel:
     def is_new(self, counter: int) -> bool:
         return counter >= self.done_below and counter not in self.seen and counter < self.done_below + 2 * _MOST_AHEAD
 
+    def is_ahead(self, counter: int) -> bool:
+        return counter >= self.done_below + 2 * _MOST_AHEAD
+
     def mark_done(self, counter: int) -> None:
         self.done.add(counter)
         while self.done_below in self.done:
@@ -130,6 +156,8 @@ class _Peer:
     channel: _Channel | None = None
     former: set[bytes] = field(default_factory=set)
     waiting: list[_Pending] = field(default_factory=list)
+    unacknowledged: dict[bytes, int] = field(default_factory=dict)
+    unacknowledged_bytes: int = 0
     hello_due: float = 0.0
     answering: bytes | None = None
     receipt_owed: bool = False
@@ -156,13 +184,36 @@ class Session:
         self._identity, self._pace = identity, Pace() if pace is None else pace
         self._incarnation = os.urandom(16)
         self._peers = {each: _Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
-        self.dropped = 0
+        self.drops = Drops()
+
+    @property
+    def dropped(self) -> int:
+        """How many packets were dropped, for whatever reason."""
+        return self.drops.total
 
     # What the member does
 
     def post(self, receiver: str, content: bytes) -> None:
-        """Send a message as soon as can be, and again until it is acknowledged."""
-        self._peers[receiver].waiting.append(_Pending(content))
+        """Send a message as soon as can be, and again until it is acknowledged.
+
+        The same bytes are not sent a second time while the receiver has not acknowledged the first; and one that leaves too much
+        unacknowledged gets nothing more. Raise MessageMalformed if the message is larger than any receiver takes.
+        """
+        if len(content) > MOST_MESSAGE_BYTES:
+            raise MessageMalformed(
+                f"A message has {len(content)} bytes; others take at most {MOST_MESSAGE_BYTES}.",
+                "Agree on fewer patterns, columns or records in one task.",
+            )
+        peer, digest = self._peers[receiver], hashlib.sha256(content).digest()
+        if digest in peer.unacknowledged:
+            return
+        too_many = len(peer.unacknowledged) >= _MOST_UNACKNOWLEDGED
+        if too_many or peer.unacknowledged_bytes + len(content) > _MOST_UNACKNOWLEDGED_BYTES:
+            self.drops.count(receiver, "unsent")
+            return
+        peer.unacknowledged[digest] = len(content)
+        peer.unacknowledged_bytes += len(content)
+        peer.waiting.append(_Pending(content, digest))
 
     def acknowledge(self, delivery: Delivery) -> None:
         """What follows from this message is safe: the sender may forget it."""
@@ -170,6 +221,12 @@ class Session:
         if peer.channel is not None and peer.channel.incarnation == delivery.incarnation:
             peer.channel.mark_done(delivery.counter)
             peer.receipt_owed = True
+
+    def put_back(self, delivery: Delivery) -> None:
+        """Forget that this message came: its sender sends it again later."""
+        channel = self._peers[delivery.sender].channel
+        if channel is not None and channel.incarnation == delivery.incarnation and delivery.counter not in channel.done:
+            channel.seen.discard(delivery.counter)
 
     def present(self, now: float, within_seconds: float) -> frozenset[str]:
         """Members, this one included, that agree with this one and were heard of not longer ago."""
@@ -275,20 +332,29 @@ class Session:
 
     def receive(self, packet: Packet, now: float) -> Delivery | None:
         """A message that is new, or None: hellos, receipts, repetitions and whatever cannot be believed end here."""
-        peer = self._peers.get(packet.sender)
-        if peer is None or len(packet.content) < _HEADER.size:
-            self.dropped += 1
+        peer, size = self._peers.get(packet.sender), len(packet.content) - _HEADER.size
+        if peer is None:
+            self.drops.count(packet.sender, "unknown-sender")
+            return None
+        if size < 0:
+            self.drops.count(packet.sender, "malformed")
             return None
         magic, kind, theirs, ours, counter = _HEADER.unpack_from(packet.content)
-        if magic == _MAGIC and kind == _HELLO:
+        if magic != _MAGIC or kind not in _MOST_BYTES:
+            self.drops.count(packet.sender, "malformed")
+            return None
+        if size > _MOST_BYTES[kind]:
+            self.drops.count(packet.sender, "too-large")
+            return None
+        if kind == _HELLO:
             self._greet(packet, peer, theirs, ours, now)
             return None
-        if magic == _MAGIC and kind == _REFUSAL:
+        if kind == _REFUSAL:
             self._heed_refusal(packet, peer, ours)
             return None
         channel = peer.channel
-        if magic != _MAGIC or channel is None or (theirs, ours) != (channel.incarnation, self._incarnation):
-            self.dropped += 1
+        if channel is None or (theirs, ours) != (channel.incarnation, self._incarnation):
+            self.drops.count(packet.sender, "repeated")
             return None
         return self._opened(packet, peer, channel, kind, counter, now)
 
@@ -300,35 +366,51 @@ class Session:
             # Its receipt may have been lost.
             if counter < channel.done_below or counter in channel.done:
                 peer.receipt_due = now
-            self.dropped += 1
+            self.drops.count(packet.sender, "ahead" if channel.is_ahead(counter) else "repeated")
             return None
         try:
             content = channel.receiving.decrypt(_nonce(kind, counter), sealed, header)
         except InvalidTag:
-            self.dropped += 1
+            self.drops.count(packet.sender, "unauthentic")
             return None
         channel.confirmed, peer.heard_at = True, now
         if kind == _GOODBYE:
             peer.has_left = True
         elif kind == _RECEIPT:
-            _forget_acknowledged(channel, content)
+            if not _forget_acknowledged(peer, channel, content):
+                self.drops.count(packet.sender, "malformed")
         elif kind == _TERMS:
-            peer.terms_owed = peer.difference is None
-            peer.difference = _difference(packet.sender, self.pins.field_digests(channel.context), content)
-        elif kind == _MESSAGE and channel.their_digest == self.pins.agreement_digest:
+            self._compare_terms(packet.sender, peer, channel, content)
+        elif channel.their_digest == self.pins.agreement_digest:
             channel.seen.add(counter)
             return Delivery(packet.sender, content, channel.incarnation, counter)
+        else:
+            self.drops.count(packet.sender, "not-admitted")
         return None
+
+    def _compare_terms(self, name: str, peer: _Peer, channel: _Channel, content: bytes) -> None:
+        """Learn which fields of the other agreement differ, once for each channel; who has the same agreement has no terms to tell."""
+        if channel.their_digest == self.pins.agreement_digest:
+            self.drops.count(name, "not-admitted")
+        elif peer.difference is None:
+            peer.terms_owed = True
+            peer.difference = _difference(name, self.pins.field_digests(channel.context), content)
+        else:
+            peer.terms_owed = False
 
     def _greet(self, packet: Packet, peer: _Peer, theirs: bytes, answered: bytes, now: float) -> None:
         """A hello. The channel is made once the other side has answered this life of ours, so old hellos change nothing."""
         header, body = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
-        if len(body) != _HELLO_BYTES or theirs in peer.former:
-            self.dropped += 1
+        if len(body) != _HELLO_BYTES:
+            self.drops.count(packet.sender, "malformed")
+            return
+        if theirs in peer.former:
+            self.drops.count(packet.sender, "repeated")
             return
         stated, signature = body[:-_SIGNATURE_BYTES], body[-_SIGNATURE_BYTES:]
         text = _signed_text(packet.sender, self.name, header + stated)
         if not verifies(self.pins.keys[packet.sender], _HELLO_PURPOSE, text, signature):
+            self.drops.count(packet.sender, "unauthentic")
             peer.bad_signatures += 1
             peer.refusal_owed = theirs
             return
@@ -340,6 +422,8 @@ class Session:
             peer.terms_owed = current.their_digest != self.pins.agreement_digest
         elif answered != self._incarnation:
             peer.answering = theirs
+        elif len(peer.former) >= _MOST_LIVES:
+            self.drops.count(packet.sender, "over-quota")
         else:
             self._open_channel(packet.sender, peer, theirs, stated)
             peer.heard_at = now
@@ -349,12 +433,12 @@ class Session:
         try:
             secret = peer.ephemeral.exchange(X25519PublicKey.from_public_bytes(ephemeral))
         except ValueError:
-            self.dropped += 1
+            self.drops.count(name, "malformed")
             return
         if peer.channel is not None:
             peer.former.add(peer.channel.incarnation)
             # What the earlier life did not acknowledge goes to the new one, in the order it was said.
-            peer.waiting[:0] = [_Pending(pending.content) for pending in peer.channel.pending.values()]
+            peer.waiting[:0] = [_Pending(each.content, each.digest) for each in peer.channel.pending.values()]
         sides = sorted([(self.name, self._incarnation, self.pins.agreement_digest), (name, theirs, digest)])
         context = hashlib.sha256(repr(sides).encode()).digest()
 
@@ -373,7 +457,7 @@ class Session:
         if ours == self._incarnation and verifies(self.pins.keys[packet.sender], _REFUSAL_PURPOSE, text, signature):
             peer.refuses_us = True
         else:
-            self.dropped += 1
+            self.drops.count(packet.sender, "unauthentic" if ours == self._incarnation else "repeated")
 
     # How it is written
 
@@ -415,24 +499,29 @@ def _signed_text(sender: str, receiver: str, content: bytes) -> bytes:
     return _named(sender) + _named(receiver) + content
 
 
-def _forget_acknowledged(channel: _Channel, content: bytes) -> None:
+def _forget_acknowledged(peer: _Peer, channel: _Channel, content: bytes) -> bool:
+    """Forget what a receipt names: all counters below its first number, and the others in it. False if it is no receipt."""
     if len(content) < 8 or len(content) % 8:
-        return
+        return False
     below, *others = struct.unpack(f"<{len(content) // 8}Q", content)
-    acknowledged = [counter for counter in channel.pending if counter < below or counter in set(others)]
-    for counter in acknowledged:
-        del channel.pending[counter]
+    named = frozenset(others)
+    for counter in [counter for counter in channel.pending if counter < below or counter in named]:
+        digest = channel.pending.pop(counter).digest
+        peer.unacknowledged_bytes -= peer.unacknowledged.pop(digest)
+    return True
 
 
 def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> AgreementMismatch:
     """Which agreed fields differ. The content is authentic, but may come from another version."""
     try:
-        theirs = parsed_field_digests(parsed_json(content))
-    except (ValueError, AgreementError):
+        theirs = parsed_field_digests(parsed_json(content, largest_bytes=_MOST_TERMS_BYTES))
+    except (NotParsed, AgreementError):
         what = "and its program writes it in a way that this version does not read"
     else:
         fields = differing_fields(ours, theirs)
-        what = f"which differs in {', '.join(fields)}" if fields else "though every field is the same: programs differ"
+        more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
+        named = f"{', '.join(fields[:_MOST_FIELDS_SHOWN])}{more}"
+        what = f"which differs in {named}" if fields else "though every field is the same: programs differ"
     return AgreementMismatch(
         f"'{peer}' signed another text, {what}. Nobody sent anything.",
         "Settle what was agreed, then sign the same text.",

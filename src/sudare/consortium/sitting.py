@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus.messages import Message, Missing, SumState
+from sudare.consensus.messages import Message, Missing, SumState, most_message_bytes
 from sudare.consensus.participant import Participant
 from sudare.consensus.sharing.keys import MemberKeys, PublicKeys
 from sudare.consensus.sharing.masks import Seat, SumContext
@@ -119,6 +119,8 @@ class Sitting:
         place = self._circle.members.index(sender)
         if theirs.rank != self._current.rank or place not in envelope.members:
             return
+        if len(envelope.body) > most_message_bytes(len(self._addend), len(self._order)):
+            raise MessageMalformed(f"'{sender}' sent more than a sum of this size needs.", "Use one program version.")
         message = Message.from_bytes(envelope.body)
         if message.sender != self._order.index(place):
             raise MessageMalformed(f"'{sender}' sent a message in another's name.", "Ask that member by telephone.")

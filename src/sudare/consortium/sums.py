@@ -15,8 +15,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.consensus.messages import most_message_bytes
 from sudare.consensus.sharing.keys import PublicKeys
-from sudare.consensus.wire import packed
+from sudare.consensus.wire import MOST_VALUES, packed
 from sudare.consortium.checkpoints import Store
 from sudare.consortium.desk import STOP, Envelope, read_as, unexpected
 from sudare.consortium.sitting import SUM, Attempt, Circle, Sitting, Total
@@ -26,6 +27,8 @@ Words = NDArray[np.uint64]
 
 ASK, HEARD = "ask", "heard"
 _ASK_SECONDS: Final = 2.0
+# A member that asks more often than that is answered as often as that.
+_LEAST_ANSWER_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class SumRunner:
         self._stands: dict[int, Stand] = {}
         self._told: dict[str, Total] = {}
         self._begun_at = self._asked_at = 0.0
+        self._answered_at: dict[str, float] = {}
 
     # As an activity
 
@@ -235,12 +239,10 @@ class SumRunner:
 
     def _received(self, sender: str, envelope: Envelope, now: float) -> None:
         if envelope.kind == ASK:
-            total = self._saved_total(envelope.iteration) if 0 <= envelope.iteration <= self.iteration else None
-            if total is not None:
-                self._posts.append((sender, Envelope(self.task, HEARD, envelope.iteration, body=packed(total))))
+            self._answer(sender, envelope.iteration, now)
         elif envelope.kind == HEARD:
             if envelope.iteration == self.iteration and not self.finished:
-                self._told[sender] = self._plausible(read_as(Total, envelope.body))
+                self._told[sender] = self._plausible(envelope.body)
                 self._conclude(now)
         elif envelope.kind == SUM:
             sitting = self._sittings.get(envelope.iteration)
@@ -251,7 +253,20 @@ class SumRunner:
         else:
             raise MessageMalformed(f"'{sender}' sent a message of an unknown kind.", "Use one program version.")
 
-    def _plausible(self, total: Total) -> Total:
+    def _answer(self, sender: str, iteration: int, now: float) -> None:
+        """Tell a total that is known here to a member that asks for it, but not more often than it may ask."""
+        if now - self._answered_at.get(sender, float("-inf")) < _LEAST_ANSWER_SECONDS or iteration > self.iteration:
+            return
+        self._answered_at[sender] = now
+        total = self._saved_total(iteration)
+        if total is not None:
+            self._posts.append((sender, Envelope(self.task, HEARD, iteration, body=packed(total))))
+
+    def _plausible(self, content: bytes) -> Total:
+        """The total in a message. Raise MessageMalformed unless it has the form of the one that is waited for."""
+        if len(content) > most_message_bytes(len(self._stand.addend), len(self._circle.members)):
+            raise MessageMalformed("A total is larger than what was asked for.", "Use one program version.")
+        total = read_as(Total, content, most_values=MOST_VALUES)
         if total.words.shape != self._stand.addend.shape or not total.included <= self._circle.everyone:
             raise MessageMalformed("A total has another form than was asked for.", "Use one program version.")
         return total

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from sudare.consortium.drops import Drops
+from sudare.consortium.transport.queues import Limits
+
+# The largest release is 64 MiB; the rest is for what is around it. A larger packet is never sent, and dropped where it comes.
+MOST_PACKET_BYTES: Final = (64 << 20) + (1 << 18)
+# Of what has come and was not looked at yet.
+ARRIVED: Final = Limits(most_items=1 << 13, most_bytes=2 * MOST_PACKET_BYTES, most_total_bytes=4 * MOST_PACKET_BYTES)
 
 
 class Packet(NamedTuple):
@@ -18,6 +26,10 @@ class Transport(Protocol):
     @property
     def name(self) -> str:
         """Who this member is."""
+
+    @property
+    def drops(self) -> Drops:
+        """What came and was dropped before anybody looked at it."""
 
     def send(self, receiver: str, content: bytes) -> None:
         """Hand the bytes over. They may never arrive, and no error is raised then."""

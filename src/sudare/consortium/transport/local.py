@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 
-from sudare.consortium.transport.base import Packet
+from sudare.consortium.drops import Drops
+from sudare.consortium.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet
+from sudare.consortium.transport.queues import FairQueue
 from sudare.errors import InvalidParameter
 
 
@@ -14,14 +15,14 @@ class LocalHub:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queues: dict[str, queue.SimpleQueue[Packet]] = {}
+        self._queues: dict[str, FairQueue[Packet]] = {}
 
     def join(self, name: str) -> LocalTransport:
         """This member's transport, until it is closed. A name has one at a time."""
         with self._lock:
             if name in self._queues:
                 raise InvalidParameter(f"'{name}' is already here.", "Close its other transport first.")
-            self._queues[name] = queue.SimpleQueue()
+            self._queues[name] = FairQueue(ARRIVED)
         return LocalTransport(name, self)
 
     def names(self) -> frozenset[str]:
@@ -29,7 +30,7 @@ class LocalHub:
         with self._lock:
             return frozenset(self._queues)
 
-    def queue_of(self, name: str) -> queue.SimpleQueue[Packet] | None:
+    def queue_of(self, name: str) -> FairQueue[Packet] | None:
         """What is waiting for a member that is here."""
         with self._lock:
             return self._queues.get(name)
@@ -45,23 +46,21 @@ class LocalTransport:
 
     def __init__(self, name: str, hub: LocalHub) -> None:
         self.name = name
+        self.drops = Drops()
         self._hub = hub
 
     def send(self, receiver: str, content: bytes) -> None:
-        """Into the receiver's queue; lost if nobody of that name is here."""
+        """Into the receiver's queue; lost if nobody of that name is here, or if more is waiting than there is room for."""
         waiting = self._hub.queue_of(receiver)
-        if waiting is not None:
-            waiting.put(Packet(self.name, content))
+        if waiting is not None and len(content) <= MOST_PACKET_BYTES:
+            waiting.put(self.name, Packet(self.name, content), len(content))
 
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet."""
         waiting = self._hub.queue_of(self.name)
         if waiting is None:
             return None
-        try:
-            return waiting.get(timeout=max(timeout_seconds, 0.0))
-        except queue.Empty:
-            return None
+        return waiting.get(max(timeout_seconds, 0.0))
 
     def connected(self) -> frozenset[str]:
         """The others that are here."""
