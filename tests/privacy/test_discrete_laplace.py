@@ -148,7 +148,9 @@ def test_small_and_large_scales_have_the_law():
     assert abs(np.corrcoef(np.sign(large), np.abs(large))[0, 1]) < 6 / np.sqrt(200_000)
 
 
-@pytest.mark.parametrize("bug", ["four fifths of the scale", "a sign for zero", "a digit left out", "one digit for two"])
+@pytest.mark.parametrize(
+    "bug", ["four fifths of the scale", "a sign for zero", "a digit left out", "one digit for two"]
+)
 def test_wrong_laws_are_found(bug):
     scale, source, count = Fraction(17, 10), SystemNoise(), 200_000
     if bug == "four fifths of the scale":

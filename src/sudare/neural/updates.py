@@ -66,7 +66,7 @@ def levels_of(batch_rows: int, noise_factor: Fraction) -> int:
     """K for batches of so many rows and noise of noise_factor intervals: the power of two for which all fits into 32 bits."""
     noise = Fraction(_LARGEST_WHOLE, _LARGEST_NOISE_IN_SCALES) / noise_factor
     most = int(min(Fraction(_MOST_LEVELS), Fraction(_LARGEST_WHOLE, batch_rows), noise))
-    return 2 ** max(0, most.bit_length() - 1)
+    return 1 << max(0, most.bit_length() - 1)
 
 
 def update_intervals(
@@ -259,9 +259,7 @@ def after_updates(
     def step(current: State, batch: tuple[Array, Array, Array]) -> tuple[State, None]:
         chosen_rows, chosen_kept, noise = batch
         x, wanted = rows[chosen_rows], targets[chosen_rows]
-        update = noisy_update(
-            current.parameters, x, wanted, chosen_kept, noise, inputs, quantisation, loss, clipping
-        )
+        update = noisy_update(current.parameters, x, wanted, chosen_kept, noise, inputs, quantisation, loss, clipping)
         return stepped(current, update, pace), None
 
     return jax.lax.scan(step, state, (chosen, kept, drawn))[0]

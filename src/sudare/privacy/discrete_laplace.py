@@ -61,15 +61,13 @@ def digit_probability_bits(place: int, scale: Fraction, skipped: int, count: int
         with ball_context.workprec(precision):
             small = arb(fmpq(-exponent.numerator, exponent.denominator)).exp()
             found = (small / (1 + small) * arb((1, bits))).floor().unique_fmpz()
-    return int(found) % 2**count
+    return int(found) % (1 << count)
 
 
 @functools.lru_cache(maxsize=64)
 def _thresholds(scale: Fraction, skipped: int, count: int) -> Words:
     """Those bits for every digit."""
-    return np.array(
-        [digit_probability_bits(place, scale, skipped, count) for place in range(DIGITS)], dtype=np.uint64
-    )
+    return np.array([digit_probability_bits(place, scale, skipped, count) for place in range(DIGITS)], dtype=np.uint64)
 
 
 def _digits(count: int, places: Places, scale: Fraction, source: WordSource) -> NDArray[np.bool_]:
