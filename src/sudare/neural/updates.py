@@ -51,6 +51,7 @@ _LARGEST_WHOLE: Final = 2**30
 _LARGEST_NOISE_IN_SCALES: Final = 64
 # Narrower intervals are as good as none, and what they are divided into might overflow.
 _LEAST_WIDTH: Final = 2.0**-80
+_LARGEST_SINGLE: Final = float(np.finfo(np.float32).max)
 _ROWS_AT_ONCE: Final = 8
 _MOST_DRAWN_AT_ONCE: Final = 2**24
 
@@ -315,7 +316,9 @@ def descended_with_noise(
         limit=limit,
     )
     (start_key,) = fresh_keys(source, 1)
-    inputs = Interval(*(jnp.asarray(bound, jnp.float32) for bound in bounds))
+    inputs = Interval(
+        *(jnp.asarray(np.clip(bound, -_LARGEST_SINGLE, _LARGEST_SINGLE), jnp.float32) for bound in bounds)
+    )
     state = started(start_key, sizes, limit)
     held, wanted = jnp.asarray(rows, jnp.float32), jnp.asarray(targets, jnp.float32)
     d = parameter_count(sizes)
