@@ -62,8 +62,11 @@ def test_gradients_of_all_rows_lie_within(seed, sizes, loss, lowest):
     )
     for parts, least, most in zip(*(map(np.asarray, jax.tree.leaves(tree)) for tree in (own, low, high)), strict=True):
         slack = 1e-4 * (1 + np.abs(parts))
-        assert np.all(least - slack <= parts)
-        assert np.all(parts <= most + slack)
+        # A shortened gradient is between 0 and the whole one.
+        for share in (0.0, 0.3, 1.0):
+            assert np.all(least - slack <= share * parts)
+            assert np.all(share * parts <= most + slack)
+        assert np.all((least <= 0) & (most >= 0))
 
 
 def test_outputs_lie_within_and_reach_the_ends_of_one_layer():
@@ -91,6 +94,25 @@ def test_a_unit_that_can_never_be_active_moves_nothing():
     assert float(high[0][0][0, 1]) > 0
     printed = float(parameters[0][1][0] + jnp.maximum(parameters[0][0][:, 0], 0).sum())
     assert printed < 0
+
+
+def test_predictions_beyond_all_targets_leave_room_for_shortened_slopes():
+    """Predictions of 3 to 4 are above every target: slopes are 2 to 5, and down to 0 once they are shortened."""
+    parameters = ((jnp.asarray([[1.0]]), jnp.asarray([3.0])),)
+    low, high = gradient_intervals(parameters, unit_box(1), "squared")
+    assert (float(low[0][1][0]), float(high[0][1][0])) == (0.0, 5.0)
+    assert (float(low[0][0][0, 0]), float(high[0][0][0, 0])) == (0.0, 5.0)
+    low, high = gradient_intervals(jax.tree.map(jnp.negative, parameters), unit_box(1), "squared")
+    assert (float(low[0][1][0]), float(high[0][1][0])) == (-5.0, 0.0)
+
+
+def test_ends_of_deep_and_wide_networks_are_finite():
+    """They end where the network's values and slopes do, so nothing overflows for inputs that floats hold with room."""
+    sizes = (3, *(16,) * 20, 2)
+    parameters = tuple((jnp.full((a, b), 1000.0), jnp.full(b, 1000.0)) for a, b in pairwise(sizes))
+    for loss in ("cross_entropy", "squared"):
+        for end in gradient_intervals(parameters, Interval(jnp.full(3, -1e6), jnp.full(3, 1e6)), loss):
+            assert all(np.isfinite(part).all() for part in jax.tree.leaves(end))
 
 
 def test_slopes_are_those_of_equations_22_and_23():

@@ -36,11 +36,13 @@ from sudare.privacy.noise import NoiseSource
 Approach = Literal["anonymizing_first", "learning_first", "anonymized_learning"]
 APPROACHES: Final[tuple[Approach, ...]] = ("anonymizing_first", "learning_first", "anonymized_learning")
 
-# Released parameters that got noise in float32 are rounded to this share of their limit.
+# Parameters averaged over noisy updates are rounded to this share of their limit.
 _GRID_BITS: Final = 20
 # Beyond this μ the Gaussian composition is no better than the plain sum, and slow to compute.
 _LARGEST_MU: Final = 100.0
 ANONYMIZED_LIMIT: Final = 8.0
+# Far within what 32-bit floats hold, so that no interval of an update overflows or vanishes.
+_LARGEST_THRESHOLD: Final = 2.0**60
 
 
 @dataclass(frozen=True)
@@ -225,8 +227,10 @@ class AnonymizedLearning(_OnParameters):
             )
         if self.clipping not in _HABITS:
             raise InvalidParameter(f"clipping must be 'example' or 'batch', got {self.clipping!r}.", "Use 'example'.")
-        if not 0 < self.entry_threshold < math.inf:
-            raise InvalidParameter(f"threshold must be positive, got {self.threshold!r}.", "Use for example 0.05.")
+        if not 1 / _LARGEST_THRESHOLD <= self.entry_threshold <= _LARGEST_THRESHOLD:
+            raise InvalidParameter(
+                f"threshold must be positive and from 2⁻⁶⁰ to 2⁶⁰, got {self.threshold!r}.", "Use for example 0.05."
+            )
         _ = self.course
 
     @property
@@ -248,14 +252,14 @@ class AnonymizedLearning(_OnParameters):
         return self.epochs
 
     @property
-    def noise_factor(self) -> float:
+    def noise_factor(self) -> Fraction:
         """Noise scale over the width of an interval: E/ε, as printed."""
-        return self.epochs / self.parameter_epsilon
+        return self.epochs / exact(self.parameter_epsilon)
 
     @property
     def noise_scale(self) -> float:
         """Of an entry of an update, where only the threshold bounds it."""
-        return 2 * self.entry_threshold * self.noise_factor
+        return rounded_up(2 * Fraction(self.entry_threshold) * self.noise_factor)
 
     @property
     def grid(self) -> float:
@@ -264,12 +268,12 @@ class AnonymizedLearning(_OnParameters):
 
     @property
     def exact_noise(self) -> bool:
-        """Float32 noise: a network has too many steps for exact draws."""
-        return False
+        """The discrete Laplace law on whole numbers of levels."""
+        return True
 
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """The running average of the parameters after all updates."""
-        from sudare.neural.updates import Noise, descended_with_noise
+        from sudare.neural.updates import descended_with_noise
 
         facts = self.facts
         return descended_with_noise(
@@ -278,7 +282,8 @@ class AnonymizedLearning(_OnParameters):
             facts.sizes,
             facts.loss,
             self.course,
-            Noise(self.entry_threshold, self.noise_factor),
+            self.entry_threshold,
+            self.noise_factor,
             self.clipping,
             facts.declared.bounds(facts.encoding),
             ANONYMIZED_LIMIT,

@@ -5,7 +5,8 @@ Intervals are passed through the network: inputs to each layer forwards (eqs 20 
 private learning the parameters were released with noise before, so the intervals are public.
 
 Printed, the maximum after ReLU is max(x) (eq. 21), which is negative where a unit can never be active, and would turn the
-next interval around: it must be max(x, 0). The bounds here also use the least inputs, which the paper sets to zero.
+next interval around: it must be max(x, 0). The bounds here also use the least inputs, which the paper sets to zero. Slopes
+are widened to hold 0, because a row's gradient is shortened towards it. Values and slopes end where the network's do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from sudare.neural.network import Array, Loss, Parameters
+from sudare.neural.network import LARGEST_VALUE, Array, Loss, Parameters
 
 
 class Interval(NamedTuple):
@@ -37,34 +38,40 @@ def input_intervals(parameters: Parameters, inputs: Interval) -> tuple[list[Inte
     found = [inputs]
     for weights, bias in parameters[:-1]:
         sums = weighted(found[-1], weights)
-        found.append(Interval(jnp.maximum(sums.low + bias, 0), jnp.maximum(sums.high + bias, 0)))
+        found.append(Interval(*(jnp.clip(end + bias, 0, LARGEST_VALUE) for end in sums)))
     weights, bias = parameters[-1]
     sums = weighted(found[-1], weights)
     return found, Interval(sums.low + bias, sums.high + bias)
 
 
 def residual_interval(predicted: Interval, loss: Loss) -> Interval:
-    """Of the slope at the outputs: probabilities less a target within [0, 1] (eq. 22), or predictions less one within [−1, 1]."""
+    """Of the slope at the outputs, and 0: probabilities less a target within [0, 1] (eq. 22), or predictions less one within [−1, 1]."""
     if loss == "cross_entropy":
         return Interval(-jnp.ones_like(predicted.low), jnp.ones_like(predicted.high))
-    return Interval(predicted.low - 1, predicted.high + 1)
+    return with_zero(Interval(predicted.low - 1, predicted.high + 1))
+
+
+def with_zero(slopes: Interval) -> Interval:
+    """The least interval that holds these slopes and 0, and ends where the network's slopes do."""
+    return Interval(jnp.clip(slopes.low, -LARGEST_VALUE, 0), jnp.clip(slopes.high, 0, LARGEST_VALUE))
 
 
 def slope_intervals(parameters: Parameters, inputs: list[Interval], last: Interval) -> list[Interval]:
     """Of the slopes at every layer's output, first layer first (eq. 23); a unit that can never be active has none."""
     found = [last]
     for (weights, _), values in zip(reversed(parameters[1:]), reversed(inputs[1:]), strict=True):
-        back = weighted(found[-1], weights.T)
-        alive = values.high > 0
-        # An inactive unit has slope zero, so zero is always within.
-        found.append(
-            Interval(jnp.where(alive, jnp.minimum(back.low, 0), 0.0), jnp.where(alive, jnp.maximum(back.high, 0), 0.0))
-        )
+        back = with_zero(weighted(found[-1], weights.T))
+        # Not "above 0": where the end is undefined the unit may be active.
+        never_active = values.high <= 0
+        found.append(Interval(*(jnp.where(never_active, 0.0, end) for end in back)))
     return found[::-1]
 
 
 def gradient_intervals(parameters: Parameters, inputs: Interval, loss: Loss) -> tuple[Parameters, Parameters]:
-    """The least and the greatest that any row's gradient can be, parameter by parameter (eqs 24–26)."""
+    """The least and the greatest that any row's gradient can be, shortened or not, parameter by parameter (eqs 24–26).
+
+    Ends are infinite or undefined only where the bounds of the inputs are too large for float32.
+    """
     layer_inputs, predicted = input_intervals(parameters, inputs)
     slopes = slope_intervals(parameters, layer_inputs, residual_interval(predicted, loss))
     products = [_products(values, slope) for values, slope in zip(layer_inputs, slopes, strict=True)]
