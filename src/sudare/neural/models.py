@@ -30,6 +30,7 @@ from sudare.neural.routes import (
     LossName,
     Route,
     Singles,
+    check_inputs,
     flattened,
     layer_outputs,
     layered,
@@ -108,6 +109,7 @@ class PrivateNetwork(ReleasedLayers):
         return self.plan(len(rows), self.declared_)
 
     def _route(self, rows: int, declared: Schema) -> Route:
+        check_inputs(declared, self.encoding)
         epsilon, delta = float(self.epsilon), float(self.delta)
         facts = Facts(
             rows=self._public_rows(rows),
@@ -234,7 +236,9 @@ class PrivateNetwork(ReleasedLayers):
         """Encoded rows with targets, and whether everything was declared; keeps what is declared."""
         if isinstance(X, Iterator | str | os.PathLike | SqlSource):
             return self._read_source(X, y)
-        matrix = self._read(X, reset=True).astype(np.float32)
+        encoded = self._read(X, reset=True)
+        check_inputs(self.declared_, self.encoding)
+        matrix = encoded.astype(np.float32)
         if self.schema is None and y is None:
             raise missing_y()
         declared_target = self._declare_target(y, self.schema)
@@ -249,6 +253,7 @@ class PrivateNetwork(ReleasedLayers):
         if y is not None:
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(self.schema), self.schema.digest)
+        check_inputs(self.declared_, self.encoding)
         declared_target = self._declare_target(None, self.schema)
         parts = [
             (encode(self.declared_, part, self.encoding).matrix.astype(np.float32), self._targets_of(part))

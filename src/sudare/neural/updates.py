@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sudare.neural.course import Clipping, Course
 from sudare.neural.intervals import Interval, gradient_intervals
 from sudare.neural.network import (
-    ROUNDING_MARGIN,
     Array,
     Loss,
     Pace,
@@ -34,6 +33,9 @@ from sudare.neural.network import (
 from sudare.neural.ordinary import as_layers, fresh_keys, started
 from sudare.neural.routes import Floats, Layers, Singles
 from sudare.privacy.noise import NoiseSource
+
+
+ROUNDING_MARGIN = 2.0**-9
 
 
 class Noise(NamedTuple):
@@ -193,6 +195,7 @@ def descended_with_noise(
     state = started(start_key, sizes, limit)
     held, wanted = jnp.asarray(rows, jnp.float32), jnp.asarray(targets, jnp.float32)
     for epoch in range(course.epochs):
-        own = jnp.stack(keys[epoch * len(chosen) : (epoch + 1) * len(chosen)])
+        words = np.frombuffer(b"".join(keys[epoch * len(chosen) : (epoch + 1) * len(chosen)]), np.uint32)
+        own = jax.random.wrap_key_data(jnp.asarray(words.reshape(len(chosen), -1)[:, :2]), impl="threefry2x32")
         state = after_epoch(state, held, wanted, chosen, kept, own, pace, inputs, noise, loss, clipping)
     return as_layers(state.average)
