@@ -37,7 +37,7 @@ def facts_of(rows, neighbours="replace-one", hidden=(2,)):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**31), shapes, losses, st.floats(0.1, 100), st.floats(0.01, 10), st.integers(0, 7))
 def test_one_row_moves_the_clipped_sum_by_the_clip_at_most(seed, shape, loss, size, clip, place):
-    """C where it is added or removed, 2C where it is replaced: in floats as well, because rows are clipped a little shorter."""
+    """C where it is added or removed, 2C where it is replaced: in whole units, because rows are clipped a little shorter."""
     parameters, x, targets = random_network(seed, shape, loss, size)
     other = random_network(seed + 1, shape, loss, size)
     kept = np.ones(8, dtype=np.float32)
@@ -47,7 +47,6 @@ def test_one_row_moves_the_clipped_sum_by_the_clip_at_most(seed, shape, loss, si
     kept[place] = 1
     changed_x, changed_targets = x.at[place].set(other[1][place]), targets.at[place].set(other[2][place])
     replaced = flat(clipped_gradient_sum(parameters, changed_x, changed_targets, jnp.asarray(kept), clip, loss))
-    # Sums of eight rows are right to 8·2⁻²⁴ of their size, far less than the margin of 2⁻⁹ that rows are clipped by.
     assert np.linalg.norm(with_row - without) <= clip
     assert np.linalg.norm(with_row - replaced) <= 2 * clip
 
@@ -68,7 +67,12 @@ def mean_clipped(parameters, x, targets, kept, clip):
 
 
 def clipped_row_by_row(parameters, x, targets, kept, clip):
-    return network.clipped_gradient_sum(parameters, x, targets, kept, clip, "cross_entropy")
+    return clipped_gradient_sum(parameters, x, targets, kept, clip, "cross_entropy")
+
+
+def half_sensitivity(parameters, x, targets, kept, clip):
+    """A broken twin: rows are clipped to twice the clip that the noise is for."""
+    return clipped_row_by_row(parameters, x, targets, kept, 2 * clip)
 
 
 def one_step_audit(clipped_sum, noise_share=1.0, samples=4000):
@@ -77,17 +81,22 @@ def one_step_audit(clipped_sum, noise_share=1.0, samples=4000):
     parameters = ((jnp.outer(x[0], jnp.asarray([1.0, -1.0])), jnp.zeros(2)),)
     targets = jnp.asarray(np.eye(2)[[0] * 7 + [1]], jnp.float32)
     sigma = 1.0
-    pace = network.Pace(1.0, 1.0, 0.0, 0.01, sigma * noise_share, 1.0)
+    pace = network.Pace(1.0, 1.0, 0.0, 0.01, sigma, 1.0)
+    unit = 0.01 * sigma / network.NOISE_DEVIATION
 
     @jax.jit
-    def outputs(kept, keys):
-        total = clipped_sum(parameters, x, targets, kept, 0.01)
+    def stepped(total, noise):
         state = network.initial_state(parameters)
-        return jax.vmap(lambda key: network.with_noise(state, total, key, pace).parameters)(keys)
+        return jax.vmap(lambda drawn: network.with_noise(state, total, drawn, pace).parameters)(noise)
 
     def mechanism(kept, count):
-        keys = jax.random.split(jax.random.key(int(SystemNoise().integer_below(2**31))), count)
-        leaves = jax.tree.leaves(outputs(kept, keys))
+        total = jax.tree.map(
+            lambda part: np.rint(np.asarray(part, dtype=np.float64) / unit).astype(np.int64),
+            clipped_sum(parameters, x, targets, kept, 0.01),
+        )
+        noise = RunSeed.drawn(SystemNoise()).noise(0, count * 8).reshape(count, 8)
+        with jax.enable_x64(True):
+            leaves = jax.tree.leaves(stepped(total, np.rint(noise_share * noise).astype(np.int64)))
         return np.concatenate([np.asarray(leaf, dtype=np.float64).reshape(count, -1) for leaf in leaves], axis=1)
 
     without, with_row = jnp.asarray([1.0] * 7 + [0.0]), jnp.ones(8)
@@ -104,8 +113,14 @@ def test_one_step_shows_a_row_no_better_than_claimed():
 
 @pytest.mark.parametrize(
     ("broken", "noise_share"),
-    [(clipped_row_by_row, 0.0), (clipped_row_by_row, 0.5), (sum_clipped_as_a_whole, 1.0), (mean_clipped, 1.0)],
-    ids=["no noise", "half of the noise", "the batch's sum clipped", "clipped after averaging"],
+    [
+        (clipped_row_by_row, 0.0),
+        (clipped_row_by_row, 0.5),
+        (half_sensitivity, 1.0),
+        (sum_clipped_as_a_whole, 1.0),
+        (mean_clipped, 1.0),
+    ],
+    ids=["no noise", "half of the noise", "half the sensitivity", "the batch's sum clipped", "clipped after averaging"],
 )
 def test_broken_steps_are_caught(broken, noise_share):
     audit, claimed = one_step_audit(broken, noise_share)
@@ -183,7 +198,7 @@ def test_a_run_that_samples_more_than_it_accounts_is_caught(monkeypatch):
 def test_the_noise_of_a_run_is_just_enough(neighbours, sampling_rate, steps, epsilon, delta):
     """ε by privacy loss distributions with steps ten times finer than those that calibration used: at most what was asked for, and close to it."""
     recipe = Recipe(steps, sampling_rate, 1.0, 1.0, 0.9, 64)
-    multiplier = noise_multiplier(recipe, epsilon, delta, neighbours)
+    multiplier = noise_multiplier(recipe, epsilon, delta, neighbours, 10_000)
     spent = sampled_accountant(sampling_rate, multiplier, steps, 5e-5 * min(1, epsilon), neighbours).get_epsilon(delta)
     assert 0.97 * epsilon < spent <= epsilon
 

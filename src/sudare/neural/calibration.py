@@ -28,6 +28,8 @@ MOST_STEPS: Final = 100_000
 _SAMPLING_RATE: Final = 1 / 8
 _FEWEST_EXPECTED_ROWS: Final = 256
 _LARGEST_PHYSICAL_BATCH: Final = 8192
+# Half of the rows that are added up at once: small samples leave few slots empty.
+_BATCH_STEP: Final = 64
 _MOMENTUM: Final = 0.9
 _WAY_PER_SIGNAL: Final = 0.036
 _SHORTEST_WAY, _LONGEST_WAY = 5.0, 400.0
@@ -151,7 +153,7 @@ def _batch_for(rows: int, sampling_rate: float) -> int:
     """Rows treated at once: all of a sample, or equal parts of it."""
     wanted = slots_for(rows, sampling_rate)
     batches = math.ceil(wanted / _LARGEST_PHYSICAL_BATCH)
-    return 64 * math.ceil(wanted / batches / 64)
+    return _BATCH_STEP * math.ceil(wanted / batches / _BATCH_STEP)
 
 
 def check_recipe(recipe: Recipe) -> None:

@@ -32,7 +32,7 @@ LARGEST_PARAMETER: Final = 2.0**10
 # Of the whole-numbered noise that is added to private sums, at least.
 NOISE_DEVIATION: Final = 2.0**34
 # Rows whose products are added up in float32.
-ROWS_IN_A_PART: Final = 64
+ROWS_IN_A_PART: Final = 128
 _FLOAT32_UNIT: Final = 2.0**-24
 _SMALLEST_FLOAT32: Final = 2.0**-126
 _LONGEST_MEMORY: Final = 0.98
@@ -127,11 +127,11 @@ def squared_norms(parameters: Parameters, x: Array, targets: Array, loss: Loss) 
 def rounding_margin(sizes: Sequence[int], noise_multiplier: float | Array) -> float | Array:
     """The share of the clip that is left for rounding, so that a row moves a private sum by the clip at most (proofs/dp_sgd.md).
 
-    For the sums of two parts of rows on either side, for norms, and for whole numbers.
+    For the sums of the part of rows that it is in, with and without it, for norms, and for whole numbers.
     """
-    parts = 4.125 * ROWS_IN_A_PART**2 * _FLOAT32_UNIT
+    parts = 2.0625 * ROWS_IN_A_PART**2 * _FLOAT32_UNIT
     norms = (max(sizes) + 32) * _FLOAT32_UNIT
-    return parts + norms + 4 * math.sqrt(parameter_count(sizes)) * noise_multiplier / NOISE_DEVIATION
+    return parts + norms + 2 * math.sqrt(parameter_count(sizes)) * noise_multiplier / NOISE_DEVIATION
 
 
 def row_factors(inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace) -> Array:

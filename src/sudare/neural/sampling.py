@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from scipy.special import ndtri
 from sudare.consensus.sharing.streams import SEED_BYTES, derived, stretched, unit_floats
 from sudare.linear.descent import poisson_sample
 from sudare.privacy.noise import Words, WordSource
-from sudare.privacy.wide_gaussian import WORDS_PER_NUMBER, wide_gaussian
+from sudare.privacy.wide_gaussian import MORE_BITS, WORDS_PER_NUMBER, wide_gaussian
 
 Booleans = NDArray[np.bool_]
 Places = NDArray[np.int32]
@@ -27,8 +28,10 @@ Singles = NDArray[np.float32]
 _SAMPLE: Final = b"sudare neural sample"
 _SLOTS: Final = b"sudare neural slots"
 _NOISE: Final = b"sudare neural noise"
+_BLOCK: Final = b"sudare neural noise block"
 _MORE_NOISE: Final = b"sudare neural more noise"
 _START: Final = b"sudare neural start"
+_NUMBERS_IN_A_BLOCK: Final = 2**16
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,16 @@ class RunSeed:
         return physical_batches(kept, size, batches, self._key(_SLOTS, step))
 
     def noise(self, step: int, count: int) -> NDArray[np.int64]:
-        """Whole-numbered Gaussian noise of one step."""
+        """Whole-numbered Gaussian noise of one step; much of it is drawn by several threads."""
         key = self._key(_NOISE, step)
-
-        def more(place: int) -> int:
-            return int.from_bytes(derived(key, _MORE_NOISE, place.to_bytes(8, "little"))[:8], "little")
-
-        return wide_gaussian(stretched(key, WORDS_PER_NUMBER * count), more)
+        blocks = [
+            (derived(key, _BLOCK, start.to_bytes(8, "little")), min(_NUMBERS_IN_A_BLOCK, count - start))
+            for start in range(0, count, _NUMBERS_IN_A_BLOCK)
+        ]
+        if len(blocks) == 1:
+            return _block_of_noise(*blocks[0])
+        with ThreadPoolExecutor() as threads:
+            return np.concatenate(list(threads.map(_block_of_noise, *zip(*blocks, strict=True))))
 
     def start(self, count: int) -> Singles:
         """Standard normal numbers for the weights that a run starts from, which are independent of all data."""
@@ -105,6 +111,13 @@ def physical_batches(kept: Booleans, size: int, batches: int, key: bytes) -> Ite
         chosen, mask = np.zeros(slots, dtype=np.int32), np.zeros(slots, dtype=np.float32)
         chosen[free], mask[free] = part, 1.0
         yield from zip(chosen.reshape(batches, size), mask.reshape(batches, size), strict=True)
+
+
+def _block_of_noise(key: bytes, count: int) -> NDArray[np.int64]:
+    def more(place: int) -> int:
+        return int.from_bytes(derived(key, _MORE_NOISE, place.to_bytes(8, "little"))[: MORE_BITS // 8], "little")
+
+    return wide_gaussian(stretched(key, WORDS_PER_NUMBER * count), more)
 
 
 def random_order(key: bytes, count: int) -> NDArray[np.intp]:

@@ -37,15 +37,9 @@ class Descent:
     expected_rows: float
 
     @property
-    def batch_rows(self) -> int:
-        """Slots of a physical batch: whole parts of rows, where there is room for one."""
-        part = network.ROWS_IN_A_PART
-        return self.physical_batch if self.physical_batch < part else self.physical_batch // part * part
-
-    @property
     def batches(self) -> int:
         """Physical batches of a step: public, and enough for all samples but one in 2⁶⁹."""
-        return math.ceil(slots_for(self.expected_rows / self.sampling_rate, self.sampling_rate) / self.batch_rows)
+        return math.ceil(slots_for(self.expected_rows / self.sampling_rate, self.sampling_rate) / self.physical_batch)
 
     @property
     def pace(self) -> network.Pace:
@@ -85,7 +79,7 @@ def descended(
     pace, done = descent.pace, 0 if begun is None else begun.step
     for step in range(done, descent.steps):
         kept = seed.kept_rows(step, len(rows), descent.sampling_rate)
-        *before, last = seed.batches(step, kept, descent.batch_rows, descent.batches)
+        *before, last = seed.batches(step, kept, descent.physical_batch, descent.batches)
         # Sums are whole numbers of 64 bits.
         with jax.enable_x64(True):
             total = None

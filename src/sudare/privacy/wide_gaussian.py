@@ -1,8 +1,8 @@
 """Discrete Gaussian noise of deviation 2³⁴, quick enough for every parameter of a network in every step. Proof: proofs/wide_gaussian.md.
 
-A word of 64 fair bits makes one draw of deviation 2¹²: a sign, and 63 bits that are compared with the cumulative probabilities of the
-law. Where they do not decide, 64 more bits are asked for, which happens once in 2⁴⁷ draws; so the law is exact to 127 bits, in its tails
-too. Three such draws X₀ + K·X₁ + K²·X₂ make a discrete Gaussian of deviation 2¹²·√(1 + K² + K⁴) with K = 2¹¹.
+32 fair bits make one draw of deviation 2¹⁰: a sign, and 31 bits that are compared with the cumulative probabilities of the law. Where they
+do not decide, which happens once in some hundred thousand draws, 96 more bits are asked for; so the law is exact to 127 bits, in its
+tails too. Four draws X₀ + K·X₁ + K²·X₂ + K³·X₃ with K = 2⁸ make a discrete Gaussian of deviation 2¹⁰·√(1 + K² + K⁴ + K⁶).
 """
 
 from __future__ import annotations
@@ -22,42 +22,46 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Halves = NDArray[np.uint32]
+More = Callable[[int], int]
 
-# The deviation of the law is this, and 2⁻²³ of it more.
+# The deviation of the law is this, and 2⁻¹⁷ of it more.
 DEVIATION: Final = 2.0**34
-WORDS_PER_NUMBER: Final = 3
-TABLE_DEVIATION: Final = 2**12
-FACTOR: Final = 2**11
+TABLE_DEVIATION: Final = 2**10
+FACTOR: Final = 2**8
+DRAWS: Final = 4
+WORDS_PER_NUMBER: Final = DRAWS // 2
 # Draws end at so many deviations of the table.
 TABLE_REACH: Final = 12
 TABLE_DISTANCE: Final = Fraction(1, 2**100)
-_CONVOLUTION_DISTANCE: Final = Fraction(1, 2**108)
+CONVOLUTION_DISTANCE: Final = Fraction(1, 2**400)
 # Total variation between one number of `wide_gaussian` and a normal variable of the same deviation, rounded to a whole number.
-DISTANCE: Final = Fraction(1, 24 * 2**68) + WORDS_PER_NUMBER * TABLE_DISTANCE + 2 * _CONVOLUTION_DISTANCE
+DISTANCE: Final = Fraction(1, 24 * 2**68) + DRAWS * TABLE_DISTANCE + (DRAWS - 1) * CONVOLUTION_DISTANCE
 
-_FIRST_BITS: Final = 63
-_MORE_BITS: Final = 64
-_GUIDE_BITS: Final = 16
+FIRST_BITS: Final = 31
+MORE_BITS: Final = 96
+_GUIDE_BITS: Final = 14
 _BALL_BITS: Final = 256
-_UNDECIDED: Final = np.iinfo(np.int32).min
+_UNDECIDED: Final = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
 class Table:
     """Cumulative probabilities of |X| for a discrete Gaussian X that ends at `reach`.
 
-    `thresholds` are those of 0, 1, …, reach in units of 2⁻¹²⁷, the last one exactly 1; `firsts` their first 63 bits. `guide` has for the
-    first bits of a word how many thresholds are surely not above it. `distance` bounds the total variation to the law without an end.
+    `thresholds` are those of 0, 1, …, reach in units of 2⁻¹²⁷, the last one exactly 1; `firsts` their first 31 bits. `guide` has for the
+    first bits of a draw how many thresholds are surely not above it. `distance` bounds the total variation to the law without an end.
     """
 
     thresholds: tuple[int, ...]
-    firsts: Words
+    firsts: Halves
     guide: NDArray[np.uint16]
     distance: Fraction
 
-    def magnitude(self, first: int, more: int) -> int:
-        """|X| where the first bits do not decide."""
-        return bisect.bisect_right(self.thresholds, (first << _MORE_BITS) | more)
+    def drawn(self, half: int, more: int) -> int:
+        """X for 32 bits, of which the last is the sign, and 96 more."""
+        magnitude = bisect.bisect_right(self.thresholds, (half >> 1) << MORE_BITS | more)
+        return -magnitude if half & 1 else magnitude
 
 
 def gaussian_table(deviation: int, reach: int) -> Table:
@@ -69,16 +73,15 @@ def gaussian_table(deviation: int, reach: int) -> Table:
             sums.append(sums[-1] + 2 * (-rate * value**2).exp())
         # Terms beyond the end fall faster than a geometric series from there on.
         beyond = 2 * (-rate * (reach + 1) ** 2).exp() / (1 - (-rate * (2 * reach + 3)).exp())
-        scaled = [part / sums[-1] * arb(2) ** (_FIRST_BITS + _MORE_BITS) for part in sums[:-1]]
-        errors = [1 + ball.rad() for ball in scaled]
-        distance = sum(errors, start=arb(0)) * arb(2) ** -(_FIRST_BITS + _MORE_BITS) + beyond / sums[-1]
-        upper = distance.upper().fmpq()
+        scale = arb(2) ** (FIRST_BITS + MORE_BITS)
+        scaled = [part / sums[-1] * scale for part in sums[:-1]]
         thresholds = [int(ball.mid().floor().unique_fmpz()) for ball in scaled]
-    bound = Fraction(int(upper.p), int(upper.q))
-    thresholds.append(1 << (_FIRST_BITS + _MORE_BITS))
-    firsts = np.array([threshold >> _MORE_BITS for threshold in thresholds], dtype=np.uint64)
-    starts = np.arange(2**_GUIDE_BITS, dtype=np.uint64) << np.uint64(_FIRST_BITS - _GUIDE_BITS)
-    return Table(tuple(thresholds), firsts, np.searchsorted(firsts, starts).astype(np.uint16), bound)
+        upper = (sum([1 + ball.rad() for ball in scaled], start=arb(0)) / scale + beyond / sums[-1]).upper().fmpq()
+    thresholds.append(1 << (FIRST_BITS + MORE_BITS))
+    firsts = np.array([threshold >> MORE_BITS for threshold in thresholds], dtype=np.uint32)
+    starts = np.arange(2**_GUIDE_BITS, dtype=np.uint32) << np.uint32(FIRST_BITS - _GUIDE_BITS)
+    guide = np.searchsorted(firsts, starts).astype(np.uint16)
+    return Table(tuple(thresholds), firsts, guide, Fraction(int(upper.p), int(upper.q)))
 
 
 @functools.lru_cache(maxsize=1)
@@ -87,21 +90,19 @@ def standard_table() -> Table:
     return gaussian_table(TABLE_DEVIATION, TABLE_REACH * TABLE_DEVIATION)
 
 
-def table_draws(table: Table, words: Words, more: Callable[[int], int]) -> NDArray[np.int32]:
-    """One draw for each word; `more(place)` gives 64 further fair bits for the word at a place, the same whenever it is asked."""
-    drawn = np.empty(len(words), dtype=np.int32)
-    _look_up(words, table.firsts, table.guide, drawn)
-    for place in np.flatnonzero(drawn == _UNDECIDED):
-        word = int(words[place])
-        magnitude = table.magnitude(word >> 1, more(int(place)))
-        drawn[place] = -magnitude if word & 1 else magnitude
-    return drawn
+def wide_gaussian(words: Words, more: More) -> Integers:
+    """Independent discrete Gaussian numbers, one for every two words of 64 fair bits.
 
-
-def wide_gaussian(words: Words, more: Callable[[int], int]) -> Integers:
-    """Independent discrete Gaussian numbers, one for every three words; `more` as for `table_draws`."""
-    drawn = table_draws(standard_table(), words, more).reshape(WORDS_PER_NUMBER, -1).astype(np.int64)
-    return np.asarray(drawn[0] + FACTOR * (drawn[1] + FACTOR * drawn[2]))
+    `more(place)` gives 96 further fair bits for the 32 at a place, the same whenever it is asked.
+    """
+    table, halves = standard_table(), np.ascontiguousarray(words).view(np.uint32)
+    numbers = np.empty(len(halves) // DRAWS, dtype=np.int64)
+    _look_up(halves, table.firsts, table.guide, numbers)
+    for place in np.flatnonzero(numbers == _UNDECIDED).tolist():
+        first = DRAWS * place
+        draws = [table.drawn(int(halves[half]), more(half)) for half in range(first, first + DRAWS)]
+        numbers[place] = sum(draw * FACTOR**power for power, draw in enumerate(draws))
+    return numbers
 
 
 def _compiled(function: Callable[..., None]) -> Any:
@@ -114,14 +115,18 @@ def _compiled(function: Callable[..., None]) -> Any:
 
 
 @_compiled
-def _look_up(words: Words, firsts: Words, guide: NDArray[np.uint16], drawn: NDArray[np.int32]) -> None:
-    """Signed draws where the first 63 bits of a word decide, and the mark for "undecided" where they do not."""
-    for place in range(len(words)):
-        first = words[place] >> np.uint64(1)
-        magnitude = np.int64(guide[first >> np.uint64(_FIRST_BITS - _GUIDE_BITS)])
-        while firsts[magnitude] <= first:
-            magnitude += 1
-        # Without a branch: signs are as hard to predict as they should be.
-        drawn[place] = magnitude * (1 - 2 * np.int64(words[place] & np.uint64(1)))
-        if magnitude > 0 and firsts[magnitude - 1] == first:
-            drawn[place] = _UNDECIDED
+def _look_up(halves: Halves, firsts: Halves, guide: NDArray[np.uint16], numbers: Integers) -> None:
+    """Numbers where the first 31 bits decide all their draws, and the mark for "undecided" where they do not."""
+    for place in range(len(numbers)):
+        number = np.int64(0)
+        undecided = False
+        for back in range(1, DRAWS + 1):
+            half = halves[DRAWS * (place + 1) - back]
+            first = half >> np.uint32(1)
+            magnitude = np.int64(guide[first >> np.uint32(FIRST_BITS - _GUIDE_BITS)])
+            while firsts[magnitude] <= first:
+                magnitude += 1
+            undecided |= magnitude > 0 and firsts[magnitude - 1] == first
+            # Without a branch: signs are as hard to predict as they should be.
+            number = number * FACTOR + magnitude * (1 - 2 * np.int64(half & np.uint32(1)))
+        numbers[place] = _UNDECIDED if undecided else number
