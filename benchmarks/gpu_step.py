@@ -58,7 +58,9 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
     kept = jnp.ones(batch, jnp.float32)
     pace = net.Pace(steps=1e6, rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch))
     sizes = (INPUTS, *hidden, CLASSES)
-    state = net.initial_state(net.initial_parameters(random.normal(size=net.weight_count(sizes)), sizes, zero_last=False))
+    state = net.initial_state(
+        net.initial_parameters(random.normal(size=net.weight_count(sizes)), sizes, zero_last=False)
+    )
     noise = random.integers(-(2**34), 2**34, net.parameter_count(sizes))
     steps: dict[str, Callable[[Any], Any]] = {
         "private": lambda old: net.private_step(old, x, targets, kept, noise, pace, "cross_entropy"),

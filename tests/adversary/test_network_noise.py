@@ -26,7 +26,14 @@ def test_make_parameters_undefined_by_one_record(tmp_path):
     rows = {"x": [1.0] * 49 + [1e39], "y": [0, 1] * 25}
     account = Ledger(tmp_path / "ledger.db").account("rows", epsilon=3.0, delta=1e-3)
     model = PrivateMLPClassifier(
-        hidden=(8,), epsilon=1.0, delta=1e-4, schema=schema, encoding="centred", steps=3, sampling_rate=1.0, account=account
+        hidden=(8,),
+        epsilon=1.0,
+        delta=1e-4,
+        schema=schema,
+        encoding="centred",
+        steps=3,
+        sampling_rate=1.0,
+        account=account,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -245,7 +245,9 @@ def test_whole_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
 # Extreme declarations
 
 
-finite = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0, -1.0, 2.0**30, 1e39, -1e39, 5e-324]))
+finite = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0, -1.0, 2.0**30, 1e39, -1e39, 5e-324])
+)
 clips = st.one_of(st.floats(1e-320, 1e300), st.sampled_from([2.0**-20, 1.0, 2.0**20, 1e-12]))
 weight_sizes = st.sampled_from([0.0, 1e-45, 1e-38, 1e-30, 1e-19, 1e-10, 1.0, 2.0**10])
 
@@ -264,7 +266,9 @@ def test_every_declaration_is_refused_or_has_rows_within_the_clip(ends, encoding
     """Whatever is declared: refused before a row is seen, or the row at either end of its bounds counts as one clip at most, and as a number."""
     low, high, centre, scale = ends
     try:
-        column = Number(min(low, high), max(low, high), centre=min(max(centre, min(low, high)), max(low, high)), scale=scale)
+        column = Number(
+            min(low, high), max(low, high), centre=min(max(centre, min(low, high)), max(low, high)), scale=scale
+        )
         schema = Schema({"x": column})
         facts = Facts(10, (len(schema.names(encoding)), 3, 2), loss, "replace-one", schema, encoding, (0, 1))
         NoisyDescent(facts, 1.0, 1e-3, Recipe(1, 1.0, clip, 1.0, 0.0, 64))
@@ -277,7 +281,8 @@ def test_every_declaration_is_refused_or_has_rows_within_the_clip(ends, encoding
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=100)
     sizes_of = ((shape[0], 3, first), (3, 2, last))
     parameters = tuple(
-        (jnp.asarray(size * signs[: a * b].reshape(a, b), jnp.float32), jnp.full(b, size, jnp.float32)) for a, b, size in sizes_of
+        (jnp.asarray(size * signs[: a * b].reshape(a, b), jnp.float32), jnp.full(b, size, jnp.float32))
+        for a, b, size in sizes_of
     )
     targets = jnp.asarray([[1.0, 0.0], [0.0, 1.0], [1e-19, -1e-19], [1e-38, 1.0]], jnp.float32)
     units = network.NOISE_DEVIATION / multiplier
@@ -412,6 +417,8 @@ def test_sums_of_parts_are_as_right_as_the_margin_says():
             for a, slope in zip(inputs, weighted, strict=True)
         ]
     )
-    ordered = np.concatenate([np.ravel(part) for part in jax.tree.leaves(tuple((w, b) for w, b in layered(total, (12, 9, 4, 2))))])
+    ordered = np.concatenate(
+        [np.ravel(part) for part in jax.tree.leaves(tuple((w, b) for w, b in layered(total, (12, 9, 4, 2))))]
+    )
     allowed = 128**2 * 2.0**-24 * network.NOISE_DEVIATION + math.sqrt(len(total))
     assert 0 < np.linalg.norm(ordered - exact_sum) <= allowed

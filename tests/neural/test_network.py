@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -113,7 +114,7 @@ def test_parts_are_added_in_turns_where_memory_is_short(monkeypatch):
         at_once = jax.jit(network.clipped_sum)(inputs, slopes, jnp.ones(64 * 6), pace)
         for most in (1, 120, 200):
             monkeypatch.setattr(network, "_MOST_NUMBERS_AT_ONCE", most)
-            in_turns = jax.jit(lambda *given: network.clipped_sum(*given))(inputs, slopes, jnp.ones(64 * 6), pace)
+            in_turns = jax.jit(functools.partial(network.clipped_sum))(inputs, slopes, jnp.ones(64 * 6), pace)
             np.testing.assert_array_equal(flat(in_turns), flat(at_once))
 
 

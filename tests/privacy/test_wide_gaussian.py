@@ -107,7 +107,9 @@ def test_first_bits_decide_as_all_bits_do():
     """Just below and just above thresholds everywhere in the table, with either sign, and far between."""
     table = standard_table()
     firsts = [int(first) for first in table.firsts[[0, 1, 2, 50, 700, 1500, 3000, 4500]]]
-    singles = {0, 1, 2**20, HALF - 2, *(first + step for first in firsts for step in (-1, 1))} - set(table.firsts.tolist())
+    singles = {0, 1, 2**20, HALF - 2, *(first + step for first in firsts for step in (-1, 1))} - set(
+        table.firsts.tolist()
+    )
     for first, sign in itertools.product(sorted(singles), (0, 1)):
         half = (first << 1) | sign
         number = looked_up(table, [half, 0, 0, 0])[0]
@@ -128,7 +130,9 @@ def test_bits_that_equal_a_threshold_are_undecided_and_more_decide():
 def test_the_tails_are_reached():
     """Where all first bits are ones there is all of the tail, to its end."""
     ones = 2**32 - 2
-    tail = [wide_gaussian(words_of([ones, 0, 0, 0]), lambda place, more=more: more)[0] for more in (0, 2**95, 2**96 - 1)]
+    tail = [
+        wide_gaussian(words_of([ones, 0, 0, 0]), lambda place, more=more: more)[0] for more in (0, 2**95, 2**96 - 1)
+    ]
     assert tail[0] < tail[1] < tail[2] == wide.TABLE_REACH * wide.TABLE_DEVIATION
     assert tail[0] > 6 * wide.TABLE_DEVIATION
 
@@ -178,7 +182,8 @@ def test_numbers_are_four_draws_in_the_base_of_the_factor():
     known = set(table.firsts.tolist())
     halves[np.isin(halves >> 1, list(known))] += 2
     expected = [
-        sum(draw(table, int(half), 0) * wide.FACTOR**power for power, half in enumerate(line)) for line in halves.reshape(-1, 4)
+        sum(draw(table, int(half), 0) * wide.FACTOR**power for power, half in enumerate(line))
+        for line in halves.reshape(-1, 4)
     ]
     np.testing.assert_array_equal(wide_gaussian(words_of(halves), no_more), expected)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-from sudare.neural.calibration import Recipe, check_recipe, run_distance, noise_multiplier, run_mu
+from sudare.neural.calibration import Recipe, check_recipe, noise_multiplier, run_distance, run_mu
 from sudare.neural.routes import Facts, Layers, Singles, check_inputs, parameters_in
 from sudare.neural.sampling import RunSeed, Standing
 from sudare.privacy.accounting import Cost, approximate_cost, exact, rounded_up

@@ -17,10 +17,11 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from numpy.typing import NDArray
 
 Array = jax.Array
 Parameters = tuple[tuple[Array, Array], ...]
@@ -66,7 +67,7 @@ class Pace(NamedTuple):
 
 
 def initial_parameters(
-    normals: Array, sizes: Sequence[int], zero_last: bool = True, gain: float = math.sqrt(2)
+    normals: Array | NDArray[Any], sizes: Sequence[int], zero_last: bool = True, gain: float = math.sqrt(2)
 ) -> Parameters:
     """Weights of deviation gain/√inputs, from one standard normal value a weight, and zero biases; by default the last layer is zero."""
     layers, start = [], 0
@@ -159,7 +160,9 @@ def clipped_sum(inputs: list[Array], slopes: list[Array], kept: Array, pace: Pac
     parts = -(-len(factors) // size)
     numbers = parts * sum(a.shape[1] * slope.shape[1] for a, slope in zip(inputs, weighted, strict=True))
     # Equally many parts at once, and not too many for memory.
-    turns = next(n for n in range(1, parts + 1) if parts % n == 0 and (numbers <= n * _MOST_NUMBERS_AT_ONCE or n == parts))
+    turns = next(
+        n for n in range(1, parts + 1) if parts % n == 0 and (numbers <= n * _MOST_NUMBERS_AT_ONCE or n == parts)
+    )
 
     def split(values: Array) -> Array:
         whole = jnp.pad(values, ((0, parts * size - len(values)), (0, 0)))

@@ -34,7 +34,7 @@ from sudare.neural.ordinary import as_layers, fresh_keys, started
 from sudare.neural.routes import Floats, Layers, Singles
 from sudare.privacy.noise import NoiseSource
 
-
+# Ends and gradients are computed in float32.
 ROUNDING_MARGIN = 2.0**-9
 
 

@@ -75,7 +75,7 @@ def gaussian_table(deviation: int, reach: int) -> Table:
         beyond = 2 * (-rate * (reach + 1) ** 2).exp() / (1 - (-rate * (2 * reach + 3)).exp())
         scale = arb(2) ** (FIRST_BITS + MORE_BITS)
         scaled = [part / sums[-1] * scale for part in sums[:-1]]
-        thresholds = [int(ball.mid().floor().unique_fmpz()) for ball in scaled]
+        thresholds = [int(str(ball.mid().floor().unique_fmpz())) for ball in scaled]
         upper = (sum([1 + ball.rad() for ball in scaled], start=arb(0)) / scale + beyond / sums[-1]).upper().fmpq()
     thresholds.append(1 << (FIRST_BITS + MORE_BITS))
     firsts = np.array([threshold >> MORE_BITS for threshold in thresholds], dtype=np.uint32)
@@ -126,7 +126,8 @@ def _look_up(halves: Halves, firsts: Halves, guide: NDArray[np.uint16], numbers:
             magnitude = np.int64(guide[first >> np.uint32(FIRST_BITS - _GUIDE_BITS)])
             while firsts[magnitude] <= first:
                 magnitude += 1
-            undecided |= magnitude > 0 and firsts[magnitude - 1] == first
+            if magnitude > 0 and firsts[magnitude - 1] == first:
+                undecided = True
             # Without a branch: signs are as hard to predict as they should be.
             number = number * FACTOR + magnitude * (1 - 2 * np.int64(half & np.uint32(1)))
         numbers[place] = _UNDECIDED if undecided else number

@@ -114,8 +114,8 @@ def remarks_of(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         remarks.append(
             (
                 "arithmetic",
-                "whole-numbered noise, its distance to the ideal law counted in δ; gradients were multiplied in 32-bit floats, and room "
-                "was left for their rounding",
+                "whole-numbered noise, its distance to the ideal law counted in δ; gradients were multiplied in 32-bit floats, with room "
+                "for their rounding if the processor keeps to IEEE 754",
             )
         )
     promised = parameters.get("parameter_epsilon")

@@ -151,8 +151,8 @@ def audit_of_sums(
         total = summed(state.parameters, held, wanted, kept, CLIP, trial.expected_rows)
         with jax.enable_x64(True):
             whole = network.mapped(lambda part: jnp.rint(part.astype(jnp.float64) / unit).astype(jnp.int64), total)
-            noise = seed.noise(step, network.parameter_count(trial.sizes))
-            state = network.noisy_step(state, whole, noise, pace)
+            drawn = seed.noise(step, network.parameter_count(trial.sizes))
+            state = network.noisy_step(state, whole, drawn, pace)
     moves = np.asarray(state.average[0][0] - start[0][0], dtype=np.float64)
     return canary_audit(_scores(moves, rows, start), rows.included, trial.claimed, confidence)
 
