@@ -1,7 +1,9 @@
 """A private training step beside an ordinary one on whatever device JAX has: `python benchmarks/gpu_step.py`.
 
 Needs JAX and numpy only: sudare's network module is loaded by its path, so a bare machine with a GPU is enough. Both steps are compiled
-and fed the same rows; they are timed in turn, many at a time without waiting in between, and the median of the turns counts.
+and fed the same rows; they are timed in turn, many at a time without waiting in between, and the median of the turns counts. The noise of a
+private step is drawn by the host: it is sent to the device in every step here, and the time it takes to draw is given beside, where sudare
+can be imported. `places_differ` counts values of single rows that are other ones in another place of the batch (proofs/dp_sgd.md).
 """
 
 from __future__ import annotations
@@ -55,10 +57,13 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
     targets = jax.nn.one_hot(jnp.asarray(random.integers(0, CLASSES, batch)), CLASSES, dtype=jnp.float32)
     kept = jnp.ones(batch, jnp.float32)
     pace = net.Pace(steps=1e6, rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch))
-    key = jax.random.key(0)
-    state = net.initial_state(net.initial_parameters(key, (INPUTS, *hidden, CLASSES), zero_last=False))
+    sizes = (INPUTS, *hidden, CLASSES)
+    state = net.initial_state(
+        net.initial_parameters(random.normal(size=net.weight_count(sizes)), sizes, zero_last=False)
+    )
+    noise = random.integers(-(2**34), 2**34, net.parameter_count(sizes))
     steps: dict[str, Callable[[Any], Any]] = {
-        "private": lambda old: net.private_step(old, x, targets, kept, key, pace, "cross_entropy"),
+        "private": lambda old: net.private_step(old, x, targets, kept, noise, pace, "cross_entropy"),
         "ordinary": lambda old: net.plain_step(old, x, targets, kept, pace, "cross_entropy"),
     }
     for step in steps.values():
@@ -70,7 +75,32 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
         "batch": batch,
         **{f"{name}_ms": round(1e3 * statistics.median(turn[name] for turn in turns), 4) for name in steps},
         "ratio": round(statistics.median(turn["private"] / turn["ordinary"] for turn in turns), 3),
+        "noise_ms": noise_milliseconds(net.parameter_count(sizes)),
+        "places_differ": places_differ(net, state.parameters, x, targets),
     }
+
+
+def noise_milliseconds(parameters: int) -> float | None:
+    """The best of a few draws of all noise of a step, or None where sudare cannot be imported."""
+    try:
+        from sudare.neural.sampling import RunSeed
+    except ImportError:
+        return None
+    seed, times = RunSeed(bytes(32)), []
+    for step in range(5):
+        start = time.perf_counter()
+        seed.noise(step, parameters)
+        times.append(time.perf_counter() - start)
+    return round(1e3 * min(times), 4)
+
+
+def places_differ(net: Any, parameters: Any, x: Any, targets: Any) -> int:
+    """Values of single rows that change when rows change places."""
+    order = np.random.default_rng(1).permutation(len(x))
+    before = net.row_parts(parameters, x, targets, None, "cross_entropy")
+    after = net.row_parts(parameters, x, targets, jnp.asarray(order), "cross_entropy")
+    pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    return int(sum(jnp.sum(old[order] != new) for old, new in pairs))
 
 
 def main() -> None:

@@ -35,7 +35,9 @@ def rows_of_two_classes(rows: int, inputs: int) -> tuple[Singles, Singles]:
 def step_inputs(batch: int, inputs: int, width: int) -> StepInputs:
     """Two hidden layers of that width, every row kept."""
     x, targets = rows_of_two_classes(batch, inputs)
-    start = network.initial_parameters(jax.random.key(0), (inputs, width, width, 2), zero_last=False)
+    sizes = (inputs, width, width, 2)
+    normals = np.random.default_rng(1).normal(size=network.weight_count(sizes))
+    start = network.initial_parameters(normals, sizes, zero_last=False)
     pace = network.Pace(steps=1e6, rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch))
     kept = jnp.ones(batch, jnp.float32)
     return StepInputs(network.initial_state(start), jnp.asarray(x), jnp.asarray(targets), kept, pace)

@@ -192,11 +192,13 @@ def record_laplace(rows: int, values: int, epsilon: float) -> Run:
 
 
 def network_step(batch: int, inputs: int, width: int) -> Run:
-    """A private step of a network with two hidden layers, on rows that are already on the device."""
+    """A private step of a network with two hidden layers, on rows that are already on the device; its noise is drawn, too."""
     given = step_inputs(batch, inputs, width)
-    key = jax.random.key(0)
+    seed, parameters = RunSeed(bytes(32)), network.parameter_count((inputs, width, width, 2))
     return lambda: jax.block_until_ready(
-        network.private_step(given.state, given.x, given.targets, given.kept, key, given.pace, "cross_entropy")
+        network.private_step(
+            given.state, given.x, given.targets, given.kept, seed.noise(0, parameters), given.pace, "cross_entropy"
+        )
     )
 
 

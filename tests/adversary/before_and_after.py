@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,18 +14,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.audit.distinguish import distinguish, distinguish_gaussian
+from sudare.errors import InvalidParameter, SchemaError, SudareError
 from sudare.linear import descent as linear_descent
 from sudare.linear.descent import sampled_accountant
-from sudare.neural import calibration, network, sampling
+from sudare.neural import PrivateMLPClassifier, calibration, network, sampling
 from sudare.neural.calibration import Recipe, noise_multiplier
 from sudare.neural.gradient import NoisyDescent
-from sudare.neural.routes import Applied, Facts
+from sudare.neural.routes import Applied, Facts, layered
 from sudare.neural.sampling import RunSeed
-from sudare.privacy.accounting import gaussian_epsilon
+from sudare.privacy import wide_gaussian
+from sudare.privacy.accounting import exact, gaussian_epsilon, total_variation_delta
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
-from sudare.schema import Number, Schema
-from tests.neural.nets import clipped_gradient_sum, flat, losses, random_network, shapes
+from sudare.schema import Label, Number, Schema
+from tests.neural.nets import clipped_gradient_sum, flat, losses, random_network, shapes, whole_sum
 
 SCHEMA = Schema({"x0": Number(-1, 1), "x1": Number(-1, 1)})
 
@@ -37,7 +42,7 @@ def facts_of(rows, neighbours="replace-one", hidden=(2,)):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**31), shapes, losses, st.floats(0.1, 100), st.floats(0.01, 10), st.integers(0, 7))
 def test_one_row_moves_the_clipped_sum_by_the_clip_at_most(seed, shape, loss, size, clip, place):
-    """C where it is added or removed, 2C where it is replaced: in floats as well, because rows are clipped a little shorter."""
+    """C where it is added or removed, 2C where it is replaced: in whole units, because rows are clipped a little shorter."""
     parameters, x, targets = random_network(seed, shape, loss, size)
     other = random_network(seed + 1, shape, loss, size)
     kept = np.ones(8, dtype=np.float32)
@@ -47,7 +52,6 @@ def test_one_row_moves_the_clipped_sum_by_the_clip_at_most(seed, shape, loss, si
     kept[place] = 1
     changed_x, changed_targets = x.at[place].set(other[1][place]), targets.at[place].set(other[2][place])
     replaced = flat(clipped_gradient_sum(parameters, changed_x, changed_targets, jnp.asarray(kept), clip, loss))
-    # Sums of eight rows are right to 8·2⁻²⁴ of their size, far less than the margin of 2⁻⁹ that rows are clipped by.
     assert np.linalg.norm(with_row - without) <= clip
     assert np.linalg.norm(with_row - replaced) <= 2 * clip
 
@@ -68,7 +72,12 @@ def mean_clipped(parameters, x, targets, kept, clip):
 
 
 def clipped_row_by_row(parameters, x, targets, kept, clip):
-    return network.clipped_gradient_sum(parameters, x, targets, kept, clip, "cross_entropy")
+    return clipped_gradient_sum(parameters, x, targets, kept, clip, "cross_entropy")
+
+
+def half_sensitivity(parameters, x, targets, kept, clip):
+    """A broken twin: rows are clipped to twice the clip that the noise is for."""
+    return clipped_row_by_row(parameters, x, targets, kept, 2 * clip)
 
 
 def one_step_audit(clipped_sum, noise_share=1.0, samples=4000):
@@ -77,17 +86,22 @@ def one_step_audit(clipped_sum, noise_share=1.0, samples=4000):
     parameters = ((jnp.outer(x[0], jnp.asarray([1.0, -1.0])), jnp.zeros(2)),)
     targets = jnp.asarray(np.eye(2)[[0] * 7 + [1]], jnp.float32)
     sigma = 1.0
-    pace = network.Pace(1.0, 1.0, 0.0, 0.01, sigma * noise_share, 1.0)
+    pace = network.Pace(1.0, 1.0, 0.0, 0.01, sigma, 1.0)
+    unit = 0.01 * sigma / network.NOISE_DEVIATION
 
     @jax.jit
-    def outputs(kept, keys):
-        total = clipped_sum(parameters, x, targets, kept, 0.01)
+    def stepped(total, noise):
         state = network.initial_state(parameters)
-        return jax.vmap(lambda key: network.with_noise(state, total, key, pace).parameters)(keys)
+        return jax.vmap(lambda drawn: network.with_noise(state, total, drawn, pace).parameters)(noise)
 
     def mechanism(kept, count):
-        keys = jax.random.split(jax.random.key(int(SystemNoise().integer_below(2**31))), count)
-        leaves = jax.tree.leaves(outputs(kept, keys))
+        total = jax.tree.map(
+            lambda part: np.rint(np.asarray(part, dtype=np.float64) / unit).astype(np.int64),
+            clipped_sum(parameters, x, targets, kept, 0.01),
+        )
+        noise = RunSeed.drawn(SystemNoise()).noise(0, count * 8).reshape(count, 8)
+        with jax.enable_x64(True):
+            leaves = jax.tree.leaves(stepped(total, np.rint(noise_share * noise).astype(np.int64)))
         return np.concatenate([np.asarray(leaf, dtype=np.float64).reshape(count, -1) for leaf in leaves], axis=1)
 
     without, with_row = jnp.asarray([1.0] * 7 + [0.0]), jnp.ones(8)
@@ -104,8 +118,14 @@ def test_one_step_shows_a_row_no_better_than_claimed():
 
 @pytest.mark.parametrize(
     ("broken", "noise_share"),
-    [(clipped_row_by_row, 0.0), (clipped_row_by_row, 0.5), (sum_clipped_as_a_whole, 1.0), (mean_clipped, 1.0)],
-    ids=["no noise", "half of the noise", "the batch's sum clipped", "clipped after averaging"],
+    [
+        (clipped_row_by_row, 0.0),
+        (clipped_row_by_row, 0.5),
+        (half_sensitivity, 1.0),
+        (sum_clipped_as_a_whole, 1.0),
+        (mean_clipped, 1.0),
+    ],
+    ids=["no noise", "half of the noise", "half the sensitivity", "the batch's sum clipped", "clipped after averaging"],
 )
 def test_broken_steps_are_caught(broken, noise_share):
     audit, claimed = one_step_audit(broken, noise_share)
@@ -183,7 +203,7 @@ def test_a_run_that_samples_more_than_it_accounts_is_caught(monkeypatch):
 def test_the_noise_of_a_run_is_just_enough(neighbours, sampling_rate, steps, epsilon, delta):
     """ε by privacy loss distributions with steps ten times finer than those that calibration used: at most what was asked for, and close to it."""
     recipe = Recipe(steps, sampling_rate, 1.0, 1.0, 0.9, 64)
-    multiplier = noise_multiplier(recipe, epsilon, delta, neighbours)
+    multiplier = noise_multiplier(recipe, epsilon, delta, neighbours, 10_000)
     spent = sampled_accountant(sampling_rate, multiplier, steps, 5e-5 * min(1, epsilon), neighbours).get_epsilon(delta)
     assert 0.97 * epsilon < spent <= epsilon
 
@@ -220,3 +240,185 @@ def test_whole_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
     monkeypatch.setattr(sampling, "poisson_sample", lambda rows, rate, words: np.ones(rows, dtype=bool))
     caught = distinguish(last_layer, (first, second), claimed, 300)
     assert caught.epsilon_lower_bound > 1.0
+
+
+# Extreme declarations
+
+
+finite = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0, -1.0, 2.0**30, 1e39, -1e39, 5e-324])
+)
+clips = st.one_of(st.floats(1e-320, 1e300), st.sampled_from([2.0**-20, 1.0, 2.0**20, 1e-12]))
+weight_sizes = st.sampled_from([0.0, 1e-45, 1e-38, 1e-30, 1e-19, 1e-10, 1.0, 2.0**10])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.tuples(finite, finite, finite, st.floats(5e-324, 1e300)),
+    st.sampled_from(["scaled", "centred", "binned"]),
+    clips,
+    weight_sizes,
+    weight_sizes,
+    losses,
+    st.sampled_from([2.0**-20, 0.25, 1.0, 1000.0]),
+)
+def test_every_declaration_is_refused_or_has_rows_within_the_clip(ends, encoding, clip, first, last, loss, multiplier):
+    """Whatever is declared: refused before a row is seen, or the row at either end of its bounds counts as one clip at most, and as a number."""
+    low, high, centre, scale = ends
+    try:
+        column = Number(
+            min(low, high), max(low, high), centre=min(max(centre, min(low, high)), max(low, high)), scale=scale
+        )
+        schema = Schema({"x": column})
+        facts = Facts(10, (len(schema.names(encoding)), 3, 2), loss, "replace-one", schema, encoding, (0, 1))
+        NoisyDescent(facts, 1.0, 1e-3, Recipe(1, 1.0, clip, 1.0, 0.0, 64))
+    except SudareError:
+        return
+    rows = np.array(schema.bounds(encoding), dtype=np.float32)
+    inputs = len(rows[0])
+    x = jnp.asarray(np.concatenate([rows, rows])[:, :1] if inputs == 1 else np.pad(rows, ((0, 2), (0, 12 - inputs))))
+    shape = (x.shape[1], 3, 2)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=100)
+    sizes_of = ((shape[0], 3, first), (3, 2, last))
+    parameters = tuple(
+        (jnp.asarray(size * signs[: a * b].reshape(a, b), jnp.float32), jnp.full(b, size, jnp.float32))
+        for a, b, size in sizes_of
+    )
+    targets = jnp.asarray([[1.0, 0.0], [0.0, 1.0], [1e-19, -1e-19], [1e-38, 1.0]], jnp.float32)
+    units = network.NOISE_DEVIATION / multiplier
+    for row in range(4):
+        kept = jnp.asarray(np.eye(4)[row], jnp.float32)
+        counted = flat(whole_sum(parameters, x, targets, kept, clip, loss, multiplier))
+        assert np.linalg.norm(counted) <= units
+
+
+@pytest.mark.parametrize("approach", ["gradient", "learning_first", "anonymized_learning"])
+def test_no_approach_takes_inputs_that_are_too_large(approach):
+    """And the largest that are taken leave numbers."""
+    for largest, taken in ((2.0**30, True), (2.0**31, False), (1e39, False)):
+        schema = Schema({"x": Number(0, largest, centre=0, scale=1), "y": Label((0, 1))})
+        model = PrivateMLPClassifier(
+            approach,
+            hidden=(3,),
+            epsilon=1.0,
+            delta=1e-3 if approach == "gradient" else 0.0,
+            schema=schema,
+            encoding="centred",
+            random_state=0,
+            accept_parameter_guarantee=True,
+            **({"steps": 2, "sampling_rate": 1.0} if approach == "gradient" else {}),
+        )
+        table = {"x": [1.0] * 9 + [largest], "y": [0, 1] * 5}
+        if taken:
+            assert np.all(np.isfinite(model.fit(table).parameters_))
+        else:
+            with pytest.raises(SchemaError, match="beyond 2³⁰"):
+                model.fit(table)
+            with pytest.raises(SchemaError, match="beyond 2³⁰"):
+                model.plan(10, schema)
+
+
+# What the distance to ideal noise costs
+
+
+@pytest.mark.parametrize("sampling_rate", [0.125, 1.0])
+def test_the_distance_of_the_noise_is_charged_to_delta(sampling_rate):
+    """Drawn and ideal noise of the whole run differ by so much, and δ of the ideal run is less by (1 + e^ε) times that."""
+    recipe = Recipe(400, sampling_rate, 1.0, 1.0, 0.9, 64)
+    route = NoisyDescent(facts_of(1000, hidden=(64, 64)), 1.0, 1e-6, recipe)
+    d = 3 * 64 + 65 * 64 + 65 * 2
+    assert route.parameters == d
+    assert route.distance == 400 * (d * wide_gaussian.DISTANCE + Fraction(1, 2**69))
+    assert float(route.distance) < 1e-14
+    ideal = calibration.delta_of_ideal_noise(1.0, 1e-6, route.distance)
+    assert 1e-6 * (1 - 1e-7) < ideal < 1e-6
+    assert exact(1e-6) - exact(ideal) >= total_variation_delta(exact(1.0), route.distance)
+    if sampling_rate == 1:
+        assert route.cost.total_variation >= route.distance
+    else:
+        spent = sampled_accountant(sampling_rate, route.noise_multiplier, 400, 5e-4, "replace-one").get_epsilon(ideal)
+        assert spent <= 1.0
+
+
+def test_a_delta_that_the_noise_is_not_exact_enough_for_is_refused():
+    for sampling_rate in (0.125, 1.0):
+        route = NoisyDescent(facts_of(1000, hidden=(64, 64)), 1.0, 1e-15, Recipe(400, sampling_rate, 1.0, 1.0, 0.9, 64))
+        with pytest.raises(InvalidParameter, match="not drawn so exactly"):
+            _ = route.noise_multiplier
+        with pytest.raises(InvalidParameter, match="not drawn so exactly"):
+            _ = route.cost if sampling_rate == 1 else route.noise_multiplier
+
+
+def test_samples_find_their_slots():
+    """Bernstein's bound of 2⁻⁶⁹ for every rate and number of rows, and no more slots than rows."""
+    for rows in (1, 10, 1000, 10**5, 10**7):
+        for sampling_rate in (2.0**-32, 1e-3, 0.125, 0.5, 0.999, 1.0):
+            expected = rows * sampling_rate
+            room = calibration.slots_for(rows, sampling_rate) - expected
+            assert calibration.slots_for(rows, sampling_rate) <= max(rows, 1)
+            if calibration.slots_for(rows, sampling_rate) < rows:
+                spread = expected * (1 - sampling_rate)
+                assert room**2 / 2 / (spread + room / 3) > 69 * math.log(2)
+
+
+# Where rows are placed
+
+
+def test_other_rows_do_not_matter_to_a_row():
+    """What a row's gradient is made of, bit by bit, beside other rows: a row's place is its own, and only its place and itself count."""
+    parameters, x, targets = random_network(3, (13, (7,), 3), "cross_entropy", rows=192)
+    other = random_network(4, (13, (7,), 3), "cross_entropy", rows=192)
+    for place in (0, 5, 64, 130, 191):
+        mixed = other[1].at[place].set(x[place]), other[2].at[place].set(targets[place])
+        for before, after in zip(
+            jax.tree.leaves(network.row_parts(parameters, x, targets, None, "cross_entropy")),
+            jax.tree.leaves(network.row_parts(parameters, *mixed, None, "cross_entropy")),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(np.asarray(before)[place], np.asarray(after)[place])
+
+
+def test_one_row_more_changes_one_part_of_the_sum():
+    """Parts of 128 rows: those without the row are the same to the last bit, so that floats are rounded otherwise in one part only."""
+    parameters, x, targets = random_network(8, (5, (7,), 3), "cross_entropy", rows=512)
+    pace = network.Pace(1.0, 1.0, 0.0, 0.5, 1.0, 1.0)
+    inputs, slopes = network.row_parts(parameters, x, targets, None, "cross_entropy")
+    kept = np.random.default_rng(0).integers(0, 2, 512).astype(np.float32)
+    kept[300] = 0
+    with_row = kept.copy()
+    with_row[300] = 1
+
+    def part(mask, start):
+        inside = np.zeros(512, dtype=np.float32)
+        inside[start : start + 128] = mask[start : start + 128]
+        with jax.enable_x64(True):
+            return flat(network.accumulated(None, inputs, slopes, inside, pace))
+
+    with jax.enable_x64(True):
+        whole = [flat(network.accumulated(None, inputs, slopes, mask, pace)) for mask in (kept, with_row)]
+    for mask, total in zip((kept, with_row), whole, strict=True):
+        np.testing.assert_array_equal(sum(part(mask, start) for start in range(0, 512, 128)), total)
+    assert np.linalg.norm(whole[1] - whole[0]) <= network.NOISE_DEVIATION
+    np.testing.assert_array_equal(whole[1] - whole[0], part(with_row, 256) - part(kept, 256))
+
+
+def test_sums_of_parts_are_as_right_as_the_margin_says():
+    """Against exact sums of the same float32 factors, in rationals' stead 64-bit floats: the error is below what two parts are allowed."""
+    parameters, x, targets = random_network(9, (12, (9, 4), 2), "cross_entropy", size=3.0, rows=128)
+    pace = network.Pace(1.0, 1.0, 0.0, 0.01, 1.0, 1.0)
+    inputs, slopes = network.row_parts(parameters, x, targets, None, "cross_entropy")
+    with jax.enable_x64(True):
+        factors = np.asarray(network.row_factors(inputs, slopes, jnp.ones(128), pace))[:, None]
+        total = flat(network.accumulated(None, inputs, slopes, jnp.ones(128), pace))
+    weighted = [np.asarray(np.asarray(slope) * factors, dtype=np.float64) for slope in slopes]
+    exact_sum = np.concatenate(
+        [
+            np.concatenate([np.ravel(np.asarray(a, dtype=np.float64).T @ slope), slope.sum(axis=0)])
+            for a, slope in zip(inputs, weighted, strict=True)
+        ]
+    )
+    ordered = np.concatenate(
+        [np.ravel(part) for part in jax.tree.leaves(tuple((w, b) for w, b in layered(total, (12, 9, 4, 2))))]
+    )
+    allowed = 128**2 * 2.0**-24 * network.NOISE_DEVIATION + math.sqrt(len(total))
+    assert 0 < np.linalg.norm(ordered - exact_sum) <= allowed

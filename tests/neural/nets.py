@@ -51,8 +51,21 @@ def _formed(parameters, x, targets, loss):
 
 
 squared_norms = jax.jit(network.squared_norms, static_argnames="loss")
-clipped_gradient_sum = jax.jit(network.clipped_gradient_sum, static_argnames="loss")
 gradient_sum = jax.jit(network.gradient_sum, static_argnames="loss")
+
+
+def whole_sum(parameters, x, targets, kept, clip, loss, noise_multiplier=1.0):
+    """The sum of clipped gradients in whole units, as a step makes it."""
+    pace = network.Pace(1.0, 1.0, 0.0, clip, noise_multiplier, 1.0)
+    with jax.enable_x64(True):
+        return network.accumulated(None, *network.row_parts(parameters, x, targets, None, loss), kept, pace)
+
+
+def clipped_gradient_sum(parameters, x, targets, kept, clip, loss, noise_multiplier=1.0):
+    """The same as gradients, in 64-bit floats."""
+    unit = clip * noise_multiplier / network.NOISE_DEVIATION
+    whole = whole_sum(parameters, x, targets, kept, clip, loss, noise_multiplier)
+    return jax.tree.map(lambda part: np.asarray(part, dtype=np.float64) * unit, whole)
 
 
 def row_gradients(parameters, x, targets, loss):

@@ -1,7 +1,8 @@
-"""Networks: ghost norms are the norms of gradients, clipped sums are sums of clipped gradients, and noise is normal."""
+"""Networks: ghost norms are the norms of gradients, clipped sums are sums of clipped gradients in whole units."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from sudare.neural import network
+from sudare.privacy import wide_gaussian
 from tests.neural.nets import (
     LOSSES,
     clipped_gradient_sum,
@@ -24,11 +25,8 @@ from tests.neural.nets import (
     row_gradients,
     shapes,
     squared_norms,
+    whole_sum,
 )
-
-# Compiled whole as in a step of training, and not each of its operations for itself.
-standard_normals = jax.jit(network.standard_normals, static_argnums=1)
-gaussian_like = jax.jit(network.gaussian_like)
 
 few = settings(max_examples=40, deadline=None)
 seeds, sizes = st.integers(0, 2**31), st.floats(0.1, 3)
@@ -52,7 +50,7 @@ def test_the_clipped_sum_is_the_sum_of_clipped_gradients(seed, shape, loss, size
     formed = row_gradients(parameters, x, targets, loss)
     kept = np.random.default_rng(seed).integers(0, 2, len(x)).astype(np.float32)
     norms = np.linalg.norm(formed, axis=1)
-    bound = clip * (1 - network.ROUNDING_MARGIN)
+    bound = clip * (1 - network.rounding_margin([leaf.shape[0] for leaf in jax.tree.leaves(parameters)], 1.0))
     factors = kept * np.minimum(1.0, np.divide(bound, norms, out=np.ones_like(norms), where=norms > 0))
     together = flat(clipped_gradient_sum(parameters, x, targets, jnp.asarray(kept), clip, loss))
     np.testing.assert_allclose(together, factors @ formed, rtol=1e-4, atol=1e-5 * max(1, clip))
@@ -67,16 +65,76 @@ def test_the_plain_sum_is_the_sum_of_gradients(seed, shape, loss, size):
     np.testing.assert_allclose(together, weights @ row_gradients(parameters, x, targets, loss), rtol=1e-4, atol=1e-5)
 
 
+def factors_of(slopes, clip=1.0, kept=None):
+    """Factors of rows with the constant input 1 alone and one slope each, over those of rows that are not clipped."""
+    rows = len(slopes)
+    pace = network.Pace(1.0, 1.0, 0.0, clip, 1.0, 1.0)
+    inputs, held = [jnp.zeros((rows, 1), jnp.float32)], [jnp.asarray(slopes, jnp.float32)[:, None]]
+    kept = jnp.ones(rows) if kept is None else jnp.asarray(kept)
+    return np.asarray(network.row_factors(inputs, held, kept, pace), dtype=np.float64) * clip / network.NOISE_DEVIATION
+
+
 def test_a_row_of_no_slope_stays_as_it_is():
-    """Factors are one below the clip, and zero where a norm is infinite or undefined: such a row does not count."""
-    squared = jnp.asarray([0.0, 1e-40, 1e-8, 0.25, 4.0, 1e30, jnp.inf, jnp.nan], jnp.float32)
-    factors = np.asarray(network.clip_factors(squared, 1.0))
+    """Factors are one below the clip, and zero for padding and where a norm is infinite or undefined: such a row does not count."""
+    slopes = [0.0, 1e-40, 1e-8, 0.25, 4.0, 1e15, 1e30, np.inf, np.nan]
+    factors = factors_of(slopes)
     assert factors[:4].tolist() == [1.0, 1.0, 1.0, 1.0]
-    assert factors[4] == pytest.approx(0.5, rel=1e-2)
+    assert factors[4] == pytest.approx(0.25, rel=1e-2)
     assert factors[5] == pytest.approx(1e-15, rel=1e-2)
-    assert factors[6:].tolist() == [0.0, 0.0]
-    lengths = np.asarray(factors[4:6], dtype=np.float64) * np.sqrt(np.asarray(squared[4:6], dtype=np.float64))
-    assert np.all(lengths <= 1.0)
+    assert factors[6:].tolist() == [0.0, 0.0, 0.0]
+    assert np.all(factors[4:6] * np.asarray(slopes[4:6]) <= 1.0)
+    assert factors_of([0.5, 0.5], kept=[1.0, 0.0]).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("clip", [2.0**-20, 1.0, 2.0**20])
+def test_no_slope_is_too_small_to_be_clipped(clip):
+    """Squares below the smallest normal float may be lost; the norm has room for all of them."""
+    slopes = np.float32(2.0) ** np.arange(-140, 31)
+    assert np.all(factors_of(slopes, clip) * slopes <= clip)
+
+
+def test_rows_are_added_as_whole_numbers_of_parts():
+    """Parts of 64 rows: with more rows than a part, and a last part that is not full, the sum is that of single rows to the unit of a part's float."""
+    parameters, x, targets = random_network(3, (5, (7,), 3), "cross_entropy", rows=150)
+    kept = jnp.asarray(np.random.default_rng(0).integers(0, 2, 150), jnp.float32)
+    together = flat(whole_sum(parameters, x, targets, kept, 0.7, "cross_entropy"))
+    single = sum(
+        flat(whole_sum(parameters, x[row : row + 1], targets[row : row + 1], kept[row : row + 1], 0.7, "cross_entropy"))
+        for row in range(150)
+    )
+    np.testing.assert_allclose(together, single, rtol=0, atol=150 * 64 * 2.0**-24 * network.NOISE_DEVIATION)
+    assert np.all(together == np.rint(together))
+
+
+def test_parts_are_added_in_turns_where_memory_is_short(monkeypatch):
+    parameters, x, targets = random_network(4, (5, (7,), 3), "squared", rows=64 * 6)
+    inputs, slopes = network.row_parts(parameters, x, targets, None, "squared")
+    pace = network.Pace(1.0, 1.0, 0.0, 1.0, 2.0, 1.0)
+    with jax.enable_x64(True):
+        at_once = jax.jit(network.clipped_sum)(inputs, slopes, jnp.ones(64 * 6), pace)
+        for most in (1, 120, 200):
+            monkeypatch.setattr(network, "_MOST_NUMBERS_AT_ONCE", most)
+            in_turns = jax.jit(functools.partial(network.clipped_sum))(inputs, slopes, jnp.ones(64 * 6), pace)
+            np.testing.assert_array_equal(flat(in_turns), flat(at_once))
+
+
+def test_what_is_undefined_counts_as_zero():
+    parameters, x, targets = random_network(6, (5, (7,), 3), "cross_entropy")
+    broken = x.at[3].set(jnp.nan).at[4].set(jnp.inf)
+    zeros = x.at[3].set(0.0).at[4].set(0.0)
+    for rows, wanted in ((broken, targets), (x, targets.at[3].set(jnp.nan).at[4].set(jnp.inf))):
+        total = flat(whole_sum(parameters, rows, wanted, jnp.ones(8), 1.0, "cross_entropy"))
+        without = flat(
+            whole_sum(
+                parameters,
+                zeros if rows is broken else x,
+                targets,
+                jnp.ones(8) if rows is broken else jnp.asarray([1.0, 1, 1, 0, 0, 1, 1, 1]),
+                1.0,
+                "cross_entropy",
+            )
+        )
+        np.testing.assert_array_equal(total, without)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -95,9 +153,10 @@ def test_no_row_makes_a_sum_infinite_at_the_largest_parameters(sizes, loss):
 
 def test_parameters_stay_within_their_limit():
     parameters, x, targets = random_network(0, (3, (1,), 2), "cross_entropy")
-    pace = network.Pace(10.0, 1e9, 0.9, 1.0, 0.0, 1.0)
+    pace = network.Pace(10.0, 1e30, 0.9, 1.0, 1.0, 1.0)
+    nothing = np.zeros(len(flat(parameters)), dtype=np.int64)
     state = network.private_step(
-        network.initial_state(parameters), x, targets, jnp.ones(8), jax.random.key(0), pace, "cross_entropy"
+        network.initial_state(parameters), x, targets, jnp.ones(8), nothing, pace, "cross_entropy"
     )
     assert np.abs(flat(state.parameters)).max() == network.LARGEST_PARAMETER
 
@@ -105,77 +164,47 @@ def test_parameters_stay_within_their_limit():
 def test_a_step_is_momentum_schedule_and_average():
     """Two steps by hand, in 64 bits."""
     parameters, x, targets = random_network(1, (5, (7,), 3), "squared")
-    pace = network.Pace(steps=7.0, rate=0.3, momentum=0.9, clip=0.5, noise_multiplier=0.0, expected_rows=4.0)
+    pace = network.Pace(steps=7.0, rate=0.3, momentum=0.9, clip=0.5, noise_multiplier=2.0, expected_rows=4.0)
     kept = jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     state, place = network.initial_state(parameters), flat(parameters)
     velocity, average = np.zeros_like(place), place.copy()
     for step in range(2):
-        total = flat(clipped_gradient_sum(state.parameters, x, targets, kept, 0.5, "squared"))
+        noise = np.random.default_rng(step).integers(-(2**35), 2**35, len(place))
+        total = flat(clipped_gradient_sum(state.parameters, x, targets, kept, 0.5, "squared", 2.0))
+        total = total + noise * (0.5 * 2.0 / network.NOISE_DEVIATION)
         velocity = 0.9 * velocity + total / (4.0 * 0.5)
         place = place - 0.3 * 0.5 * (1 + math.cos(math.pi * step / 7)) * velocity
         memory = min(0.98, (1 + step) / (10 + step))
         average = memory * average + (1 - memory) * place
-        state = network.private_step(state, x, targets, kept, jax.random.key(step), pace, "squared")
+        state = network.private_step(state, x, targets, kept, noise, pace, "squared")
     np.testing.assert_allclose(flat(state.parameters), place, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(flat(state.average), average, rtol=1e-5, atol=1e-6)
     assert int(state.step) == 2
 
 
-def test_noise_is_normal_and_reaches_far():
-    """Kolmogorov–Smirnov on 2⁲⁰ values at p > 1e-6, and as many beyond four deviations as a normal law has (binomial tails of 1e-7)."""
-    values = np.asarray(standard_normals(jax.random.key(3), 2**20), dtype=np.float64)
-    assert stats.kstest(values, stats.norm.cdf).pvalue > 1e-6
-    low, high = stats.binom.ppf([1e-7, 1 - 1e-7], len(values), 2 * stats.norm.sf(4.0))
-    assert low <= np.sum(np.abs(values) > 4.0) <= high
-
-
-def test_noise_has_tails_beyond_those_of_plain_floats(monkeypatch):
-    """Where all high bits are zero the radius is 7.4 deviations and more, and never infinite."""
-    monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: jnp.zeros(shape, dtype))
-    farthest = np.asarray(network.standard_normals(jax.random.key(0), 2))
-    assert np.linalg.norm(farthest) == pytest.approx(math.sqrt(2 * 41 * math.log(2)), rel=2e-6)
-    monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: jnp.full(shape, 2**32 - 1, dtype))
-    assert np.all(np.isfinite(np.asarray(network.standard_normals(jax.random.key(0), 2))))
-
-
-def test_cosine_and_sine_are_those_of_a_quarter_turn():
-    shares = np.linspace(0, 1, 10_001)
-    cosine, sine = network._quarter_turn(jnp.asarray(shares, jnp.float32))
-    np.testing.assert_allclose(np.asarray(cosine), np.cos(shares * math.pi / 2), atol=6e-7)
-    np.testing.assert_allclose(np.asarray(sine), np.sin(shares * math.pi / 2), atol=6e-7)
-
-
-def test_noise_has_every_sign_equally_often():
-    """Pairs of values lie in each quarter of the plane alike: binomial tails of 1e-7 for each of four."""
-    cosines, sines = np.split(np.asarray(standard_normals(jax.random.key(5), 2**16)), 2)
-    low, high = stats.binom.ppf([1e-7, 1 - 1e-7], 2**15, 0.25)
-    for first in (1, -1):
-        for second in (1, -1):
-            assert low <= np.sum((first * cosines > 0) & (second * sines > 0)) <= high
-
-
-@pytest.mark.parametrize("count", [1, 2, 7])
-def test_noise_has_the_shape_of_the_parameters(count):
-    assert standard_normals(jax.random.key(0), count).shape == (count,)
-    parameters = random_network(0, (5, (7,), 3), "cross_entropy")[0]
-    noise = gaussian_like(jax.random.key(0), parameters)
-    assert [leaf.shape for leaf in jax.tree.leaves(noise)] == [leaf.shape for leaf in jax.tree.leaves(parameters)]
-    assert len(np.unique(flat(noise))) == len(flat(noise))
+def test_noise_is_as_wide_as_units_are_made_for():
+    assert network.NOISE_DEVIATION == wide_gaussian.DEVIATION
 
 
 def test_networks_start_with_a_last_layer_of_zeros():
-    parameters = network.initial_parameters(jax.random.key(0), (5, 4, 3))
+    normals = np.random.default_rng(0).normal(size=network.weight_count((5, 4, 3)))
+    parameters = network.initial_parameters(normals, (5, 4, 3))
     assert network.parameter_count((5, 4, 3)) == len(flat(parameters)) == 39
+    assert network.weight_count((5, 4, 3)) == 32
+    np.testing.assert_allclose(flat(parameters[:1])[:20], normals[:20] * math.sqrt(2 / 5), rtol=1e-6)
     assert not np.any(flat(parameters[-1:]))
-    assert np.any(flat(network.initial_parameters(jax.random.key(0), (5, 4, 3), zero_last=False)[-1:]))
+    last = network.initial_parameters(normals, (5, 4, 3), zero_last=False)[-1]
+    np.testing.assert_allclose(np.ravel(last[0]), normals[20:] * math.sqrt(2 / 4), rtol=1e-6)
+    assert not np.any(last[1])
 
 
-def test_two_parts_make_the_sum_of_the_whole():
+def test_two_batches_make_the_sum_of_the_whole():
+    """Parts of a sum are floats, so batches that are cut otherwise differ in their last bits."""
     parameters, x, targets = random_network(5, (5, (7,), 3), "cross_entropy")
-    whole = clipped_gradient_sum(parameters, x, targets, jnp.ones(8), 0.7, "cross_entropy")
-    total = network.nothing_like(parameters)
-    for chosen, kept in (([0, 1, 2, 3, 4], [1, 1, 1, 1, 1]), ([5, 6, 7, 0, 0], [1, 1, 1, 0, 0])):
-        total = network.accumulated(
-            total, parameters, x, targets, jnp.asarray(chosen), jnp.asarray(kept, jnp.float32), 0.7, "cross_entropy"
-        )
-    np.testing.assert_allclose(flat(total), flat(whole), rtol=1e-5, atol=1e-6)
+    pace = network.Pace(1.0, 1.0, 0.0, 0.7, 1.0, 1.0)
+    whole, total = whole_sum(parameters, x, targets, jnp.ones(8), 0.7, "cross_entropy"), None
+    with jax.enable_x64(True):
+        for chosen, kept in (([0, 1, 2, 3, 4], [1, 1, 1, 1, 1]), ([5, 6, 7, 0, 0], [1, 1, 1, 0, 0])):
+            parts = network.row_parts(parameters, x, targets, jnp.asarray(chosen), "cross_entropy")
+            total = network.accumulated(total, *parts, jnp.asarray(kept, jnp.float32), pace)
+    np.testing.assert_allclose(flat(total), flat(whole), rtol=0, atol=8 * 8 * 2.0**-24 * network.NOISE_DEVIATION)

@@ -149,3 +149,8 @@ def test_a_card_says_what_a_release_obliges_it_to() -> None:
     assert rows["beside it"].startswith("ε = 0.1 for one parameter")
     assert "next to nothing" in rows["accepted"]
     assert not {"arithmetic", "beside it", "accepted"} & set(dict(card_rows(CARD)))
+    network = dict(remarks_of({"exact_noise": True, "approach": "gradient", "vacuous": False}))
+    assert list(network) == ["arithmetic"]
+    assert "counted in δ" in network["arithmetic"]
+    assert "IEEE 754" in network["arithmetic"]
+    assert remarks_of({"exact_noise": True, "approach": "learning_first"}) == ()

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from sudare.errors import InvalidParameter
 from sudare.neural.course import Clipping, Course
-from sudare.neural.routes import Facts, Layers, Route, Singles, flattened, layered
+from sudare.neural.routes import Facts, Layers, Route, Singles, flattened, layered, parameters_in
 from sudare.neural.synthetic import AnonymizingFirst
 from sudare.privacy.accounting import (
     Cost,
@@ -76,11 +75,6 @@ def planned(approach: str, facts: Facts, epsilon: float, delta: float, **options
         )
     route: Route = chosen(facts, epsilon, delta, **options)
     return route
-
-
-def parameters_in(sizes: tuple[int, ...]) -> int:
-    """d: weights and biases of layers of these widths, inputs first."""
-    return sum((inputs + 1) * width for inputs, width in pairwise(sizes))
 
 
 def record_cost(parameter_epsilon: float, parameters: int, updates: int, delta: float) -> Cost:

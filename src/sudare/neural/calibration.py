@@ -12,19 +12,38 @@ from typing import Final
 
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import sampled_multiplier
-from sudare.privacy.accounting import gaussian_mu_within, rounded_up, rounded_up_root
+from sudare.privacy.accounting import (
+    exact,
+    gaussian_mu_within,
+    rounded_down,
+    rounded_up,
+    rounded_up_root,
+    total_variation_delta,
+)
 from sudare.privacy.guarantee import Neighbours
+from sudare.privacy.wide_gaussian import DISTANCE
 
 SAMPLING_BITS: Final = 32
 MOST_STEPS: Final = 100_000
 _SAMPLING_RATE: Final = 1 / 8
 _FEWEST_EXPECTED_ROWS: Final = 256
 _LARGEST_PHYSICAL_BATCH: Final = 8192
+# Half of the rows that are added up at once: small samples leave few slots empty.
+_BATCH_STEP: Final = 64
 _MOMENTUM: Final = 0.9
 _WAY_PER_SIGNAL: Final = 0.036
 _SHORTEST_WAY, _LONGEST_WAY = 5.0, 400.0
 _STEPS_PER_ROOT: Final = 24
 _FEWEST_STEPS, _MOST_STEPS_BY_RULE = 200, 400
+# Within these bounds the norm of every row there can be is right (proofs/dp_sgd.md).
+SMALLEST_CLIP, LARGEST_CLIP = 2.0**-20, 2.0**20
+_SMALLEST_RATE, _LARGEST_RATE = 1e-30, 1e30
+# One sample in so many may be larger than there are slots for it.
+_OVERFLOW: Final = Fraction(1, 2**69)
+# Less noise than this is not drawn: sums in units of the noise would not fit into 64 bits.
+_LEAST_MULTIPLIER: Final = 2.0**-20
+# The most of δ that the distance between drawn and ideal noise may take.
+_LARGEST_SHARE_OF_DISTANCE: Final = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -69,15 +88,38 @@ def public_recipe(
     return Recipe(steps, sampled, clip, rate, momentum, physical_batch)
 
 
-def noise_multiplier(recipe: Recipe, epsilon: float, delta: float, neighbours: Neighbours) -> float:
+def run_distance(steps: int, parameters: int) -> Fraction:
+    """Total variation to a run whose noise is normal, rounded to whole units, and whose samples all find their slots."""
+    return steps * (parameters * DISTANCE + _OVERFLOW)
+
+
+def delta_of_ideal_noise(epsilon: float, delta: float, distance: Fraction) -> float:
+    """What is left of δ for a run with ideal noise: a distance adds (1 + e^ε) times as much."""
+    charged = total_variation_delta(exact(epsilon), distance)
+    if charged > exact(delta) * _LARGEST_SHARE_OF_DISTANCE:
+        raise InvalidParameter(
+            "delta is too small for so many parameters and steps: the noise is not drawn so exactly.",
+            "Use a larger delta, a smaller network or fewer steps.",
+        )
+    return rounded_down(exact(delta) - charged)
+
+
+def run_mu(epsilon: float, delta: float, distance: Fraction) -> float:
+    """μ of a whole run on full batches, before its distance is counted."""
+    return gaussian_mu_within(epsilon, delta_of_ideal_noise(epsilon, delta, distance))
+
+
+def noise_multiplier(recipe: Recipe, epsilon: float, delta: float, neighbours: Neighbours, parameters: int) -> float:
     """Noise deviation over clip for the whole run at (ε, δ): one batch that is declared before it starts.
 
     Full batches compose as one Gaussian of √steps times the μ; sampled ones by privacy loss distributions.
     """
+    distance = run_distance(recipe.steps, parameters)
     if recipe.sampling_rate < 1:
-        return sampled_multiplier(recipe.sampling_rate, recipe.steps, epsilon, delta, neighbours)
+        ideal = delta_of_ideal_noise(epsilon, delta, distance)
+        return sampled_multiplier(recipe.sampling_rate, recipe.steps, epsilon, ideal, neighbours)
     moved = Fraction(rounded_up_root(Fraction(recipe.steps))) * (2 if neighbours == "replace-one" else 1)
-    return rounded_up(moved / Fraction(gaussian_mu_within(epsilon, delta)))
+    return max(_LEAST_MULTIPLIER, rounded_up(moved / Fraction(run_mu(epsilon, delta, distance))))
 
 
 def public_steps(signal: float) -> int:
@@ -101,21 +143,33 @@ def _signal(rows: int, epsilon: float, delta: float, neighbours: Neighbours) -> 
     return gaussian_mu_within(epsilon, delta) * rows / moved
 
 
-def _batch_for(rows: int, sampling_rate: float) -> int:
-    """Rows treated at once: nearly every sample fits, or it is cut into parts."""
+def slots_for(rows: float, sampling_rate: float) -> float:
+    """Slots that hold the sample of so many rows, or fewer, but for one in 2⁶⁹: Bernstein's inequality, proofs/dp_sgd.md."""
     expected = rows * sampling_rate
-    wanted = min(rows, expected + 6 * math.sqrt(expected * (1 - sampling_rate)) + 1)
-    return min(_LARGEST_PHYSICAL_BATCH, 64 * math.ceil(wanted / 64))
+    return max(1.0, min(rows, expected + 10 * math.sqrt(expected * (1 - sampling_rate)) + 32))
+
+
+def _batch_for(rows: int, sampling_rate: float) -> int:
+    """Rows treated at once: all of a sample, or equal parts of it."""
+    wanted = slots_for(rows, sampling_rate)
+    batches = math.ceil(wanted / _LARGEST_PHYSICAL_BATCH)
+    return _BATCH_STEP * math.ceil(wanted / batches / _BATCH_STEP)
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Nothing, if a descent can be made with these numbers."""
+    """Raise InvalidParameter unless a descent can be made with these numbers."""
     if not 1 <= recipe.steps <= MOST_STEPS:
         raise InvalidParameter(f"steps must be from 1 to {MOST_STEPS}, got {recipe.steps}.", "Use for example 100.")
     if not 2.0**-SAMPLING_BITS <= recipe.sampling_rate <= 1:
         raise InvalidParameter("sampling_rate must be above 0 and at most 1.", "Use for example 0.125.")
-    if not (0 < recipe.clip < math.inf and 0 < recipe.rate < math.inf):
-        raise InvalidParameter("clip and rate must be positive numbers.", "Use for example clip=1.0 and no rate.")
+    if not SMALLEST_CLIP <= recipe.clip <= LARGEST_CLIP:
+        raise InvalidParameter(
+            f"clip must be from {SMALLEST_CLIP:g} to {LARGEST_CLIP:g}, got {recipe.clip:g}.", "Use for example 1.0."
+        )
+    if not _SMALLEST_RATE <= recipe.rate <= _LARGEST_RATE:
+        raise InvalidParameter(
+            f"rate must be from {_SMALLEST_RATE:g} to {_LARGEST_RATE:g}, got {recipe.rate:g}.", "Leave it out."
+        )
     if not 0 <= recipe.momentum < 1:
         raise InvalidParameter("momentum must be at least 0 and below 1.", "Use for example 0.9.")
     if not 1 <= recipe.physical_batch <= 2**24:

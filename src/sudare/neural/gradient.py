@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-from sudare.neural.calibration import Recipe, check_recipe, noise_multiplier
-from sudare.neural.routes import Facts, Layers, Singles
+from sudare.neural.calibration import Recipe, check_recipe, noise_multiplier, run_distance, run_mu
+from sudare.neural.routes import Facts, Layers, Singles, check_inputs, parameters_in
 from sudare.neural.sampling import RunSeed, Standing
-from sudare.privacy.accounting import Cost, approximate_cost, gaussian_cost
+from sudare.privacy.accounting import Cost, approximate_cost, exact, rounded_up
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
 
 # Fine enough for any use of a network, and coarse enough that the last bits of a float do not leave.
 GRID: Final = 2.0**-20
+_NOISE: Final = "discrete Gaussian, deviation 2^34 units"
 
 
 @dataclass(frozen=True)
 class NoisyDescent:
     """(ε, δ)-DP network by noisy gradient descent, replace-one or add/remove records. Proof: proofs/dp_sgd.md.
 
-    Every step takes a Poisson sample of the rows, shortens each row's gradient to the clip, and adds Gaussian noise to their sum.
+    Every step takes a Poisson sample of the rows, shortens each row's gradient to the clip, and adds whole-numbered Gaussian noise to their
+    sum in whole units.
     """
 
     facts: Facts
@@ -30,11 +33,12 @@ class NoisyDescent:
     delta: float
     recipe: Recipe
 
-    exact_noise = False
+    exact_noise = True
     grid = GRID
 
     def __post_init__(self) -> None:
         check_recipe(self.recipe)
+        check_inputs(self.facts.declared, self.facts.encoding)
 
     @property
     def parameter_guarantee(self) -> Guarantee | None:
@@ -44,14 +48,25 @@ class NoisyDescent:
     @cached_property
     def noise_multiplier(self) -> float:
         """Noise deviation over clip."""
-        return noise_multiplier(self.recipe, self.epsilon, self.delta, self.facts.neighbours)
+        return noise_multiplier(self.recipe, self.epsilon, self.delta, self.facts.neighbours, self.parameters)
+
+    @property
+    def parameters(self) -> int:
+        """d, weights and biases."""
+        return parameters_in(self.facts.sizes)
+
+    @cached_property
+    def distance(self) -> Fraction:
+        """Total variation between the whole run and one with ideal noise: it is charged to δ."""
+        return run_distance(self.recipe.steps, self.parameters)
 
     @cached_property
     def cost(self) -> Cost:
         """Gaussian for full batches; (ε, δ) for sampled ones."""
         if self.recipe.sampling_rate < 1:
             return approximate_cost(self.epsilon, self.delta)
-        return gaussian_cost(self.epsilon, self.delta)
+        mu = run_mu(self.epsilon, self.delta, self.distance)
+        return Cost(exact(self.epsilon), exact(self.delta), mu, Fraction(rounded_up(self.distance)))
 
     @property
     def expected_rows(self) -> float:
@@ -71,6 +86,8 @@ class NoisyDescent:
             "delta": self.delta,
             "recipe": asdict(self.recipe),
             "noise_multiplier": self.noise_multiplier,
+            # A seed made other noise before: a run that was begun then cannot go on.
+            "noise": _NOISE,
             "rows": facts.rows,
             "sizes": list(facts.sizes),
             "loss": facts.loss,

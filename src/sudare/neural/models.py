@@ -31,6 +31,7 @@ from sudare.neural.routes import (
     LossName,
     Route,
     Singles,
+    check_inputs,
     flattened,
     layer_outputs,
     layered,
@@ -119,6 +120,7 @@ class PrivateNetwork(ReleasedLayers):
         return self.plan(len(rows), self.declared_)
 
     def _route(self, rows: int, declared: Schema) -> Route:
+        check_inputs(declared, self.encoding)
         epsilon, delta = float(self.epsilon), float(self.delta)
         facts = Facts(
             rows=self._public_rows(rows),
@@ -245,7 +247,9 @@ class PrivateNetwork(ReleasedLayers):
         """Encoded rows with targets; keeps what is declared."""
         if isinstance(X, Iterator | str | os.PathLike | SqlSource):
             return self._read_source(X, y)
-        matrix = self._read(X, reset=True).astype(np.float32)
+        encoded = self._read(X, reset=True)
+        check_inputs(self.declared_, self.encoding)
+        matrix = encoded.astype(np.float32)
         if self.schema is None and y is None:
             raise missing_y()
         self._declare_target(y)
@@ -260,6 +264,7 @@ class PrivateNetwork(ReleasedLayers):
         if y is not None:
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(self.schema), self.schema.digest)
+        check_inputs(self.declared_, self.encoding)
         self._declare_target(None)
         parts = [
             (encode(self.declared_, part, self.encoding).matrix.astype(np.float32), self._targets_of(part))

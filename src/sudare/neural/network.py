@@ -1,9 +1,14 @@
 """Fully connected ReLU networks whose gradients are clipped row by row without ever being formed row by row.
 
-Needs JAX and numpy only, so that it runs on a bare machine with a GPU. Everything is float32 and can be compiled.
+Needs JAX and numpy only, so that it runs on a bare machine with a GPU. Everything can be compiled.
 The gradient of one row in a layer is the outer product of the layer's input a and the slope δ at its output, and the
 bias sees the constant input 1: its squared norm is (‖a‖² + 1)·‖δ‖². So one forward and one backward pass give the norms of
-all rows ("ghost" norms), and the clipped sum is one weighted product per layer. Proof: proofs/dp_sgd.md.
+all rows ("ghost" norms), and the clipped sum is one weighted product per layer.
+
+Private sums are whole numbers: a unit is such that noise of deviation 2³⁴ units is what the clip needs. Rows are multiplied in
+float32, a few at a time, and what comes out is added to the rest as a whole number; so the rounding of floats is the affair of the few rows
+around a row, and clipping leaves room for it. Whole numbers have 64 bits: call private sums and steps under `jax.enable_x64(True)`.
+Proof: proofs/dp_sgd.md.
 """
 
 from __future__ import annotations
@@ -12,22 +17,27 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from numpy.typing import NDArray
 
 Array = jax.Array
 Parameters = tuple[tuple[Array, Array], ...]
 Loss = Literal["cross_entropy", "squared"]
 
-# Graphics cards round the factors of float32 products to 11 bits, which can lengthen a row's gradient by a factor of
-# 1 + 2⁻¹⁰: rows are clipped by so much more that the promised clip holds all the same.
-ROUNDING_MARGIN: Final = 2.0**-9
 # Values beyond these end at them. Then no pass over rows of entries up to 2³⁰ overflows: no row can make a sum infinite or undefined.
 LARGEST_VALUE: Final = 2.0**30
 LARGEST_PARAMETER: Final = 2.0**10
+# Of the whole-numbered noise that is added to private sums, at least.
+NOISE_DEVIATION: Final = 2.0**34
+# Rows whose products are added up in float32.
+ROWS_IN_A_PART: Final = 128
+_FLOAT32_UNIT: Final = 2.0**-24
+_SMALLEST_FLOAT32: Final = 2.0**-126
 _LONGEST_MEMORY: Final = 0.98
+_MOST_NUMBERS_AT_ONCE: Final = 2**26
 
 
 class State(NamedTuple):
@@ -42,8 +52,8 @@ class State(NamedTuple):
 class Pace(NamedTuple):
     """Public numbers of a descent.
 
-    `noise_multiplier` is the noise's standard deviation over the clip; `expected_rows` the sampling rate times the rows;
-    `rate` multiplies the mean clipped gradient in units of the clip, and falls to zero along a cosine over `steps`;
+    `noise_multiplier` is the noise's standard deviation over the clip, zero where there is none; `expected_rows` the sampling rate times
+    the rows; `rate` multiplies the mean clipped gradient in units of the clip, and falls to zero along a cosine over `steps`;
     `limit` bounds every parameter.
     """
 
@@ -57,16 +67,21 @@ class Pace(NamedTuple):
 
 
 def initial_parameters(
-    key: Array, sizes: Sequence[int], zero_last: bool = True, gain: float = math.sqrt(2)
+    normals: Array | NDArray[Any], sizes: Sequence[int], zero_last: bool = True, gain: float = math.sqrt(2)
 ) -> Parameters:
-    """Random weights of deviation gain/√inputs and zero biases; by default the last layer starts at zero."""
-    keys = jax.random.split(key, len(sizes) - 1)
-    layers = []
-    for place, (layer_key, (inputs, width)) in enumerate(zip(keys, itertools.pairwise(sizes), strict=True)):
+    """Weights of deviation gain/√inputs, from one standard normal value a weight, and zero biases; by default the last layer is zero."""
+    layers, start = [], 0
+    for place, (inputs, width) in enumerate(itertools.pairwise(sizes)):
         scale = 0.0 if zero_last and place == len(sizes) - 2 else gain / math.sqrt(inputs)
-        weights = scale * jax.random.normal(layer_key, (inputs, width), jnp.float32)
+        weights = scale * jnp.asarray(normals[start : start + inputs * width], jnp.float32).reshape(inputs, width)
         layers.append((weights, jnp.zeros(width, jnp.float32)))
+        start += inputs * width
     return tuple(layers)
+
+
+def weight_count(sizes: Sequence[int]) -> int:
+    """Weights of a network of these layer sizes, without biases."""
+    return sum(inputs * width for inputs, width in itertools.pairwise(sizes))
 
 
 def parameter_count(sizes: Sequence[int]) -> int:
@@ -110,32 +125,66 @@ def squared_norms(parameters: Parameters, x: Array, targets: Array, loss: Loss) 
     return _ghost_norms(inputs, layer_slopes(parameters, inputs, output_residuals(predicted, targets, loss)))
 
 
-def clipped_gradient_sum(
-    parameters: Parameters, x: Array, targets: Array, kept: Array, clip: float | Array, loss: Loss
-) -> Parameters:
-    """The sum of the kept rows' gradients, each shortened to norm `clip` at most. Adding a row moves it by `clip` at most.
+def rounding_margin(sizes: Sequence[int], noise_multiplier: float | Array) -> float | Array:
+    """The share of the clip that is left for rounding, so that a row moves a private sum by the clip at most (proofs/dp_sgd.md).
 
-    `kept` is 1 for a row that was sampled and 0 for padding. A row whose norm is not finite counts as zero.
+    For the sums of the part of rows that it is in, with and without it, for norms, and for whole numbers.
     """
-    inputs, predicted = layer_values(parameters, x)
-    slopes = layer_slopes(parameters, inputs, output_residuals(predicted, targets, loss))
-    factors = kept * clip_factors(_ghost_norms(inputs, slopes), clip)
-    # The bias of a layer sees the constant input 1, so its clipped sum is the factors times the slopes.
-    return tuple(
-        (_weighted_product(a, slope, factors[:, None]), factors @ slope)
-        for a, slope in zip(inputs, slopes, strict=True)
+    parts = 2.0625 * ROWS_IN_A_PART**2 * _FLOAT32_UNIT
+    norms = (max(sizes) + 32) * _FLOAT32_UNIT
+    return parts + norms + 2 * math.sqrt(parameter_count(sizes)) * noise_multiplier / NOISE_DEVIATION
+
+
+def row_factors(inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace) -> Array:
+    """What multiplies each row's slopes: gradients are counted in units, and none is longer than the clip less the rounding margin.
+
+    Zero for padding, and where a norm is infinite or undefined.
+    """
+    sizes = [inputs[0].shape[1], *(slope.shape[1] for slope in slopes)]
+    units = NOISE_DEVIATION / pace.noise_multiplier
+    bound = units * (1 - rounding_margin(sizes, pace.noise_multiplier))
+    squared = _ghost_norms(inputs, slopes)
+    factors = jnp.minimum(units / pace.clip, bound / jnp.sqrt(squared))
+    return jnp.where((kept > 0) & (squared < jnp.inf), factors, 0.0).astype(jnp.float32)
+
+
+def clipped_sum(inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace) -> Parameters:
+    """The sum of the kept rows' clipped gradients in whole units, modulo 2⁶⁴. `kept` is 0 for padding.
+
+    `inputs` and `slopes` must be arguments of the compiled function that this is part of: then norms and sums are of the same numbers.
+    """
+    factors = row_factors(inputs, slopes, kept, pace)[:, None]
+    # A row that does not count may have any slopes; zero times infinity would be undefined. Inputs are finite.
+    weighted = [jnp.where(factors > 0, slope * factors, 0.0) for slope in slopes]
+    size = min(ROWS_IN_A_PART, len(factors))
+    parts = -(-len(factors) // size)
+    numbers = parts * sum(a.shape[1] * slope.shape[1] for a, slope in zip(inputs, weighted, strict=True))
+    # Equally many parts at once, and not too many for memory.
+    turns = next(
+        n for n in range(1, parts + 1) if parts % n == 0 and (numbers <= n * _MOST_NUMBERS_AT_ONCE or n == parts)
     )
 
+    def split(values: Array) -> Array:
+        whole = jnp.pad(values, ((0, parts * size - len(values)), (0, 0)))
+        return whole.reshape(turns, parts // turns, size, values.shape[1])
 
-def _weighted_product(a: Array, slope: Array, factors: Array) -> Array:
-    """aᵀ·Diag(factors)·slope; the narrower of the two is weighted, which is less to write and to read."""
-    return (a * factors).T @ slope if a.shape[1] < slope.shape[1] else a.T @ (slope * factors)
+    def added(total: Parameters, turn: tuple[list[Array], list[Array]]) -> tuple[Parameters, None]:
+        return mapped(jnp.add, total, tuple(map(_whole_sums, *turn))), None
+
+    split_inputs, split_slopes = list(map(split, inputs)), list(map(split, weighted))
+    total = tuple(_whole_sums(a[0], slope[0]) for a, slope in zip(split_inputs, split_slopes, strict=True))
+    if turns == 1:
+        return total
+    rest = [a[1:] for a in split_inputs], [slope[1:] for slope in split_slopes]
+    summed: Parameters = jax.lax.scan(added, total, rest)[0]
+    return summed
 
 
-def clip_factors(squared: Array, clip: float | Array) -> Array:
-    """What shortens each row's gradient to `clip` at most; zero where its norm is infinite or undefined."""
-    bound = clip * (1 - ROUNDING_MARGIN)
-    return jnp.where(squared < jnp.inf, jnp.minimum(1.0, bound * jax.lax.rsqrt(jnp.maximum(squared, 1e-30))), 0.0)
+def _whole_sums(a: Array, slope: Array) -> tuple[Array, Array]:
+    """Of weights and biases of one layer, from [parts, rows, inputs] and [parts, rows, outputs]: the bias sees the constant input 1."""
+    # "highest": graphics cards would else round the factors of products to 11 bits.
+    weights = jnp.einsum("pri,pro->pio", a, slope, precision="highest")
+    return jnp.sum(weights.astype(jnp.int64), axis=0), jnp.sum(jnp.sum(slope, axis=1).astype(jnp.int64), axis=0)
 
 
 def mapped(function: Callable[..., Array], *parts: Parameters) -> Parameters:
@@ -150,73 +199,66 @@ def initial_state(parameters: Parameters) -> State:
 
 
 def nothing_like(parameters: Parameters) -> Parameters:
-    """The sum over no rows: where accumulation starts, and what an empty batch gives."""
+    """Zero for every parameter."""
     return mapped(jnp.zeros_like, parameters)
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def accumulated(
-    total: Parameters,
-    parameters: Parameters,
-    rows: Array,
-    targets: Array,
-    chosen: Array,
-    kept: Array,
-    clip: float | Array,
-    loss: Loss,
+def row_parts(
+    parameters: Parameters, rows: Array, targets: Array, chosen: Array | None, loss: Loss
+) -> tuple[list[Array], list[Array]]:
+    """Inputs and slopes of every layer for the chosen rows, or all: what the gradients of single rows are products of."""
+    x, wanted = (rows, targets) if chosen is None else (rows[chosen], targets[chosen])
+    # Declared columns are never beyond this; whatever is, and what is undefined, counts as zero.
+    inputs, predicted = layer_values(parameters, jnp.where(jnp.abs(x) <= LARGEST_VALUE, x, 0.0))
+    return inputs, layer_slopes(parameters, inputs, output_residuals(predicted, wanted, loss))
+
+
+def _with_batch(
+    total: Parameters | None, inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace
 ) -> Parameters:
-    """`total` plus the clipped gradients of the chosen rows: one physical batch."""
-    part = clipped_gradient_sum(parameters, rows[chosen], targets[chosen], kept, clip, loss)
-    return mapped(jnp.add, total, part)
+    part = clipped_sum(inputs, slopes, kept, pace)
+    return part if total is None else mapped(jnp.add, total, part)
 
 
-def gaussian_like(key: Array, parameters: Parameters) -> Parameters:
-    """Independent standard normal values in the shape of the parameters."""
-    leaves, structure = jax.tree.flatten(parameters)
-    drawn, start, parts = standard_normals(key, sum(leaf.size for leaf in leaves)), 0, []
+accumulated = jax.jit(_with_batch)
+"""`total` (None: nothing yet) plus the clipped sum of one physical batch."""
+
+
+def with_noise(state: State, total: Parameters, noise: Array, pace: Pace) -> State:
+    """The state after one step on a clipped sum in whole units, to which `noise`, a whole number for every parameter, is added."""
+    leaves, structure = jax.tree.flatten(total)
+    unit, start, parts = pace.clip * pace.noise_multiplier / NOISE_DEVIATION, 0, []
     for leaf in leaves:
-        parts.append(drawn[start : start + leaf.size].reshape(leaf.shape))
+        noisy = leaf + noise[start : start + leaf.size].reshape(leaf.shape)
+        parts.append((noisy.astype(jnp.float64) * unit).astype(jnp.float32))
         start += leaf.size
-    shaped: Parameters = jax.tree.unflatten(structure, parts)
-    return shaped
-
-
-def standard_normals(key: Array, count: int) -> Array:
-    """Standard normal values by Box and Muller's method: √(−2·log u)·(±cos, ±sin)(θ) for uniform u in (0, 1) and θ in [0, π/2).
-
-    u has 40 bits, so that small values are as fine as large ones and tails reach 7.5 deviations. JAX's own normal values
-    have 23 bits and end at 5.4, which among many parameters and steps happens often enough to show where the sum was.
-    """
-    words = jax.random.bits(key, (2, (count + 1) // 2), jnp.uint32)
-    high, low = _small_floats(words[0] >> 8), _small_floats(((words[0] & 0xFF) << 8) | (words[1] & 0xFF))
-    radius = jnp.sqrt(-2 * jnp.log(high * 2.0**-24 + (low + 0.5) * 2.0**-40))
-    cosine, sine = _quarter_turn(_small_floats(words[1] >> 10) * 2.0**-22)
-    signs = [jnp.where(words[1] & bit, -radius, radius) for bit in (0x100, 0x200)]
-    return jnp.concatenate([signs[0] * cosine, signs[1] * sine])[:count]
-
-
-def _small_floats(words: Array) -> Array:
-    """Whole numbers below 2²⁴ as floats, exactly."""
-    return words.astype(jnp.int32).astype(jnp.float32)
-
-
-def _quarter_turn(share: Array) -> tuple[Array, Array]:
-    """Cosine and sine of a share in [0, 1) of a right angle, by Taylor's polynomials around its middle: right to 3e-7."""
-    angle = (share - 0.5) * (math.pi / 2)
-    square = angle * angle
-    sine = angle * (1 + square * (-1 / 6 + square * (1 / 120 - square / 5040)))
-    cosine = 1 + square * (-1 / 2 + square * (1 / 24 + square * (-1 / 720 + square / 40320)))
-    return (cosine - sine) * math.sqrt(0.5), (cosine + sine) * math.sqrt(0.5)
-
-
-def with_noise(state: State, total: Parameters, key: Array, pace: Pace) -> State:
-    """The state after one step on a sum of clipped gradients, with noise for the whole sum drawn from `key`."""
-    deviation = pace.clip * pace.noise_multiplier
-    noisy = mapped(lambda part, noise: part + deviation * noise, total, gaussian_like(key, total))
-    return stepped(state, noisy, pace)
+    return stepped(state, jax.tree.unflatten(structure, parts), pace)
 
 
 noisy_step = jax.jit(with_noise)
+
+
+@jax.jit
+def sampled_step(
+    state: State,
+    total: Parameters | None,
+    inputs: list[Array],
+    slopes: list[Array],
+    kept: Array,
+    noise: Array,
+    pace: Pace,
+) -> State:
+    """The last physical batch of a sample and the step that follows, compiled as one; `total` holds the batches before, if any."""
+    return with_noise(state, _with_batch(total, inputs, slopes, kept, pace), noise, pace)
+
+
+def private_step(state: State, x: Array, targets: Array, kept: Array, noise: Array, pace: Pace, loss: Loss) -> State:
+    """A whole private step on one physical batch."""
+    with jax.enable_x64(True):
+        inputs, slopes = row_parts(state.parameters, x, targets, None, loss)
+        after: State = sampled_step(state, None, inputs, slopes, kept, noise, pace)
+    return after
 
 
 def stepped(state: State, total: Parameters, pace: Pace) -> State:
@@ -234,29 +276,6 @@ def stepped(state: State, total: Parameters, pace: Pace) -> State:
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def sampled_step(
-    state: State,
-    total: Parameters,
-    rows: Array,
-    targets: Array,
-    chosen: Array,
-    kept: Array,
-    key: Array,
-    pace: Pace,
-    loss: Loss,
-) -> State:
-    """The last physical batch of a sample and the step that follows, compiled as one; `total` holds the batches before."""
-    part = clipped_gradient_sum(state.parameters, rows[chosen], targets[chosen], kept, pace.clip, loss)
-    return with_noise(state, mapped(jnp.add, total, part), key, pace)
-
-
-@functools.partial(jax.jit, static_argnames="loss")
-def private_step(state: State, x: Array, targets: Array, kept: Array, key: Array, pace: Pace, loss: Loss) -> State:
-    """A whole private step on one physical batch, compiled as one."""
-    return with_noise(state, clipped_gradient_sum(state.parameters, x, targets, kept, pace.clip, loss), key, pace)
-
-
-@functools.partial(jax.jit, static_argnames="loss")
 def plain_step(state: State, x: Array, targets: Array, kept: Array, pace: Pace, loss: Loss) -> State:
     """The same step without clipping and noise: what ordinary learning would do, and what benchmarks compare with."""
     return stepped(state, gradient_sum(state.parameters, x, targets, kept, loss), pace)
@@ -266,7 +285,9 @@ def layer_values(parameters: Parameters, x: Array) -> tuple[list[Array], Array]:
     """The input of every layer, and the last layer's output."""
     inputs = [x]
     for weights, bias in parameters[:-1]:
-        inputs.append(jnp.minimum(jax.nn.relu(inputs[-1] @ weights + bias), LARGEST_VALUE))
+        values = inputs[-1] @ weights + bias
+        # What is undefined is not above zero.
+        inputs.append(jnp.where(values > 0, jnp.minimum(values, LARGEST_VALUE), 0.0))
     weights, bias = parameters[-1]
     return inputs, inputs[-1] @ weights + bias
 
@@ -284,5 +305,7 @@ def _ghost_norms(inputs: list[Array], slopes: list[Array]) -> Array:
     """(‖a‖² + 1)·‖δ‖² summed over layers, per row."""
     total = jnp.zeros(len(inputs[0]), jnp.float32)
     for a, slope in zip(inputs, slopes, strict=True):
-        total += (jnp.sum(a * a, axis=1) + 1) * jnp.sum(slope * slope, axis=1)
+        # Processors may take squares below the smallest normal float for zero; so much is added that none is missed.
+        missed = slope.shape[1] * _SMALLEST_FLOAT32
+        total += (jnp.sum(a * a, axis=1) + 1) * (jnp.sum(slope * slope, axis=1) + missed)
     return total

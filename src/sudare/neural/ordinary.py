@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sudare.consensus.sharing.streams import SEED_BYTES
 from sudare.neural.course import Course
 from sudare.neural.network import (
     LARGEST_PARAMETER,
@@ -19,8 +20,10 @@ from sudare.neural.network import (
     initial_parameters,
     initial_state,
     plain_step,
+    weight_count,
 )
 from sudare.neural.routes import Layers, Singles
+from sudare.neural.sampling import random_order, standard_normals
 from sudare.privacy.noise import NoiseSource
 
 
@@ -46,21 +49,19 @@ def ordinarily_learned(
         expected_rows=float(batch),
         limit=bound,
     )
-    start_key, *orders = fresh_keys(source, course.epochs + 1)
+    start_key, *order_keys = fresh_keys(source, course.epochs + 1)
     state = started(start_key, sizes, bound)
     held, wanted = jnp.asarray(rows, jnp.float32), jnp.asarray(targets, jnp.float32)
-    for order_key in orders:
-        state = _after_epoch(state, held, wanted, order_key, pace, batches, batch, loss)
+    for order_key in order_keys:
+        order = random_order(order_key, len(rows)).astype(np.int32)[: batches * batch].reshape(batches, batch)
+        state = _after_epoch(state, held, wanted, order, pace, loss)
     return as_layers(state.average)
 
 
-@functools.partial(jax.jit, static_argnames=("batches", "batch", "loss"))
-def _after_epoch(
-    state: State, rows: Array, targets: Array, key: Array, pace: Pace, batches: int, batch: int, loss: Loss
-) -> State:
-    """The state after one pass over the rows in a random order; what does not fill a batch waits for another order."""
-    order = jax.random.permutation(key, rows.shape[0])[: batches * batch].reshape(batches, batch)
-    kept = jnp.ones(batch, jnp.float32)
+@functools.partial(jax.jit, static_argnames="loss")
+def _after_epoch(state: State, rows: Array, targets: Array, order: Array, pace: Pace, loss: Loss) -> State:
+    """The state after one pass over the rows in a random order, a batch a line; what fills no batch waits for another order."""
+    kept = jnp.ones(order.shape[1], jnp.float32)
 
     def step(current: State, chosen: Array) -> tuple[State, None]:
         return plain_step(current, rows[chosen], targets[chosen], kept, pace, loss), None
@@ -69,17 +70,16 @@ def _after_epoch(
     return after
 
 
-def started(key: Array, sizes: tuple[int, ...], limit: float) -> State:
-    """At rest at random parameters within the limit."""
-    start = initial_parameters(key, sizes, zero_last=False)
+def started(key: bytes, sizes: tuple[int, ...], limit: float) -> State:
+    """At rest at random parameters within the limit, from a key that serves nothing else."""
+    start = initial_parameters(standard_normals(key, weight_count(sizes)), sizes, zero_last=False)
     return initial_state(jax.tree.map(lambda part: jnp.clip(part, -limit, limit), start))
 
 
-def fresh_keys(source: NoiseSource, count: int) -> Array:
-    """Keys of 64 fresh bits each."""
-    data = np.ascontiguousarray(source.words(count)).view(np.uint32).reshape(count, 2)
-    keys: Array = jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
-    return keys
+def fresh_keys(source: NoiseSource, count: int) -> list[bytes]:
+    """Keys of 256 fresh bits each."""
+    drawn = np.ascontiguousarray(source.words(count * SEED_BYTES // 8)).tobytes()
+    return [drawn[start : start + SEED_BYTES] for start in range(0, len(drawn), SEED_BYTES)]
 
 
 def as_layers(parameters: Parameters) -> Layers:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import ExtraMissing
+from sudare.errors import ExtraMissing, SchemaError
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee, Neighbours
 from sudare.privacy.noise import NoiseSource
@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Layers = tuple[tuple[Floats, Floats], ...]
 LossName = Literal["cross_entropy", "squared"]
+
+# Entries of encoded rows are not beyond this: then no norm of a gradient and no interval overflows (proofs/dp_sgd.md).
+LARGEST_INPUT: Final = 2.0**30
 
 # Above this ε a guarantee to a record says next to nothing: a reader who was undecided can be sure to nine digits.
 VACUOUS_EPSILON: Final = 20.0
@@ -124,7 +127,22 @@ def layer_outputs(layers: Layers, rows: Floats) -> Floats:
     return np.asarray(rows @ weights + bias)
 
 
+def parameters_in(sizes: Sequence[int]) -> int:
+    """d: weights and biases of layers of these widths, inputs first."""
+    return sum((inputs + 1) * width for inputs, width in itertools.pairwise(sizes))
+
+
+def check_inputs(declared: Schema, encoding: Encoding) -> None:
+    """Raise SchemaError unless all that declared columns can be encoded as is within ±2³⁰."""
+    for name, block in zip(declared.features, declared.blocks(encoding), strict=True):
+        if not all(abs(end) <= LARGEST_INPUT for end in (*block.low, *block.high)):
+            raise SchemaError(
+                f"Column {name!r} is encoded as numbers beyond 2³⁰, too large for a network.",
+                'Declare a scale of the order of its range, or use encoding="scaled" or "binned".',
+            )
+
+
 def require_jax() -> None:
-    """Nothing, if networks can be trained here."""
+    """Raise ExtraMissing unless networks can be trained here."""
     if importlib.util.find_spec("jax") is None:
         raise ExtraMissing("Training a network needs the package jax.", "Install it: pip install 'sudare[neural]'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from sudare.neural import network
+from sudare.neural.calibration import slots_for
 from sudare.neural.routes import Floats, Layers, Singles, flattened, layered
-from sudare.neural.sampling import KeyData, RunSeed, Standing, physical_batches
-from sudare.privacy.noise import WordSource
+from sudare.neural.sampling import RunSeed, Standing
 
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5
@@ -35,6 +35,11 @@ class Descent:
     rate: float
     momentum: float
     expected_rows: float
+
+    @property
+    def batches(self) -> int:
+        """Physical batches of a step: public, and enough for all samples but one in 2⁶⁹."""
+        return math.ceil(slots_for(self.expected_rows / self.sampling_rate, self.sampling_rate) / self.physical_batch)
 
     @property
     def pace(self) -> network.Pace:
@@ -68,20 +73,23 @@ def descended(
 
     `keep` is given the state now and then, and at the end; `tell` the number of steps done.
     """
-    state = _started(jax_key(seed.start_key()), descent.sizes) if begun is None else _resumed(begun, descent.sizes)
+    state = _started(seed, descent.sizes) if begun is None else _resumed(begun, descent.sizes)
     held_rows, held_targets = _padded(rows), _padded(targets)
-    nothing = network.nothing_like(state.parameters)
+    parameters = network.parameter_count(descent.sizes)
     pace, done = descent.pace, 0 if begun is None else begun.step
     for step in range(done, descent.steps):
         kept = seed.kept_rows(step, len(rows), descent.sampling_rate)
-        *before, last = physical_batches(kept, descent.physical_batch)
-        total = nothing
-        for batch in before:
-            total = network.accumulated(
-                total, state.parameters, held_rows, held_targets, *batch, descent.clip, descent.loss
-            )
-        key = jax_key(seed.noise_key(step))
-        state = network.sampled_step(state, total, held_rows, held_targets, *last, key, pace, descent.loss)
+        *before, last = seed.batches(step, kept, descent.physical_batch, descent.batches)
+        # Sums are whole numbers of 64 bits.
+        with jax.enable_x64(True):
+            total = None
+            for chosen, mask in before:
+                parts = network.row_parts(state.parameters, held_rows, held_targets, chosen, descent.loss)
+                total = network.accumulated(total, *parts, mask, pace)
+            parts = network.row_parts(state.parameters, held_rows, held_targets, last[0], descent.loss)
+            # Drawn here while the device is at work.
+            noise = seed.noise(step, parameters)
+            state = network.sampled_step(state, total, *parts, last[1], noise, pace)
         if keep is not None and (step + 1 == descent.steps or (step + 1) % keep_every == 0):
             keep(_standing(state, step + 1))
         if tell is not None:
@@ -89,15 +97,9 @@ def descended(
     return _plain(state.average)
 
 
-def jax_key(key: KeyData | WordSource) -> Any:
-    """A JAX key of 64 bits, given or drawn; always of the same generator, whatever JAX is set to."""
-    data = key if isinstance(key, np.ndarray) else np.ascontiguousarray(key.words(1)).view(np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
-
-
-@functools.partial(jax.jit, static_argnames="sizes")
-def _started(key: jax.Array, sizes: tuple[int, ...]) -> network.State:
-    return network.initial_state(network.initial_parameters(key, sizes, gain=_START_GAIN))
+def _started(seed: RunSeed, sizes: tuple[int, ...]) -> network.State:
+    normals = seed.start(network.weight_count(sizes))
+    return network.initial_state(network.initial_parameters(normals, sizes, gain=_START_GAIN))
 
 
 def _padded(rows: Singles) -> jax.Array:

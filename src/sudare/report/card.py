@@ -111,6 +111,14 @@ def remarks_of(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
                 "floating-point noise: drawn and added in 32-bit floats, so the guarantee is that of ideal arithmetic",
             )
         )
+    elif parameters.get("approach") == "gradient":
+        remarks.append(
+            (
+                "arithmetic",
+                "whole-numbered noise, its distance to the ideal law counted in δ; gradients were multiplied in 32-bit floats, with room "
+                "for their rounding if the processor keeps to IEEE 754",
+            )
+        )
     promised = parameters.get("parameter_epsilon")
     if promised is not None:
         remarks.append(

@@ -139,16 +139,20 @@ def audit_of_sums(
     trial: Trial, summed: Summed, generator: np.random.Generator, confidence: float, noise: float = 1.0
 ) -> Audit:
     """The product's noisy steps on sums that `summed` makes, each row sampled by a coin; `noise` multiplies the noise."""
-    key = jax.random.key(int(generator.integers(2**31)))
-    start = network.initial_parameters(key, trial.sizes, zero_last=False)
+    seed = RunSeed.drawn(SeededNoise(int(generator.integers(2**31))))
+    start = network.initial_parameters(seed.start(network.weight_count(trial.sizes)), trial.sizes, zero_last=False)
     rows = planted(trial, start, generator)
     pace = trial.descent().pace._replace(noise_multiplier=noise * trial.noise_multiplier)
     state = network.initial_state(start)
     held, wanted = jnp.asarray(rows.rows), jnp.asarray(rows.targets)
-    for step_key in jax.random.split(key, trial.steps):
+    unit = CLIP * pace.noise_multiplier / network.NOISE_DEVIATION
+    for step in range(trial.steps):
         kept = jnp.asarray(generator.random(len(held)) < trial.sampling_rate, jnp.float32)
         total = summed(state.parameters, held, wanted, kept, CLIP, trial.expected_rows)
-        state = network.noisy_step(state, total, step_key, pace)
+        with jax.enable_x64(True):
+            whole = network.mapped(lambda part: jnp.rint(part.astype(jnp.float64) / unit).astype(jnp.int64), total)
+            drawn = seed.noise(step, network.parameter_count(trial.sizes))
+            state = network.noisy_step(state, whole, drawn, pace)
     moves = np.asarray(state.average[0][0] - start[0][0], dtype=np.float64)
     return canary_audit(_scores(moves, rows, start), rows.included, trial.claimed, confidence)
 
@@ -164,10 +168,12 @@ def _scores(moves: Floats, rows: Planted, start: Any) -> Floats:
 # Sums: the right one and three that have been shipped
 
 
-@jax.jit
 def clipped_rows(parameters: Any, x: Any, targets: Any, kept: Any, clip: float, expected_rows: float) -> Any:
     """The product's: every row's gradient is clipped."""
-    return network.clipped_gradient_sum(parameters, x, targets, kept, clip, "cross_entropy")
+    pace = network.Pace(1.0, 1.0, 0.0, clip, 1.0, expected_rows)
+    with jax.enable_x64(True):
+        whole = network.accumulated(None, *network.row_parts(parameters, x, targets, None, "cross_entropy"), kept, pace)
+        return network.mapped(lambda part: (part * (clip / network.NOISE_DEVIATION)).astype(jnp.float32), whole)
 
 
 @jax.jit

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.audit import Audit, distinguish
-from sudare.neural.approaches import parameters_in
 from sudare.neural.intervals import Interval
 from sudare.neural.network import Array, Parameters
+from sudare.neural.routes import parameters_in
 from sudare.neural.updates import Quantisation, noisy_update
 from sudare.studies.results import Cell, ResultTable
 
