@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
-from tests.cli.conftest import Sudare
+from sudare.errors import DataError
+from tests.cli.conftest import SCHEMA, Sudare
 
 
 def test_a_draft_asks_and_copies_nothing(house: Path, sudare: Sudare) -> None:
@@ -53,3 +55,24 @@ def test_check_looks_at_label_and_persons(house: Path, sudare: Sudare) -> None:
     assert sudare("schema", "check", "one.csv", "--schema", "full.toml").exit_code == 16
     table.assign(ill=7).to_csv("label.csv", index=False)
     assert sudare("schema", "check", "label.csv", "--schema", "full.toml").exit_code == 14
+
+
+@pytest.mark.parametrize("said", [(), ("--header",), ("--no-header",)])
+def test_a_table_without_a_header(house: Path, sudare: Sudare, said: tuple[str, ...]) -> None:
+    (house / "visits.csv").write_text("61,no\n42,yes\n38,no\n")
+    drafted = sudare("schema", "draft", "visits.csv", *said)
+    if not said:
+        assert drafted.exit_code == DataError.exit_code
+        assert "--no-header" in drafted.stderr
+        assert "61" not in drafted.stdout + drafted.stderr
+        return
+    assert drafted.exit_code == 0, drafted.stderr
+    assert ("[columns.column_1]" if said == ("--no-header",) else "[columns.61]") in drafted.stdout
+    if said == ("--no-header",):
+        schema = SCHEMA.replace("age", "column_1").replace("smoker", "column_2")
+        (house / "visits.toml").write_text(schema)
+        checked = sudare("schema", "check", "visits.csv", "--schema", "visits.toml", *said)
+        assert "3 rows match the schema." in checked.stdout
+        pay = ("--epsilon", 1, "--account", "visits", "--budget", 1, "--key", "key.pem", "-o", "visits.sudare")
+        assert sudare("fit", "mean", "visits.csv", "--schema", "visits.toml", *pay, *said).exit_code == 0
+        assert "from column_1\n" in sudare("inspect", "visits.sudare").stdout

@@ -116,6 +116,14 @@ def test_a_calibrated_threshold_is_the_conformal_one(plant: Path, detector: Memb
     assert "9,999 calibration records" in few.stderr
 
 
+def test_kept_scores_begin_no_formula(plant: Path, sudare: Sudare) -> None:
+    today = pd.read_parquet("today.parquet").assign(time="=cmd|' /C calc'!A0")
+    today.to_parquet("evil.parquet")
+    told = sudare("score", "evil.parquet", *BY_FILE[2:], "--label", "time", "-o", "scores.csv")
+    assert told.exit_code == 0, told.stderr
+    assert set(pd.read_csv("scores.csv")["label"]) == {"'=cmd|' /C calc'!A0"}
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_scores_of_all_rows_can_be_kept(plant: Path, detector: MemberModel, sudare: Sudare, ending: str) -> None:
     told = sudare(*BY_FILE, "--label", "time", "-o", f"scores.{ending}", "--plot", "scores.svg", "--json").values

@@ -15,6 +15,7 @@ from sudare.cli.keys import MemberFile
 from sudare.cli.options import HasHeader, TableFile, table_source
 from sudare.cli.pictures import check_picture, draw
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
+from sudare.text import spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.dictionary import MemberModel
@@ -289,14 +290,13 @@ def _write_scores(found: Watched, source: _Source, told: _Told, output: Path) ->
     columns: dict[str, Any] = {"row": range(1, len(found.scores) + 1)}
     if source.label is not None:
         columns["label"] = source.names
-    if output.suffix == ".csv":
-        from sudare.text import spreadsheet_safe
-
-        columns = {
-            name: [spreadsheet_safe(each) for each in values] if name == "label" else values
-            for name, values in columns.items()
-        }
     columns |= {"score": found.scores, "above": found.scores > told.threshold, "mostly": found.columns}
+    if output.suffix == ".csv":
+        columns |= {
+            name: [spreadsheet_safe(str(text)) for text in columns[name]]
+            for name in ("label", "mostly")
+            if name in columns
+        }
     content = pa.BufferOutputStream()
     write = pyarrow.csv.write_csv if output.suffix == ".csv" else pyarrow.parquet.write_table
     write(pa.table({name: pa.array(values) for name, values in columns.items()}), content)
