@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from sudare.consensus.wire import MOST_VALUES, packed, unpacked
+from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.documents import NAME
 from sudare.consortium.drops import Drops, Reason
 from sudare.consortium.session import MOST_MESSAGE_BYTES, Delivery, Session
@@ -19,6 +19,8 @@ from sudare.errors import ConsortiumError, MessageMalformed, SudareError
 # Messages for tasks that have not begun here, or not come so far.
 HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)
 _MOST_STOPS: Final = 256
+# Its own fields, and the positions of members.
+_MOST_ENVELOPE_VALUES: Final = 1 << 13
 _LARGEST_WHOLE: Final = 2**53
 
 
@@ -40,7 +42,7 @@ class Envelope:
     @classmethod
     def from_bytes(cls, content: bytes) -> Envelope:
         """The envelope of these bytes. Raise MessageMalformed unless they are one."""
-        found = read_as(cls, content, most_values=MOST_VALUES)
+        found = read_as(cls, content, most_values=_MOST_ENVELOPE_VALUES)
         if not (NAME.fullmatch(found.task) and NAME.fullmatch(found.kind)):
             raise MessageMalformed("A message is of no task or kind.", "Use one program version.")
         if not (0 <= found.iteration <= _LARGEST_WHOLE and 0 <= found.attempt <= _LARGEST_WHOLE):
