@@ -24,7 +24,7 @@ from sudare.privacy.accounting import (
     gaussian_cost,
     pure_cost,
 )
-from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed, source_text
+from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
 from sudare.privacy.chain import Entry
 from sudare.privacy.guarantee import Neighbours
 

@@ -28,6 +28,7 @@ from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
+from sudare.privacy.sources import given_source
 from sudare.schema import Schema
 from sudare.schema.arguments import Numbers
 
@@ -173,9 +174,17 @@ class PatternDictionary(BaseEstimator):
             self.private_iterations,
             1 if person is None else person.most_rows,
         )
+        sources = {source for source in map(given_source, tables) if source is not None}
+        if self.account is not None:
+            for source in sources:
+                self.account.check_source(source)
         plan = private.plan(sum(records.rows for records in members))
         guarantee = Guarantee(private.epsilon, private.delta, unit="record" if person is None else "person")
-        passage = pass_through(self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__)
+        # An account that has only a name is bound to one source; tables of several members in one process are a simulation.
+        source = sources.pop() if len(sources) == 1 else None
+        passage = pass_through(
+            self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__, source=source
+        )
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return private, passage.noise
 

@@ -232,6 +232,7 @@ class PrivateNetwork(ReleasedLayers):
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Singles, Singles, bool]:
         """Encoded rows with targets, and whether everything was declared; keeps what is declared."""
+        self._keep_source(X)
         if isinstance(X, Iterator | str | os.PathLike | SqlSource):
             return self._read_source(X, y)
         matrix = self._read(X, reset=True).astype(np.float32)

@@ -35,7 +35,8 @@ from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, check
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Passage, pass_again, pass_through
+from sudare.privacy.release import Passage, enter_result, pass_again, pass_through
+from sudare.privacy.sources import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -111,7 +112,7 @@ class PrivateEstimator(BaseEstimator):
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
     # Exact facts about the records: they stay in the process that looked at the data.
-    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_",)
+    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "source_")
     neighbours: Neighbours = "replace-one"
 
     epsilon: float
@@ -125,6 +126,7 @@ class PrivateEstimator(BaseEstimator):
     receipt_: Receipt | None
     seal_: str | None
     clipped_: Mapping[str, int]
+    source_: Source | None
     declared_: Schema
     schema_digest_: str | None
     n_rows_: int | None
@@ -163,11 +165,18 @@ class PrivateEstimator(BaseEstimator):
         if mark and account is not None and self.random_state is None:
             paid = account.receipt_of(plan.guarantee, cost, what, mark)
         if account is None or paid is None:
-            passage = pass_through(account, self.random_state, plan.guarantee, cost, what, purpose=mark)
+            source = getattr(self, "source_", None)
+            passage = pass_through(account, self.random_state, plan.guarantee, cost, what, mark, source)
         else:
-            passage = pass_again(account, paid)
+            passage = pass_again(account, paid, what)
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return passage
+
+    def _keep_source(self, X: object) -> None:
+        """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
+        self.source_ = given_source(X)
+        if self.account is not None:
+            self.account.check_source(self.source_)
 
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
@@ -184,6 +193,7 @@ class PrivateEstimator(BaseEstimator):
         if reset:
             self._forget()
             self._check_parameters()
+            self._keep_source(X)
             by_schema = self.schema is not None
         else:
             check_is_fitted(self)
@@ -274,6 +284,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _seal(self) -> None:
         self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
+        enter_result(self)
 
     # What leaves, and how it is read back
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sudare.errors import DataError, InvalidParameter
+from sudare.errors import DataError, InvalidParameter, NotCharged
 from sudare.privacy.accounting import decimal_down, exact, pure_cost
 from sudare.privacy.base import PrivateEstimator
 from sudare.privacy.declared import rows_per_unit
@@ -25,7 +25,8 @@ from sudare.privacy.guarantee import Guarantee, Unit, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Passage, pass_through
+from sudare.privacy.release import Passage, pass_through, result_of
+from sudare.privacy.sources import given_source
 from sudare.privacy.sums import exact_sums, fixed_point_step
 
 Floats = NDArray[np.float64]
@@ -87,7 +88,9 @@ def select_privately(
     unit: Unit = "record" if schema is None or schema.person is None else "person"
     guarantee = Guarantee(float(epsilon), unit=unit)
     purpose = f"choice among {len(candidates)} candidates"
-    passage = pass_through(account, random_state, guarantee, pure_cost(epsilon), "select_privately", purpose)
+    passage = pass_through(
+        account, random_state, guarantee, pure_cost(epsilon), "select_privately", purpose, given_source(X)
+    )
     noise = passage.noise
     score_noise = _ScoreNoise(len(X), 1 if schema is None else rows_per_unit(schema), score_epsilon)
 
@@ -96,7 +99,13 @@ def select_privately(
         seed = None if random_state is None else noise.integer_below(2**31)
         fit = clone(candidates[index]).set_params(epsilon=fit_epsilon, account=None, random_state=seed)
         model = fit.fit(X, y)
-        return score_noise.of(row_scores(model, X, y), noise), index, model
+        fitted = result_of(model)
+        score = score_noise.of(row_scores(model, X, y), noise)
+        if result_of(model) != fitted:
+            raise NotCharged(
+                "row_scores changed the model that it was to score.", "Only look at the model; return scores."
+            )
+        return score, index, model
 
     tries = (one_try() for _ in range(logarithmic_draw(tries_parameter, noise)))
     _, index, model = max(tries, key=itemgetter(0))
