@@ -446,7 +446,8 @@ def refuse_writing(query: str, dialect: str) -> None:
 def without_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
     """The address without passwords, by which `with_secrets` finds the whole one again in this process and its forks."""
     secret = [name for name in url.query if "pass" in name.lower() and name.lower() != "passfile"]
-    plain = url.set(password=None).difference_update_query(secret)
+    # `URL.set` takes None for "leave it as it is".
+    plain = url._replace(password=None).difference_update_query(secret)
     if plain != url:
         _WHOLE_ADDRESSES[plain] = url
     return plain

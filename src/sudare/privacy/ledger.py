@@ -400,9 +400,10 @@ class Account:
 
     def bind(self, source: Source) -> None:
         """Bind an account that has only a name for its source to a path or database, for ever; one that has another is refused."""
-        ledger = self.ledger
-        with ledger._storage.transaction() as connection:
-            self._bound(connection, ledger._head(connection), source)
+        self.check_source(source)
+        if not self.terms.pays_for.is_verifiable:
+            with self.ledger._storage.transaction() as connection:
+                self._bound(connection, self.ledger._head(connection), source)
 
     def _bound(self, connection: sql.Connection, head: Head, source: Source | None) -> tuple[Head, AccountState]:
         """Head and state after the account was bound to the source, where it was bound to none."""
