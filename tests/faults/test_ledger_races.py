@@ -30,7 +30,7 @@ from sudare.privacy import tables
 from sudare.privacy.chain import Head
 from sudare.privacy.ledger import Account, Ledger
 from tests.faults.harness import harness
-from tests.ledgers import charge, charge_gaussian, quick_folder
+from tests.ledgers import charge, charge_gaussian, quick_folder, release
 
 if TYPE_CHECKING:
     import psycopg
@@ -198,7 +198,7 @@ class TestPostgres:
         account = ledger.account("患者 it's", epsilon=1.0, delta=1e-6)
         receipt = charge(account, 0.4, 1e-7).receipt
         account.disclose("sums", "the members", 3)
-        ledger.enter_release(receipt, "c" * 64)
+        release(ledger, receipt, "c" * 64)
         assert account.spent() == (0.4, 1e-7)
         assert account.remaining() == (0.6, 9e-7)
         with pytest.raises(BudgetExceeded, match=r"0\.6 of 1 is left"):
@@ -362,8 +362,9 @@ class TestPostgres:
             raise OSError("no space")
 
         with monkeypatch.context() as newer:
-            newer.setattr(tables, "FORMAT", 2)
-            newer.setattr(tables, "MIGRATIONS", {1: fails})
+            newer.setattr(tables, "FORMAT", 3)
+            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
+            newer.setattr(tables, "MIGRATIONS", {2: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(address)
         assert ledger.verify().position == 0

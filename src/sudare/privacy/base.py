@@ -112,7 +112,7 @@ class PrivateEstimator(BaseEstimator):
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
     # Exact facts about the records: they stay in the process that looked at the data.
-    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "source_")
+    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "_source")
     neighbours: Neighbours = "replace-one"
 
     epsilon: float
@@ -126,7 +126,7 @@ class PrivateEstimator(BaseEstimator):
     receipt_: Receipt | None
     seal_: str | None
     clipped_: Mapping[str, int]
-    source_: Source | None
+    _source: Source | None
     declared_: Schema
     schema_digest_: str | None
     n_rows_: int | None
@@ -165,7 +165,7 @@ class PrivateEstimator(BaseEstimator):
         if mark and account is not None and self.random_state is None:
             paid = account.receipt_of(plan.guarantee, cost, what, mark)
         if account is None or paid is None:
-            source = getattr(self, "source_", None)
+            source = getattr(self, "_source", None)
             passage = pass_through(account, self.random_state, plan.guarantee, cost, what, mark, source)
         else:
             passage = pass_again(account, paid, what)
@@ -174,9 +174,9 @@ class PrivateEstimator(BaseEstimator):
 
     def _keep_source(self, X: object) -> None:
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
-        self.source_ = given_source(X)
+        self._source = given_source(X)
         if self.account is not None:
-            self.account.check_source(self.source_)
+            self.account.check_source(self._source)
 
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""

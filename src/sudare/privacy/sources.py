@@ -271,7 +271,8 @@ def _table(source: Source) -> str:
 
 def _sql_text(source: SqlSource) -> str:
     url = source.url.url if isinstance(source.url, sql.Engine) else source.url
-    database = _parsed_database(f"{url.render_as_string() if isinstance(url, sql.URL) else url} {source.query}")
+    address = url.render_as_string() if isinstance(url, sql.URL) else url
+    database = _parsed_database(f"{address.replace(' ', '%20')} {source.query}")
     # A database in memory is nowhere else: like a frame it has no source that could be looked at.
     return "a database" if database is None else _database_text(*database)
 
