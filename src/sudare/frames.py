@@ -6,16 +6,12 @@ into their messages, so theirs are replaced outside of the `except` block and le
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import sqlalchemy
 
+from sudare.databases import SqlSource, opened_for_reading, reading, refuse_writing
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
 from sudare.schema import Label, Number, Schema
 from sudare.schema.table import Table, as_table, attempt, column_names, refuse_missing_columns, unique_names
@@ -37,41 +34,6 @@ CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
-READING_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
-WRITING_WORDS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "INTO"})
-
-# Addresses by what is left of them without passwords. Never pickled; a forked process has it, a spawned one has not.
-_WHOLE_ADDRESSES: dict[sqlalchemy.URL, sqlalchemy.URL] = {}
-
-
-@dataclass(frozen=True, repr=False)
-class SqlSource:
-    """Rows of a database: its SQLAlchemy address (or engine), and a query or the name of a table or view.
-
-    What contains no space is a name, with or without its schema: "visits", "clinic.visits". Names are looked up in
-    the database, so that declared types such as booleans are known; a query gives what the driver gives. The database is
-    opened for reading only where its driver can, what is read is never committed, and a query that could write is refused. A
-    pickle holds no password: it is found again in the process that made it and its forks, elsewhere in what the driver reads
-    (libpq: PGPASSWORD, PGPASSFILE).
-    """
-
-    url: str | sqlalchemy.URL | sqlalchemy.Engine
-    query: str
-
-    def __getstate__(self) -> dict[str, Any]:
-        url = self.url.url if isinstance(self.url, sqlalchemy.Engine) else sqlalchemy.make_url(self.url)
-        return {"url": without_secrets(url), "is_text": isinstance(self.url, str), "query": self.query}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        url = with_secrets(state["url"])
-        object.__setattr__(self, "url", url.render_as_string(hide_password=False) if state["is_text"] else url)
-        object.__setattr__(self, "query", state["query"])
-
-    def __repr__(self) -> str:
-        engine = (
-            self.url if isinstance(self.url, sqlalchemy.Engine) else attempt(lambda: sqlalchemy.make_url(str(self.url)))
-        )
-        return f"SqlSource(<{engine.drivername if isinstance(engine, sqlalchemy.URL) else 'database'}>)"
 
 
 def batches(
@@ -384,78 +346,6 @@ def sql_batches(
     finally:
         if engine is not source.url:
             engine.dispose()
-
-
-def opened_for_reading(address: str | sqlalchemy.URL) -> sqlalchemy.Engine:
-    """An engine that cannot write where the driver can say so when it connects (SQLite)."""
-    url = sqlalchemy.make_url(address)
-    if url.drivername not in ("sqlite", "sqlite+pysqlite") or url.database in (None, "", ":memory:"):
-        return sqlalchemy.create_engine(url)
-    path, _, options = str(url.database).partition("?")
-    path = path if path.startswith("file:") else f"file:{quote(os.path.abspath(path))}"
-    kept = [option for option in options.split("&") if option and not option.startswith(("mode=", "immutable="))]
-    # A file that is not there is not made either.
-    uri = f"{path}?{'&'.join([*kept, 'mode=ro'])}"
-    return sqlalchemy.create_engine(
-        "sqlite://", poolclass=sqlalchemy.NullPool, creator=lambda: sqlite3.connect(uri, uri=True)
-    )
-
-
-@contextlib.contextmanager
-def reading(engine: sqlalchemy.Engine) -> Iterator[sqlalchemy.Connection]:
-    """A connection for reading, by the database's own rule where it has one; nothing done with it is ever committed."""
-    with engine.connect() as connection:
-        if engine.dialect.name == "postgresql":
-            # The isolation is said, too: an engine that commits every statement by itself has no transaction to be read-only.
-            connection.execution_options(isolation_level="READ COMMITTED", postgresql_readonly=True)
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA query_only = ON")
-        try:
-            yield connection
-        finally:
-            connection.rollback()
-            if engine.dialect.name == "sqlite":
-                connection.exec_driver_sql("PRAGMA query_only = OFF")
-                connection.rollback()
-
-
-def refuse_writing(query: str, dialect: str) -> None:
-    """Raise SourceUnreadable unless the text is a name, or one statement that reads as far as its words tell.
-
-    Where databases read a text differently (comments, backslashes before quotes, quoting by $$), it is refused rather than guessed.
-    """
-    if not re.search(r"\s", query):
-        return
-    statement = query.strip().rstrip(";").rstrip()
-    ambiguous = [r"--", r"/\*", r";", r"\\['\"`]", r"\$\w*\$", *([r"#"] if dialect in ("mysql", "mariadb") else [])]
-    if any(re.search(mark, statement) for mark in ambiguous):
-        raise SourceUnreadable(
-            "The query has a comment, a semicolon, a backslash before a quote, or $…$.",
-            "Take it out, or make a view of the query in the database and give its name.",
-        )
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", " '' ", statement)
-    # A name after a point, as in t.update, is a column.
-    words = [word.upper() for word in re.findall(r"(?<![\w.])[^\W\d]\w*", bare)]
-    if not words or words[0] not in READING_WORDS or WRITING_WORDS & set(words):
-        raise SourceUnreadable(
-            "The query is not one that only reads.",
-            f'Begin it with {", ".join(READING_WORDS)}, and write names such as "update" in double quotes.',
-        )
-
-
-def without_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
-    """The address without passwords, by which `with_secrets` finds the whole one again in this process and its forks."""
-    secret = [name for name in url.query if "pass" in name.lower() and name.lower() != "passfile"]
-    # `URL.set` takes None for "leave it as it is".
-    plain = url._replace(password=None).difference_update_query(secret)
-    if plain != url:
-        _WHOLE_ADDRESSES[plain] = url
-    return plain
-
-
-def with_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
-    """The whole address, where this process or the one it was forked from has seen it; else the address as it is."""
-    return _WHOLE_ADDRESSES.get(url, url)
 
 
 def sql_result(

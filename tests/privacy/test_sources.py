@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import AccountMismatch, InvalidParameter, SourceMismatch, SourceTaken
-from sudare.frames import SqlSource, read
-from sudare.privacy import Ledger, PrivateMean
+from sudare.frames import CSV_ENDINGS, PARQUET_ENDINGS, SqlSource, read
+from sudare.privacy import Ledger, PrivateMean, sources
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
@@ -183,6 +183,10 @@ class TestText:
         assert given_source(SqlSource("sqlite://", "visits")) is None
 
 
+def test_the_files_that_can_be_read_are_paths() -> None:
+    assert (*PARQUET_ENDINGS, *CSV_ENDINGS) == sources._FILE_ENDINGS
+
+
 class TestFiles:
     def test_a_link_is_the_file(self, folder: Path) -> None:
         os.link("a.parquet", "c.parquet")
@@ -281,9 +285,9 @@ def test_taken_by_another(folder: Path) -> None:
     taken = {"patients": (Source("patients"), looked_at("a.parquet")), "visits": (Source("visits"),)}
     check_free("patients", (looked_at("a.parquet"),), taken)
     check_free("staff", (looked_at("b.parquet"), Source("staff")), taken)
-    for sources in ((looked_at("a.parquet"),), (Source("VISITS"),)):
+    for asked in ((looked_at("a.parquet"),), (Source("VISITS"),)):
         with pytest.raises(SourceTaken, match=r"^The source of account 'staff' is bound to account "):
-            check_free("staff", sources, taken)
+            check_free("staff", asked, taken)
     with pytest.raises(SourceTaken, match=r"^An account 'visıts' could be mistaken for the account 'visits'"):
         check_free("visıts", (Source("staff"),), taken)
 

@@ -22,8 +22,8 @@ from sudare.consortium.files import PRIVATE_MODE, is_open_to_others, read_text, 
 from sudare.consortium.identity import Identity
 from sudare.consortium.statements import Statements, check_is_key_of
 from sudare.consortium.tasks import KINDS
+from sudare.databases import SqlSource
 from sudare.errors import AgreementError, IdentityError
-from sudare.frames import SqlSource
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.sources import given_source
 from sudare.schema.table import attempt

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from sudare.databases import SqlSource
 from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
-from sudare.frames import SqlSource
 from sudare.privacy.accounting import (
     Budget,
     Composition,

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sql
 
+from sudare.databases import SqlSource
 from sudare.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -32,7 +33,6 @@ from sudare.errors import (
     SourceMismatch,
     UnknownAccount,
 )
-from sudare.frames import SqlSource
 from sudare.privacy import storage, tables
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed

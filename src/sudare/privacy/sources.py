@@ -21,13 +21,14 @@ from urllib.parse import unquote
 import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError
 
+from sudare.databases import SqlSource
 from sudare.errors import InvalidParameter, SourceTaken
-from sudare.frames import CSV_ENDINGS, PARQUET_ENDINGS, SqlSource
-from sudare.schema import Table
 
 # So many files of a folder are remembered one by one; of further ones only the path is.
 MOST_FINGERPRINTS: Final = 256
 
+# The files that sudare.frames reads, which is not loaded where only a ledger is opened.
+_FILE_ENDINGS: Final = (".parquet", ".pq", ".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
 _FILE_SCHEME: Final = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
 _DEFAULT_PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521}
 _SAME_BACKENDS: Final = {"mariadb": "mysql"}
@@ -147,7 +148,7 @@ def source_text(source: object) -> str:
 def _is_path(text: str) -> bool:
     if "://" in text:
         return False
-    is_spelled_so = text.startswith(("/", "./", "../")) or text.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS)
+    is_spelled_so = text.startswith(("/", "./", "../")) or text.lower().endswith(_FILE_ENDINGS)
     return is_spelled_so or os.path.exists(text)
 
 
@@ -159,6 +160,8 @@ def looked_at(source: object) -> Source:
 
 def given_source(data: object) -> Source | None:
     """The source of what a fit was given: a path, a SqlSource, or a table that was read from one. None for what is in memory."""
+    from sudare.schema import Table
+
     origin = data.origin if isinstance(data, Table) else data
     if not isinstance(origin, str | os.PathLike | SqlSource):
         return None

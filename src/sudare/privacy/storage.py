@@ -22,6 +22,7 @@ from urllib.parse import quote
 import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from sudare.databases import with_secrets, without_secrets
 from sudare.errors import (
     ExtraMissing,
     InvalidParameter,
@@ -30,7 +31,6 @@ from sudare.errors import (
     LedgerError,
     LedgerMissing,
 )
-from sudare.frames import with_secrets, without_secrets
 
 # Where a handle that was unpickled in another process looks for the password of its database.
 PASSWORD_VARIABLE: Final = "SUDARE_LEDGER_PASSWORD"  # noqa: S105 (the name of a variable)
