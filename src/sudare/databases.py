@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,14 +58,11 @@ def opened_for_reading(address: str | sqlalchemy.URL) -> sqlalchemy.Engine:
     url = sqlalchemy.make_url(address)
     if url.drivername not in ("sqlite", "sqlite+pysqlite") or url.database in (None, "", ":memory:"):
         return sqlalchemy.create_engine(url)
-    path, _, options = str(url.database).partition("?")
-    path = path if path.startswith("file:") else f"file:{quote(os.path.abspath(path))}"
-    kept = [option for option in options.split("&") if option and not option.startswith(("mode=", "immutable="))]
+    path = str(url.database)
+    file = path if path.startswith("file:") else f"file:{quote(os.path.abspath(path))}"
     # A file that is not there is not made either.
-    uri = f"{path}?{'&'.join([*kept, 'mode=ro'])}"
-    return sqlalchemy.create_engine(
-        "sqlite://", poolclass=sqlalchemy.NullPool, creator=lambda: sqlite3.connect(uri, uri=True)
-    )
+    for_reading = url.set(database=file).update_query_dict({"mode": "ro", "uri": "true"})
+    return sqlalchemy.create_engine(for_reading.difference_update_query(["immutable"]), poolclass=sqlalchemy.NullPool)
 
 
 @contextlib.contextmanager

@@ -204,7 +204,7 @@ class TestFailureAtEveryStatement:
             charge(account, 0.5)
         assert "secret" not in str(caught.value)
         sql.event.remove(ledger._storage.engine, "before_cursor_execute", fail)
-        assert ledger.verify(receipts).position == 8
+        assert ledger.verify(receipts).position == 9
         assert account.remaining().epsilon == 2.5
 
 
@@ -244,7 +244,7 @@ class TestErrorsInOurWords:
         with pytest.raises(LedgerError, match=r"cannot be used \(OperationalError\)"):
             account.disclose("x" * 100_000, "the members", 1)
         sql.event.remove(ledger._storage.engine, "connect", limit)
-        assert ledger.verify(receipts).position == 8
+        assert ledger.verify(receipts).position == 9
         charge(account, 0.5)
 
     def test_a_lock_held_by_somebody_else(self, folder: Path) -> None:
@@ -259,7 +259,7 @@ class TestErrorsInOurWords:
                 act()
         other.execute("ROLLBACK")
         other.close()
-        assert ledger.verify().position == 8
+        assert ledger.verify().position == 9
 
     def test_half_a_file(self, folder: Path) -> None:
         path = folder / "ledger.db"
