@@ -259,7 +259,6 @@ class GibbsPosterior(PrivateEstimator):
         """Rows within the norm bound, and targets within their bounds where the loss takes any."""
         matrix = checked_matrix(self, X, reset=reset)
         if reset:
-            self._keep_source(X)
             self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
         rows = bounded_rows(matrix, float(self.norm_bound))[0]
         if self.target_bounds is None:
