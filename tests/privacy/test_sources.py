@@ -232,6 +232,7 @@ class TestFiles:
         (folder / "sub").mkdir()
         shutil.copy("a.parquet", "sub/a.parquet")
         assert overlap(every, looked_at("sub"))
+        assert covers(every, looked_at("b.parquet"))
         assert not overlap(a, looked_at("sub"))
         assert not covers(a, looked_at("nothing.parquet"))
         assert covers(looked_at("nothing.parquet"), looked_at("./nothing.parquet"))
