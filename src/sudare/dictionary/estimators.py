@@ -176,8 +176,8 @@ class PatternDictionary(BaseEstimator):
         )
         sources = {source for source in map(given_source, tables) if source is not None}
         if self.account is not None:
-            for source in sources:
-                self.account.check_source(source)
+            for each in sources:
+                self.account.check_source(each)
         plan = private.plan(sum(records.rows for records in members))
         guarantee = Guarantee(private.epsilon, private.delta, unit="record" if person is None else "person")
         # An account that has only a name is bound to one source; tables of several members in one process are a simulation.
