@@ -23,7 +23,7 @@ from sudare.privacy import tables
 from sudare.privacy.accounting import approximate_cost, gaussian_cost, pure_cost
 from sudare.privacy.chain import Receipt, next_entry
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.ledger import Account, Charged, Ledger
+from sudare.privacy.ledger import Account, Charged, Ledger, Result
 from sudare.privacy.storage import Storage
 
 # The identity and the first entry of a ledger.
@@ -69,6 +69,19 @@ def charge_gaussian(account: Account, epsilon: float, delta: float) -> Charged:
     return account.charge(Guarantee(epsilon, delta), gaussian_cost(epsilon, delta), "a test")
 
 
+def compute(ledger: Ledger, receipt: Receipt, content: str) -> None:
+    """Enter a result for a charge, as a learner does at the end of its fit."""
+    promised = ledger.promised(receipt)
+    assert promised is not None
+    ledger._enter_result(receipt, promised, Result("PrivateMean", content, "5" * 64))
+
+
+def release(ledger: Ledger, receipt: Receipt, content: str) -> None:
+    """Enter a result for a charge, and that it leaves."""
+    compute(ledger, receipt, content)
+    ledger.enter_release(receipt, content)
+
+
 def busy_ledger(path: Path) -> tuple[Ledger, list[Receipt]]:
     """A ledger with two accounts and an entry of every kind, and the receipts it gave out."""
     ledger = Ledger(path)
@@ -80,7 +93,7 @@ def busy_ledger(path: Path) -> tuple[Ledger, list[Receipt]]:
         patients.disclose("sums", towards="the members", numbers=7, purpose="a sum"),
         charge(patients, 0.5, 1e-7).receipt,
     ]
-    ledger.enter_release(receipts[0], "c" * 64)
+    release(ledger, receipts[0], "c" * 64)
     ledger.raise_budget("patients", epsilon=4.0, reason="a second study")
     return ledger, receipts
 

@@ -166,6 +166,15 @@ class SeededNoiseRefused(BudgetError, ValueError):
     help = "Give an account or a random_state, not both: whoever knows the seed can subtract the noise."
 
 
+class SourceMismatch(BudgetError, ValueError):
+    """An account was to pay for another source than the one it is for."""
+
+    exit_code = 39
+    help = (
+        "An account pays for one source. Use the account of the source that is read, or open one for it with source=…."
+    )
+
+
 class LedgerError(SudareError):
     """The ledger cannot be used as it is."""
 

@@ -10,7 +10,6 @@ import glob
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from sudare.csv_headers import (
     refuse_doubtful_header,
     said_header,
 )
+from sudare.databases import SqlSource, opened_for_reading, reading, refuse_writing
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
 from sudare.schema import Label, Number, Schema
 from sudare.schema.table import Table, as_table, attempt, column_names, refuse_missing_columns, unique_names
@@ -41,31 +41,6 @@ CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
-
-
-@dataclass(frozen=True, repr=False)
-class SqlSource:
-    """Rows of a database: its SQLAlchemy address (or engine), and a query or the name of a table or view.
-
-    What contains no space is a name, with or without its schema: "visits", "clinic.visits". Names are looked up in
-    the database, so that declared types such as booleans are known; a query gives what the driver gives.
-    """
-
-    url: str | sqlalchemy.URL | sqlalchemy.Engine
-    query: str
-
-    def __repr__(self) -> str:
-        engine = (
-            self.url if isinstance(self.url, sqlalchemy.Engine) else attempt(lambda: sqlalchemy.make_url(str(self.url)))
-        )
-        return f"SqlSource(<{engine.drivername if isinstance(engine, sqlalchemy.URL) else 'database'}>)"
-
-    def __getstate__(self) -> dict[str, Any]:
-        given = self.url
-        url = None if isinstance(given, sqlalchemy.Engine) else attempt(lambda: sqlalchemy.make_url(given))
-        if url is not None and (url.password is not None or "password" in url.query):
-            raise TypeError("A database's password is not copied or pickled: make the source where it is needed.")
-        return dict(vars(self))
 
 
 def batches(
@@ -104,7 +79,8 @@ def read(source: object, columns: Sequence[str] | None = None, schema: Schema | 
     together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
     if together is None:
         raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
-    return Table(together)
+    origin = os.path.abspath(source) if isinstance(source, str | os.PathLike) else source
+    return Table(together, origin if isinstance(origin, str | SqlSource) else None)
 
 
 def row_count(source: object) -> int | None:
@@ -404,9 +380,11 @@ def unreadable_database(error: Exception) -> SourceUnreadable:
 def sql_batches(
     source: SqlSource, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
-    engine = source.url if isinstance(source.url, sqlalchemy.Engine) else sqlalchemy.create_engine(source.url)
+    engine = source.url if isinstance(source.url, sqlalchemy.Engine) else opened_for_reading(source.url)
+    refuse_writing(source.query, engine.dialect.name)
     try:
-        with engine.connect().execution_options(stream_results=True, yield_per=batch_rows) as connection:
+        with reading(engine) as connection:
+            connection.execution_options(stream_results=True, yield_per=batch_rows)
             result = sql_result(connection, source.query, columns, schema)
             present = unique_names(list(result.keys()))
             for rows in result.partitions(batch_rows):

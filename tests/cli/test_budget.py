@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import sqlite3
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.privacy import Ledger
+from sudare.privacy.container import written
+from sudare.privacy.release import audited, read
 from tests.cli.conftest import FIT_MEAN, Sudare
 
 
 def test_budget_alone_shows_every_account(house: Path, sudare: Sudare) -> None:
     alone, shown = sudare("budget"), sudare("budget", "show")
     assert alone.stdout == shown.stdout
-    line = "patients  ████░░░░░░░░░░░  ε 0.5 of 2.0   δ 0 of 1e-6   3 entries   chain intact\n"
+    line = "patients  ████░░░░░░░░░░░  ε 0.5 of 2.0   δ 0 of 1e-6   4 entries   chain intact\n"
     assert alone.stdout == line
 
 
 def test_one_account_with_its_entries(house: Path, sudare: Sudare) -> None:
     shown = sudare("budget", "show", "patients").stdout
     assert "PrivateMean" in shown
-    assert [line.split()[1] for line in shown.splitlines()[2:]] == ["open", "charge", "release"]
+    assert [line.split()[1] for line in shown.splitlines()[2:]] == ["open", "charge", "result", "release"]
 
 
 def test_show_as_json(house: Path, sudare: Sudare) -> None:
@@ -34,7 +38,7 @@ def test_show_as_json(house: Path, sudare: Sudare) -> None:
         assert account["spent"] == {"epsilon": 0.5, "delta": 0.0}
         assert account["budget"] == {"epsilon": 2.0, "delta": 1e-6}
         assert account["remaining"] == {"epsilon": 1.5, "delta": 1e-6}
-    assert len(values["entries"]) == account["entries"] == 3
+    assert len(values["entries"]) == account["entries"] == 4
 
 
 def test_the_ledger_can_come_from_the_environment(house: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +144,18 @@ def test_a_file_that_is_no_head(house: Path, sudare: Sudare) -> None:
     assert sudare("budget", "verify", "--receipt", "table.parquet").exit_code == 51
 
 
+def test_a_release_that_the_ledger_did_not_enter_is_found(house: Path, sudare: Sudare) -> None:
+    """Even one that names a charge of this ledger."""
+    release = audited(read(house / "mean.sudare"))
+    assert sudare("budget", "verify", "--receipt", "mean.sudare").exit_code == 0
+    tensors = {name: tensor + 2 * release.content.grid(name) for name, tensor in release.content.tensors.items()}
+    forged = dataclasses.replace(release, content=dataclasses.replace(release.content, tensors=tensors))
+    (house / "forged.sudare").write_bytes(written(forged.manifest(), tensors, Ed25519PrivateKey.generate()))
+    refused = sudare("budget", "verify", "--receipt", "forged.sudare")
+    assert refused.exit_code == 37
+    assert "did not enter this content" in refused.stderr
+
+
 def test_head_is_json_in_any_case(house: Path, sudare: Sudare) -> None:
     assert json.loads(sudare("budget", "head").stdout) == sudare("budget", "head", "--json").values
     assert sudare("budget", "head").stdout.count("\n") == 1
@@ -148,10 +164,10 @@ def test_head_is_json_in_any_case(house: Path, sudare: Sudare) -> None:
 def test_export(house: Path, sudare: Sudare) -> None:
     as_json = json.loads(sudare("budget", "export").stdout)
     as_csv = list(csv.DictReader(io.StringIO(sudare("budget", "export", "--format", "csv").stdout)))
-    assert len(as_json) == len(as_csv) == 4
+    assert len(as_json) == len(as_csv) == 5
     assert [entry["hash"] for entry in as_json] == [entry["hash"] for entry in as_csv]
     assert sudare("budget", "export", "--json").values["entries"] == as_json
-    assert sudare("budget", "export", "-o", "out.json", "--json").values == {"output": "out.json", "entries": 4}
+    assert sudare("budget", "export", "-o", "out.json", "--json").values == {"output": "out.json", "entries": 5}
     assert json.loads((house / "out.json").read_text()) == as_json
 
 
@@ -164,7 +180,7 @@ def test_nothing_is_overwritten(house: Path, sudare: Sudare) -> None:
 
 def test_backup(house: Path, sudare: Sudare) -> None:
     made = sudare("budget", "backup", "copy.db", "--json")
-    assert made.values == {"output": "copy.db", "last_entry": 3}
+    assert made.values == {"output": "copy.db", "last_entry": 4}
     assert sudare("budget", "--ledger", "copy.db").stdout == sudare("budget").stdout
 
 
@@ -190,7 +206,7 @@ def test_a_backup_is_put_back_with_the_entries_made_since(house: Path, sudare: S
         "head.json",
     )
     rehearsed = sudare(*words, "--dry-run", "--json")
-    assert (rehearsed.values["entries_added"], rehearsed.values["closed"]) == (2, [])
+    assert (rehearsed.values["entries_added"], rehearsed.values["closed"]) == (3, [])
     assert not (house / "ledger.db").exists()
     done = sudare(*words, "--receipt", "late.sudare")
     assert done.exit_code == 0, done.stderr

@@ -132,7 +132,7 @@ def test_the_account_of_a_database_keeps_no_password(tmp_path: Path, monkeypatch
     text = MEMBER.replace('source = "table.parquet"', 'url = "env:NORTH_DATA"\nquery = "visits"')
     source = member_in(tmp_path, text).account(agreement_of(three_identities())).terms.source
     assert "hunter2" not in source
-    assert source.endswith("@db/clinic visits")
+    assert source == "postgresql://db:5432/clinic visits"
     monkeypatch.setenv("NORTH_DATA", "no address")
     with pytest.raises(AgreementError, match=r"`data\.url`"):
         member_in(tmp_path, text.replace("[data]", 'account = "b"\n[data]')).account(agreement_of(three_identities()))

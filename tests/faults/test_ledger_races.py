@@ -28,13 +28,15 @@ from sudare.errors import (
     LedgerRolledBack,
     LedgerVersion,
     SourceTaken,
+    SourceUnreadable,
     UnknownAccount,
 )
+from sudare.frames import SqlSource, read
 from sudare.privacy import tables
 from sudare.privacy.chain import Head
 from sudare.privacy.ledger import Account, Ledger
 from tests.faults.harness import harness
-from tests.ledgers import charge, charge_gaussian, postgresql_server, quick_folder
+from tests.ledgers import charge, charge_gaussian, postgresql_server, quick_folder, release
 
 if TYPE_CHECKING:
     import psycopg
@@ -201,6 +203,24 @@ def plain(address: str) -> psycopg.Connection[tuple[Any, ...]]:
 
 
 class TestPostgres:
+    def test_records_are_read_in_a_transaction_that_cannot_write(self, address: str) -> None:
+        """Neither by an address, nor by an engine that commits every statement by itself."""
+        with plain(address) as other:
+            other.execute("CREATE TABLE visits AS SELECT generate_series(1, 5) AS age")
+            other.execute("CREATE SEQUENCE tickets")
+            other.execute(
+                "CREATE FUNCTION wipe() RETURNS integer LANGUAGE sql AS 'DELETE FROM visits; SELECT 1 AS done'"
+            )
+        for url in (address, sql.create_engine(address, isolation_level="AUTOCOMMIT")):
+            assert read(SqlSource(url, "visits")).rows == 5
+            assert read(SqlSource(url, "SELECT age FROM visits WHERE age > 2"), ["age"]).rows == 3
+            for query in ("SELECT wipe() AS x", "SELECT nextval('tickets') AS x", "SELECT age FROM visits FOR SHARE"):
+                with pytest.raises(SourceUnreadable):
+                    read(SqlSource(url, query))
+        with plain(address) as other:
+            assert other.execute("SELECT count(*) FROM visits").fetchone() == (5,)
+            assert other.execute("SELECT last_value, is_called FROM tickets").fetchone() == (1, False)
+
     def test_restoring_what_the_servers_own_tool_brought_back(self, address: str) -> None:
         from sudare.errors import BudgetExceeded, LedgerRolledBack
         from sudare.privacy.chain import Head
@@ -223,7 +243,7 @@ class TestPostgres:
         account = ledger.account("患者 it's", epsilon=1.0, delta=1e-6)
         receipt = charge(account, 0.4, 1e-7).receipt
         account.disclose("sums", "the members", 3)
-        ledger.enter_release(receipt, "c" * 64)
+        release(ledger, receipt, "c" * 64)
         assert account.spent() == (0.4, 1e-7)
         assert account.remaining() == (0.6, 9e-7)
         with pytest.raises(BudgetExceeded, match=r"0\.6 of 1 is left"):
@@ -238,13 +258,13 @@ class TestPostgres:
             ledger.account("nobody")
         again = Ledger(address, create=False)
         assert again == ledger
-        assert again.verify([receipt, ledger.head()]).position == 6
+        assert again.verify([receipt, ledger.head()]).position == 7
         assert again.accounts() == [account]
         assert again.contains(receipt)
         gaussian = ledger.account("g", epsilon=1.0, delta=1e-6, composition="gaussian")
         for _ in range(5):
             charge_gaussian(gaussian, 0.1, 1e-6)
-        assert ledger.verify().position == 12
+        assert ledger.verify().position == 13
         with pytest.raises(LedgerError, match="kept by a database server"):
             ledger.backup("copy.db")
         assert len(ledger.export("csv").splitlines()) == 14
@@ -324,7 +344,7 @@ class TestPostgres:
             ("UPDATE accounts SET state = replace(state, '1/10', '1/20')", LedgerCorrupt),
             ("DELETE FROM accounts", LedgerCorrupt),
             ("UPDATE chain SET position = 1", LedgerCorrupt),
-            ("UPDATE chain SET format = 2", LedgerVersion),
+            ("UPDATE chain SET format = 3", LedgerVersion),
             ("UPDATE chain SET format = 0", LedgerError),
             ("UPDATE chain SET ledger = repeat('f', 32)", LedgerMissing),
             ("DROP TABLE chain", LedgerMissing),
@@ -387,8 +407,9 @@ class TestPostgres:
             raise OSError("no space")
 
         with monkeypatch.context() as newer:
-            newer.setattr(tables, "FORMAT", 2)
-            newer.setattr(tables, "MIGRATIONS", {1: fails})
+            newer.setattr(tables, "FORMAT", 3)
+            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
+            newer.setattr(tables, "MIGRATIONS", {2: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(address)
         assert ledger.verify().position == 0

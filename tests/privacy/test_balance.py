@@ -24,9 +24,10 @@ from sudare.privacy.accounting import (
     gaussian_cost,
     pure_cost,
 )
-from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed, source_text
+from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
 from sudare.privacy.chain import Entry
 from sudare.privacy.guarantee import Neighbours
+from sudare.privacy.sources import Source
 
 BASIC = Terms(Budget.of(3.0, 1e-6), "replace-one", "record", "patients")
 GAUSSIAN = Terms(Budget.of(1.0, 1e-6, "gaussian", 1e-7), "add-remove", "person", "visits")
@@ -171,40 +172,10 @@ class TestAskedTerms:
             asked(**terms).check_same("visits", GAUSSIAN)
 
 
-class TestSource:
-    def test_text_is_the_text(self) -> None:
-        assert source_text(" postgresql://db/patients ") == "postgresql://db/patients"
-
-    def test_a_file_that_exists_has_one_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "a").mkdir()
-        (tmp_path / "table.csv").write_text("x")
-        (tmp_path / "link.csv").symlink_to(tmp_path / "table.csv")
-        monkeypatch.chdir(tmp_path)
-        real = os.path.realpath(tmp_path / "table.csv")
-        for spelling in ("table.csv", "./table.csv", "a/../table.csv", "link.csv", str(tmp_path / "table.csv")):
-            assert source_text(spelling) == real
-            assert source_text(Path(spelling)) == real
-
-    def test_a_path_has_one_name_before_the_file_is_there(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        assert source_text(Path("later.csv")) == os.path.realpath(tmp_path / "later.csv")
-        assert source_text("later.csv") == "later.csv"
-
-    @pytest.mark.parametrize("source", ["", "  ", os.fsencode("table.csv")])
-    def test_a_source_has_a_name(self, source: Any) -> None:
-        with pytest.raises(InvalidParameter) as caught:
-            source_text(source)
-        assert caught.value.problem == "A source needs a name, as text."
-        assert caught.value.remedy == "Give a path, an address or a description."
-
-    def test_a_name_that_is_a_path_is_the_source_it_names(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "table.csv").write_text("x")
-        monkeypatch.chdir(tmp_path)
-        assert asked(epsilon=1.0).for_new("table.csv").source == os.path.realpath("table.csv")
+def test_a_name_that_is_a_path_is_the_source_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "table").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    assert asked(epsilon=1.0).for_new("table").source == os.path.realpath("table")
 
 
 COSTS = [pure_cost(0.1), approximate_cost(0.2, 1e-7), gaussian_cost(0.1, 1e-7, Fraction(1, 2**60))]
@@ -437,14 +408,22 @@ class TestReplay:
             charged(4, gaussian_cost(0.1, 1e-7), "b"),
             entry(5, "disclosure", {}),
             entry(6, "release", {"charge": 2, "content": "x"}),
-            entry(7, "release", {"charge": 5, "content": "y"}),
+            entry(7, "result", {"charge": 4, "content": "y"}, "b"),
             entry(8, "raise", {**larger.to_dict(), "reason": "x"}),
             charged(9, pure_cost(3.0)),
         )
         assert replayed(entries) == {
-            "a": AccountState(larger, Spent.of([pure_cost(1.0), pure_cost(3.0)]), 7),
-            "b": AccountState(GAUSSIAN, Spent.of([gaussian_cost(0.1, 1e-7)]), 2),
+            "a": AccountState(larger, Spent.of([pure_cost(1.0), pure_cost(3.0)]), 6),
+            "b": AccountState(GAUSSIAN, Spent.of([gaussian_cost(0.1, 1e-7)]), 3),
         }
+
+    def test_an_account_is_bound_once(self) -> None:
+        entries = history(entry(2, "bind", {"source": "/data/a.csv", "files": ["1:2:3:4"]}))
+        bound = dataclasses.replace(BASIC, bound="/data/a.csv", files=("1:2:3:4",))
+        assert replayed(entries) == {"a": AccountState(bound, Spent(), 2)}
+        assert bound.pays_for == Source("/data/a.csv", ("1:2:3:4",))
+        assert bound.sources == (bound.pays_for, Source(BASIC.source))
+        assert AccountState.from_text(replayed(entries)["a"].to_text()) == replayed(entries)["a"]
 
     @pytest.mark.parametrize(
         ("entries", "reason"),
@@ -474,11 +453,17 @@ class TestReplay:
                 [entry(2, "open", BASIC.to_dict(), "b")],
                 "Entry 2 of the ledger opens an account or a source a second time.",
             ),
-            ([entry(2, "release", {"charge": 1})], "Entry 2 of the ledger releases what was not charged."),
-            ([entry(2, "release", {"charge": 3})], "Entry 2 of the ledger releases what was not charged."),
+            (
+                [entry(2, "release", {"charge": 1, "content": "x"})],
+                "Entry 2 of the ledger releases what was not charged.",
+            ),
+            (
+                [entry(2, "release", {"charge": 3, "content": "x"})],
+                "Entry 2 of the ledger releases what was not charged.",
+            ),
             ([entry(2, "release", {})], "Entry 2 of the ledger cannot be read."),
             (
-                [charged(2, pure_cost(1.0)), entry(3, "release", {"charge": []})],
+                [charged(2, pure_cost(1.0)), entry(3, "release", {"charge": [], "content": "x"})],
                 "Entry 3 of the ledger cannot be read.",
             ),
             (
@@ -493,10 +478,51 @@ class TestReplay:
                 [
                     charged(2, pure_cost(1.0)),
                     entry(3, "open", GAUSSIAN.to_dict(), "b"),
-                    entry(4, "release", {"charge": 2}, "b"),
+                    entry(4, "release", {"charge": 2, "content": "x"}, "b"),
                 ],
                 "Entry 4 of the ledger releases what was not charged.",
             ),
+            (
+                [entry(2, "disclosure", {}), entry(3, "release", {"charge": 2, "content": "x"})],
+                "Entry 3 of the ledger releases what was not charged.",
+            ),
+            (
+                [entry(2, "disclosure", {}), entry(3, "result", {"charge": 2, "content": "x"})],
+                "Entry 3 of the ledger releases what was not charged.",
+            ),
+            (
+                [
+                    charged(2, pure_cost(1.0)),
+                    entry(3, "result", {"charge": 2, "content": "x"}),
+                    entry(4, "result", {"charge": 2, "content": "x"}),
+                ],
+                "Entry 4 of the ledger releases what was not charged.",
+            ),
+            (
+                [
+                    charged(2, pure_cost(1.0)),
+                    entry(3, "result", {"charge": 2, "content": "x"}),
+                    entry(4, "release", {"charge": 2, "content": "y"}),
+                ],
+                "Entry 4 of the ledger releases what was not computed.",
+            ),
+            ([entry(2, "bind", {"source": "a name", "files": []})], "Entry 2 of the ledger cannot be read."),
+            ([entry(2, "bind", {"source": "/data/a.csv"})], "Entry 2 of the ledger cannot be read."),
+            (
+                [entry(position, "bind", {"source": "/data/a.csv", "files": []}) for position in (2, 3)],
+                "Entry 3 of the ledger cannot be read.",
+            ),
+            (
+                [
+                    entry(2, "bind", {"source": "/data/a.csv", "files": []}),
+                    entry(3, "open", GAUSSIAN.to_dict(), "b"),
+                    entry(4, "bind", {"source": "/data/a.csv", "files": []}, "b"),
+                ],
+                "Entry 4 of the ledger opens an account or a source a second time.",
+            ),
+            ([entry(2, "open", {**GAUSSIAN.to_dict(), "files": "x"}, "b")], "Entry 2 of the ledger cannot be read."),
+            ([entry(2, "open", {**GAUSSIAN.to_dict(), "files": [1]}, "b")], "Entry 2 of the ledger cannot be read."),
+            ([entry(2, "open", {**GAUSSIAN.to_dict(), "bound": 1}, "b")], "Entry 2 of the ledger cannot be read."),
         ],
     )
     def test_entries_that_were_never_allowed(self, entries: list[Entry], reason: str) -> None:

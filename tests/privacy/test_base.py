@@ -357,12 +357,14 @@ def test_longest_declaration(account, monkeypatch, tmp_path):
 def test_every_fit_is_one_charge(learner, account):
     before = len(account.entries())
     model = learner(0.25, 1e-6, bounds=(-1, 3), account=account).fit(matrix())
-    (entry,) = account.entries()[before:]
+    entry, result = account.entries()[before:]
     assert (entry.kind, entry.body["what"]) == ("charge", learner.__name__)
+    assert (result.kind, result.body["charge"], result.body["seal"]) == ("result", entry.position, model.seal_)
+    assert (result.body["learner"], result.body["content"]) == (learner.__name__, model.release_content().digest())
     assert entry.body["guarantee"] == Guarantee(0.25, 1e-6).to_dict()
     assert model.guarantee_ == Guarantee(0.25, 1e-6)
     assert (model.receipt_.position, model.receipt_.hash) == (entry.position, entry.hash)
-    assert model.fit(matrix()).receipt_.position == entry.position + 1
+    assert model.fit(matrix()).receipt_.position == entry.position + 2
 
 
 def test_a_marked_passage_is_paid_once(ledger):

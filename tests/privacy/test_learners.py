@@ -10,7 +10,7 @@ import pytest
 from sudare.errors import UnknownName
 from sudare.privacy import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from sudare.privacy.base import PrivateEstimator
-from sudare.privacy.learners import LEARNERS, learner_class
+from sudare.privacy.learners import LEARNERS, learner_class, pays_for
 from tests.release_kit import refused
 
 
@@ -19,6 +19,18 @@ def test_listed_learners_are_the_classes_of_that_name():
     assert learner_class("PrivateHistogram") is PrivateHistogram
     assert learner_class("PrivateStandardScaler") is PrivateStandardScaler
     assert list(LEARNERS) == sorted(LEARNERS)
+
+
+def test_a_charge_pays_for_its_own_learner():
+    assert pays_for("PrivateMean", "PrivateMean")
+    assert not pays_for("PrivateMean", "PrivateHistogram")
+    assert not pays_for("", "PrivateMean")
+    assert all(pays_for("select_privately", name) for name in LEARNERS)
+    assert not pays_for("select_privately", "PatternDictionary")
+    assert pays_for("consortium-wide model of 3 members", "PrivateLogisticRegression")
+    assert not pays_for("consortium-wide model of 3 members", "PrivateStandardScaler")
+    assert pays_for("consortium-wide scaler of 3 members", "PrivateStandardScaler")
+    assert not pays_for("pattern dictionary of 3 members", "PrivateLogisticRegression")
 
 
 @pytest.mark.parametrize("name", LEARNERS)

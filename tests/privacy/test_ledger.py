@@ -53,8 +53,8 @@ from sudare.privacy.accounting import (
 from sudare.privacy.balance import Amount
 from sudare.privacy.chain import Head, Receipt, canonical_json
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.ledger import Account, Charged, Ledger, Quote
-from tests.ledgers import busy_ledger, charge, charge_gaussian, edited, fork, quick_folder
+from sudare.privacy.ledger import Account, Charged, Ledger, Quote, Result
+from tests.ledgers import busy_ledger, charge, charge_gaussian, compute, edited, fork, quick_folder, release
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ class TestOpening:
         ledger = Ledger(path, timeout_seconds=0.0)
         account = ledger.account("patients", epsilon=4.0, delta=1e-6)
         assert account.remaining().epsilon == 2.5
-        assert len(account.entries()) == 6
+        assert len(account.entries()) == 7
         assert len(ledger.accounts()) == 2
         assert ledger.contains(receipts[0])
         assert ledger.verify(receipts) == ledger.head()
@@ -228,7 +228,7 @@ class TestAccounts:
         assert account.terms.budget.reserved_delta == Fraction(1, 10**7)
         assert (account.terms.neighbours, account.terms.unit) == ("add-remove", "person")
         assert account.terms.budget.composition == "gaussian"
-        assert account.terms.source == "postgresql://db/visits"
+        assert account.terms.source == "postgresql://db:5432/visits"
 
     def test_all_accounts_by_name(self, ledger: Ledger) -> None:
         assert ledger.accounts() == []
@@ -322,11 +322,24 @@ class TestAccounts:
 
     def test_one_source_has_one_account(self, ledger: Ledger, account: Account) -> None:
         before = ledger.head()
-        for name, source in (("second", "patients"), ("second", " patients "), ("patients ", None)):
+        for name, source in (("second", "patients"), ("second", " patients "), ("second", "Ｐatients")):
             with pytest.raises(SourceTaken) as caught:
                 ledger.account(name, epsilon=1.0, source=source)
             assert caught.value.problem == f"The source of account '{name}' is bound to account 'patients' already."
             assert caught.value.remedy == SourceTaken.help
+        assert ledger.head() == before
+
+    def test_no_account_looks_like_another(self, ledger: Ledger, account: Account) -> None:
+        before = ledger.head()
+        for name in ("patients ", "PATIENTS", "pat\u200bients"):
+            with pytest.raises(SourceTaken) as caught:
+                ledger.account(name, epsilon=1.0, source="something else")
+            assert caught.value.problem == (
+                f"An account '{name}' could be mistaken for the account 'patients' that there is."
+            )
+            assert caught.value.remedy == "Use the account there is, or a name that does not look like it."
+        with pytest.raises(InvalidParameter, match=r"^A word of an account's name mixes letters of CYRILLIC and LATIN"):
+            ledger.account("раtients", epsilon=1.0, source="something else")
         assert ledger.head() == before
 
     def test_two_spellings_of_a_path_are_one_source(
@@ -706,21 +719,44 @@ class TestDisclosing:
 
 class TestReleasing:
     def test_one_charge_pays_for_one_content(self, account: Account) -> None:
+        ledger = account.ledger
         receipt = charge(account, 1.0).receipt
-        account.ledger.enter_release(receipt, "c" * 64)
-        entry = account.entries()[-1]
-        assert (entry.kind, entry.body) == ("release", {"charge": 2, "content": "c" * 64})
-        before = account.ledger.head()
-        account.ledger.enter_release(receipt, "c" * 64)
-        assert account.ledger.head() == before
+        assert ledger.result_of(receipt) is None
+        assert ledger.released_content(receipt) is None
         with pytest.raises(NotCharged) as caught:
-            account.ledger.enter_release(receipt, "d" * 64)
-        assert caught.value.problem == "The charge behind this release has paid for another one already."
+            ledger.enter_release(receipt, "c" * 64)
+        assert caught.value.problem == "This is not what was computed for the charge behind this release."
         assert caught.value.remedy == NotCharged.help
+        compute(ledger, receipt, "c" * 64)
+        ledger.enter_release(receipt, "c" * 64)
+        result, entry = account.entries()[-2:]
+        computed = {"learner": "PrivateMean", "content": "c" * 64, "seal": "5" * 64}
+        assert (result.kind, result.body) == ("result", {"charge": 2, **computed})
+        assert ledger.result_of(receipt) == Result(**computed)
+        assert (entry.kind, entry.body) == ("release", {"charge": 2, "content": "c" * 64})
+        assert ledger.released_content(receipt) == "c" * 64
+        before = ledger.head()
+        release(ledger, receipt, "c" * 64)
+        assert ledger.head() == before
+        with pytest.raises(NotCharged, match=r"^This is not what was computed"):
+            ledger.enter_release(receipt, "d" * 64)
+        with pytest.raises(NotCharged) as caught:
+            compute(ledger, receipt, "d" * 64)
+        assert caught.value.problem == "The charge behind this fit has paid for another result already."
+        assert caught.value.remedy == "Release that one, or refit: every fit is charged."
         second = charge(account, 1.0).receipt
-        account.ledger.enter_release(second, "d" * 64)
-        account.ledger.enter_release(account.disclose("x", "y", 1), "e" * 64)
-        assert account.ledger.verify([receipt, second]).position == 7
+        release(ledger, second, "d" * 64)
+        assert ledger.verify([receipt, second]).position == 7
+
+    def test_a_result_is_entered_for_its_own_guarantee_only(self, account: Account) -> None:
+        receipt = charge(account, 1.0).receipt
+        shown = account.disclose("x", "y", 1)
+        result = Result("PrivateMean", "c" * 64, "5" * 64)
+        for wrong, guarantee in ((receipt, Guarantee(0.5)), (shown, Guarantee.none("y")), (shown, Guarantee(1.0))):
+            with pytest.raises(NotCharged) as caught:
+                account.ledger._enter_result(wrong, guarantee, result)
+            assert caught.value.problem == "The ledger does not have the charge that this fit's receipt names."
+            assert caught.value.remedy == NotCharged.help
 
     def test_a_receipt_must_be_of_a_charge_that_is_there(self, account: Account, ledger: Ledger) -> None:
         receipt = charge(account, 1.0).receipt
@@ -732,13 +768,16 @@ class TestReleasing:
             Receipt(ledger.identity, receipt.position, "f" * 64, "patients"),
             Receipt(ledger.identity, receipt.position, receipt.hash, "other"),
             Receipt(ledger.identity, 1, opening.hash, "patients"),
+            account.disclose("x", "y", 1),
         ):
             with pytest.raises(NotCharged) as caught:
                 ledger.enter_release(wrong, "c" * 64)
-            assert caught.value.problem == "The ledger does not have the entry that this release's receipt names."
+            assert caught.value.problem == "The ledger does not have the charge that this release's receipt names."
             assert caught.value.remedy == NotCharged.help
             assert ledger.promised(wrong) is None
-            if wrong.position != 1:
+            assert ledger.result_of(wrong) is None
+            assert ledger.released_content(wrong) is None
+            if wrong.hash not in {entry.hash for entry in ledger.entries()}:
                 assert not ledger.contains(wrong)
         assert ledger.contains(receipt)
         assert ledger.promised(receipt) == Guarantee(1.0)
@@ -814,12 +853,13 @@ class TestVerifying:
         ledger, receipts = busy_ledger(path)
         heads = [Head(ledger.identity, entry.position, entry.hash) for entry in ledger.entries()]
         assert ledger.verify([*heads, *receipts]) == heads[-1] == ledger.head()
-        assert len(heads) == 9
+        assert len(heads) == 10
         assert {entry.kind for entry in ledger.entries()} == {
             "ledger",
             "open",
             "charge",
             "disclosure",
+            "result",
             "release",
             "raise",
         }
@@ -849,9 +889,9 @@ class TestVerifying:
                         edits += 1
         assert edits > 120
         path.write_bytes(original)
-        assert ledger.verify().position == 8
+        assert ledger.verify().position == 9
 
-    @pytest.mark.parametrize("position", range(9))
+    @pytest.mark.parametrize("position", range(10))
     def test_a_deleted_entry_is_noticed(self, path: Path, position: int) -> None:
         ledger, _ = busy_ledger(path)
         with edited(path) as connection:
@@ -885,7 +925,7 @@ class TestVerifying:
     def test_swapped_entries_are_noticed(self, path: Path) -> None:
         ledger, _ = busy_ledger(path)
         original = path.read_bytes()
-        for first in range(9):
+        for first in range(10):
             for second in range(first):
                 path.write_bytes(original)
                 with edited(path) as connection:
@@ -983,14 +1023,16 @@ class TestRollingBack:
         late = charge(account, 0.5).receipt
         head = ledger.head()
         shutil.copy(folder / "old.db", path)
-        assert ledger.verify(receipts).position == 8
+        assert ledger.verify(receipts).position == 9
         for known in (head, late):
             with pytest.raises(LedgerRolledBack) as caught:
                 ledger.verify([known])
-            assert caught.value.problem == ("The ledger once confirmed entry 9, which it no longer has; its last is 8.")
+            assert caught.value.problem == (
+                "The ledger once confirmed entry 10, which it no longer has; its last is 9."
+            )
         assert not ledger.contains(late)
         charge(account, 0.1)
-        with pytest.raises(LedgerRolledBack, match="once confirmed entry 9"):
+        with pytest.raises(LedgerRolledBack, match="once confirmed entry 10"):
             ledger.verify([late])
 
     def test_a_cut_off_end_is_noticed_by_a_receipt(self, path: Path) -> None:
@@ -1004,12 +1046,12 @@ class TestRollingBack:
             )
         late = charge(account, 0.5).receipt
         with edited(path) as connection:
-            connection.execute("DELETE FROM entries WHERE position = 9")
+            connection.execute("DELETE FROM entries WHERE position = 10")
             connection.execute("DELETE FROM chain")
             connection.executemany("INSERT INTO chain VALUES (?, ?, ?, ?, ?)", before[0])
             connection.execute("DELETE FROM accounts")
             connection.executemany("INSERT INTO accounts VALUES (?, ?, ?)", before[1])
-        assert ledger.verify().position == 8
+        assert ledger.verify().position == 9
         with pytest.raises(LedgerRolledBack):
             ledger.verify([late])
 
@@ -1024,8 +1066,8 @@ class TestRollingBack:
         receipts = [charge(each.account("patients"), 0.5).receipt for each in (ledger, twin)]
         assert ledger == twin
         for each, receipt in zip((ledger, twin), receipts, strict=True):
-            assert each.verify([receipt]).position == 9
-            with pytest.raises(LedgerRolledBack, match="once confirmed entry 9"):
+            assert each.verify([receipt]).position == 10
+            with pytest.raises(LedgerRolledBack, match="once confirmed entry 10"):
                 each.verify(receipts)
         shown = [each.account("patients").disclose("sums", "the members", 1) for each in (ledger, twin)]
         assert shown[0] != shown[1]
@@ -1243,25 +1285,39 @@ class TestExport:
 class TestFormats:
     def test_an_older_ledger_is_migrated_when_it_is_opened(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, receipts = busy_ledger(path)
-        monkeypatch.setattr(tables, "FORMAT", 2)
+        monkeypatch.setattr(tables, "FORMAT", 3)
+        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
         monkeypatch.setattr(
-            tables, "MIGRATIONS", {1: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
+            tables, "MIGRATIONS", {2: lambda connection: connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")}
         )
-        with pytest.raises(LedgerVersion, match="an older one than 2"):
+        with pytest.raises(LedgerVersion, match="an older one than 3"):
             ledger.verify()
-        assert Ledger(path, create=False).verify(receipts).position == 8
-        assert ledger.verify(receipts).position == 8
+        assert Ledger(path, create=False).verify(receipts).position == 9
+        assert ledger.verify(receipts).position == 9
         with edited(path) as connection:
-            assert connection.execute("SELECT format FROM chain").fetchall() == [(2,)]
+            assert connection.execute("SELECT format FROM chain").fetchall() == [(3,)]
             assert connection.execute("SELECT * FROM notes").fetchall() == []
 
     def test_a_charge_migrates_too(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ledger, _ = busy_ledger(path)
         account = ledger.account("patients")
-        monkeypatch.setattr(tables, "FORMAT", 2)
-        monkeypatch.setattr(tables, "MIGRATIONS", {1: lambda _connection: None})
+        monkeypatch.setattr(tables, "FORMAT", 3)
+        monkeypatch.setattr(tables, "MIGRATIONS", {2: lambda _connection: None})
         charge(account, 0.5)
-        assert ledger.verify().position == 9
+        assert ledger.verify().position == 10
+
+    def test_a_ledger_of_format_1_is_read_as_it_is_and_changed_by_the_first_write(self, path: Path) -> None:
+        ledger, receipts = busy_ledger(path)
+        with edited(path) as connection:
+            connection.execute("UPDATE chain SET format = 1")
+        before = path.read_bytes()
+        assert Ledger(path, create=False).verify(receipts).position == 9
+        assert ledger.account("patients").remaining().epsilon == 2.5
+        assert path.read_bytes() == before
+        charge(ledger.account("patients"), 0.5)
+        with edited(path) as connection:
+            assert connection.execute("SELECT format FROM chain").fetchall() == [(2,)]
+        assert ledger.verify(receipts).position == 10
 
     def test_a_failing_migration_leaves_the_ledger_usable_by_the_old_version(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -1272,18 +1328,19 @@ class TestFormats:
 
         ledger, receipts = busy_ledger(path)
         with monkeypatch.context() as newer:
-            newer.setattr(tables, "FORMAT", 2)
-            newer.setattr(tables, "MIGRATIONS", {1: fails})
+            newer.setattr(tables, "FORMAT", 3)
+            newer.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
+            newer.setattr(tables, "MIGRATIONS", {2: fails})
             with pytest.raises(OSError, match="no space"):
                 Ledger(path)
-        assert ledger.verify(receipts).position == 8
+        assert ledger.verify(receipts).position == 9
 
     def test_a_newer_ledger_is_refused_untouched(self, path: Path) -> None:
         ledger, _ = busy_ledger(path)
         account = ledger.account("patients")
         with edited(path) as connection:
             connection.execute("DROP TABLE accounts")
-            connection.execute("UPDATE chain SET format = 2")
+            connection.execute("UPDATE chain SET format = 3")
         before = path.read_bytes()
         acts: list[Callable[[], object]] = [
             lambda: Ledger(path),
@@ -1292,7 +1349,7 @@ class TestFormats:
             lambda: charge(account, 0.1),
         ]
         for act in acts:
-            with pytest.raises(LedgerVersion, match="has format 2, this version knows up to 1"):
+            with pytest.raises(LedgerVersion, match="has format 3, this version knows up to 2"):
                 act()
         assert path.read_bytes() == before
 
@@ -1334,12 +1391,12 @@ class TestReadOnly:
         def read() -> None:
             for create in (True, False):
                 ledger = Ledger(protected, create=create)
-                assert ledger.verify().position == 8
+                assert ledger.verify().position == 9
                 account = ledger.account("patients", epsilon=4.0, delta=1e-6)
                 assert account.remaining().epsilon == 2.5
                 assert account.quote(Guarantee(1.0), pure_cost(1.0)).admitted
                 assert len(ledger.accounts()) == 2
-                assert len(ledger.export("csv").splitlines()) == 10
+                assert len(ledger.export("csv").splitlines()) == 11
 
         assert as_somebody_else(read) == "done"
 
@@ -1348,7 +1405,7 @@ class TestReadOnly:
             "LedgerError: The ledger's database cannot be used (OperationalError). Check that the disk has space, "
             "the file may be written and the server answers. Nothing was charged."
         )
-        assert Ledger(protected).verify().position == 8
+        assert Ledger(protected).verify().position == 9
 
     def test_no_ledger_can_be_created_in_a_read_only_folder(self, protected: Path) -> None:
         assert as_somebody_else(lambda: Ledger(protected.with_name("new.db"))) == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import hashlib
 import json
 import math
 import os
@@ -139,19 +140,29 @@ def test_account_and_seed_exclude_each_other(account, seed):
 def test_what_a_receipt_has_paid_for_is_not_paid_for_again(account):
     first = pass_through(account, None, Guarantee(0.25, neighbours="add-remove"), pure_cost(0.25), "a fit")
     entries = account.entries()
-    again = pass_again(account, first.receipt)
+    again = pass_again(account, first.receipt, "a fit")
     assert (again.receipt, again.guarantee) == (first.receipt, first.guarantee)
     assert again.guarantee == Guarantee(0.5)
     assert isinstance(again.noise, SystemNoise)
     assert account.entries() == entries
 
 
-def test_a_receipt_without_a_charge_gets_no_noise(account):
+def test_a_receipt_without_a_charge_gets_no_noise(account, tmp_path):
+    """Nor one of another account, or for another purpose."""
     disclosed = account.disclose("sums", towards="the members", numbers=1)
-    with refused(
-        NotCharged, "The ledger does not have the charge that this training was begun with.", "Begin a new one."
+    charged = pass_through(account, None, Guarantee(0.25), pure_cost(0.25), "a fit").receipt
+    other = Ledger(tmp_path / "second.db").account("other", epsilon=1.0)
+    another = Account(account.ledger, "other")
+    for payer, receipt, what in (
+        (account, disclosed, "a fit"),
+        (account, charged, "another fit"),
+        (other, charged, "a fit"),
+        (another, charged, "a fit"),
     ):
-        pass_again(account, disclosed)
+        with refused(
+            NotCharged, "The ledger does not have the charge that this training was begun with.", "Begin a new one."
+        ):
+            pass_again(payer, receipt, what)
 
 
 # Coming out: what is refused
@@ -251,10 +262,10 @@ def test_subclasses_and_namesakes(account):
             Release.of(fitted(learner, "bounds", account))
 
 
-def test_void_guarantee(account):
+def test_void_guarantee(account, monkeypatch):
+    planned = PrivateMean.plan
+    monkeypatch.setattr(PrivateMean, "plan", lambda *arguments: planned(*arguments).voided())
     model = fitted(PrivateMean, "bounds", account)
-    model.guarantee_ = replace(model.guarantee_, valid=False)
-    model._seal()
     with refused(
         NotReleasable,
         "The model's guarantee is not valid: something in it came from the data.",
@@ -290,14 +301,98 @@ def test_promise_that_was_not_charged(account):
     """Even a learner that seals itself again cannot promise more than the ledger says, or leave on another entry."""
     model = fitted(PrivateMean, "bounds", account)
     model.guarantee_ = Guarantee(0.001)
-    model._seal()
+    with refused(NotCharged, "The ledger does not have the charge that this fit's receipt names."):
+        model._seal()
     with not_entered():
         Release.of(model)
     disclosed = fitted(PrivateMean, "bounds", account)
     disclosed.receipt_ = account.disclose("sums", "everyone", 3)
-    disclosed._seal()
+    with refused(NotCharged, "The charge behind this fit is not one for a PrivateMean.", "Refit with account=…."):
+        disclosed._seal()
     with not_entered():
         Release.of(disclosed)
+    other = fitted(PrivateMean, "bounds", account)
+    other.receipt_ = fitted(PrivateHistogram, "bounds", account).receipt_
+    with refused(NotCharged, "The charge behind this fit is not one for a PrivateMean.", "Refit with account=…."):
+        other._seal()
+
+
+def not_a_result() -> refused:
+    return refused(
+        NotCharged,
+        "The ledger knows no charge whose result this is.",
+        "Release a model as it was fitted. One of an earlier version of sudare must be fitted again.",
+    )
+
+
+def test_a_charge_without_a_result_releases_nothing(account, monkeypatch, tmp_path):
+    """As those have that an earlier version entered."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr("sudare.privacy.base.enter_result", lambda _model: None)
+        model = fitted(PrivateMean, "bounds", account)
+    with not_a_result():
+        Release.of(model)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learner": "PrivateHistogram"},
+        {"schema_digest": "a" * 64},
+        {"guarantee": Guarantee(0.001)},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_changed_release_is_not_saved(release, account, tmp_path, changes):
+    before = account.entries()
+    with pytest.raises((NotCharged, ReleaseMalformed)):
+        replace(release, **changes).save(tmp_path / "a", KEY)
+    with pytest.raises(NotCharged):
+        replace(release, **changes)._check_is_result(account.ledger)
+    assert account.entries() == before
+    assert leftovers(tmp_path) == []
+
+
+def test_only_a_ledger_itself_enters_a_release(release, tmp_path):
+    class Lenient(Ledger):
+        def enter_release(self, *_arguments):
+            pass
+
+    lenient = Lenient(tmp_path / "lenient.db")
+    for ledger in (lenient, None):
+        with refused(
+            NotReleasable,
+            "This release was loaded from a file.",
+            "Pass the file itself on; its signature goes with it.",
+        ):
+            replace(release, _ledger=ledger).save(tmp_path / "a", KEY)
+
+
+def test_versions_are_those_installed(release, account, tmp_path):
+    before = account.entries()
+    with refused(
+        NotCharged, "This release names other versions than those installed.", "Make it with Release.of(model)."
+    ):
+        replace(release, versions={"opendp": "1", "sudare": "1"}).save(tmp_path / "a", KEY)
+    assert account.entries() == before
+
+
+def test_an_owner_can_check_what_left(release, account, tmp_path):
+    release.save(tmp_path / "a", KEY)
+    loaded = Release.load(tmp_path / "a", [KEY.public_key()])
+    loaded.check_entered(account.ledger)
+    other = Release.of(fitted(PrivateMean, "bounds", account))
+    for wrong in (
+        replace(loaded, content=other.content),
+        replace(loaded, guarantee=Guarantee(0.001)),
+        other,
+    ):
+        with refused(
+            NotCharged,
+            "The ledger did not enter this content as the release of a charge for this guarantee.",
+            "Find out who made the file: the ledger's owner did not, or not in this way.",
+        ):
+            wrong.check_entered(account.ledger)
 
 
 def test_other_account_of_the_same_ledger(account, ledger):
@@ -413,7 +508,7 @@ def test_loaded_model_cannot_be_released_without_a_charge(files, learner, accoun
     ):
         Release.of(model)
     before = charges(account)
-    assert Release.of(model.fit(matrix())).receipt.position == account.entries()[-1].position
+    assert Release.of(model.fit(matrix())).receipt.position == account.entries()[-2].position
     assert charges(account) == before + 1
 
 
@@ -471,8 +566,13 @@ def test_one_charge_pays_for_one_content(account, tmp_path):
     model = fitted(PrivateMean, "bounds", account)
     Release.of(model).save(tmp_path / "a", KEY)
     model.mean_ = np.where(model.mean_ > 1, model.mean_ - model.grid_, model.mean_ + model.grid_)
-    model._seal()
-    with refused(NotCharged, "The charge behind this release has paid for another one already."):
+    with refused(
+        NotCharged,
+        "The charge behind this fit has paid for another result already.",
+        "Release that one, or refit: every fit is charged.",
+    ):
+        model._seal()
+    with not_a_result():
         Release.of(model).save(tmp_path / "b", KEY)
     assert not (tmp_path / "b").exists()
 
@@ -507,7 +607,7 @@ def release(account):
     return Release.of(fitted(PrivateMean, "bounds", account))
 
 
-def test_a_file_beside_a_release_is_there_before_it(release, account, tmp_path):
+def test_a_file_beside_a_release_is_there_before_it(release, account, tmp_path, monkeypatch):
     """And after the entry: a reader finds both files or no release."""
     entered = len(account.entries())
 
@@ -517,6 +617,12 @@ def test_a_file_beside_a_release_is_there_before_it(release, account, tmp_path):
         yield from (b"some ", b"rows")
 
     with_rows = replace(release, content=replace(release.content, beside=Beside(".rows", pieces)))
+    with refused(NotCharged, "The file beside this release is not the one it names."):
+        with_rows.save(tmp_path / "a.sudare", KEY)
+    assert leftovers(tmp_path) == []
+    # No parameter of this learner names a file, so one is taken to.
+    digest = hashlib.sha256(b"some rows").hexdigest()
+    monkeypatch.setattr("sudare.privacy.release._named_digests", lambda _content: {digest})
     with_rows.save(tmp_path / "a.sudare", KEY)
     assert leftovers(tmp_path) == ["a.rows", "a.sudare"]
     assert (tmp_path / "a.rows").read_bytes() == b"some rows"

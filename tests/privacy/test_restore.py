@@ -20,7 +20,7 @@ from sudare.privacy.balance import is_restore_body
 from sudare.privacy.chain import Entry, Head, Receipt
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.restore import Restoration, parsed_export, restored
-from tests.ledgers import busy_ledger, charge, charge_gaussian, quick_folder
+from tests.ledgers import busy_ledger, charge, charge_gaussian, quick_folder, release
 
 
 class House:
@@ -74,7 +74,7 @@ def test_later_entries_from_an_export_give_the_very_ledger(house: House) -> None
     }
     # And it goes on like one.
     charge(copy.account("later"), 0.5)
-    copy.enter_release(house.late_receipt, "d" * 64)
+    release(copy, house.late_receipt, "d" * 64)
     copy.verify([house.late_head])
 
 

@@ -76,6 +76,16 @@ def test_charged_once_and_releasable(account, tmp_path):
     assert Release.load(tmp_path / "winner.sudare", trusted=[key.public_key()]).guarantee == Guarantee(1.5)
 
 
+def test_a_model_is_only_looked_at_while_it_is_scored(account):
+    def changed(model, X, y):
+        model.counts_ = {name: counts + 1 for name, counts in model.counts_.items()}
+        return np.ones(len(X))
+
+    with pytest.raises(NotCharged, match="row_scores changed the model"):
+        select_privately(candidates(2, 4), table(), epsilon=1.5, row_scores=changed, account=account)
+    assert [entry.kind for entry in account.entries()] == ["open", "charge"]
+
+
 def test_clear_winner_wins():
     """With scores 0 and 1 on 2,000 rows noise does not turn the order; only all tries on the worse one do: 15 in 100."""
     wins = [

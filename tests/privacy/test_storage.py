@@ -28,7 +28,7 @@ from sudare.errors import (
 )
 from sudare.privacy import storage, tables
 from sudare.privacy.chain import Head, next_entry
-from sudare.privacy.storage import Storage
+from sudare.privacy.storage import PASSWORD_VARIABLE, Storage
 from tests.ledgers import FIRST, LEDGER, edited, fork, quick_folder, started_storage
 
 
@@ -174,6 +174,52 @@ class TestCopies:
             with twin.reading() as connection:
                 assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
         assert store._engine is not None
+
+    ADDRESSES = (
+        "postgresql+psycopg://ann:correct-horse@localhost:1/ledger?connect_timeout=1",
+        "postgresql+psycopg://ann@localhost:1/ledger?password=correct-horse&connect_timeout=1",
+    )
+
+    @pytest.mark.parametrize("address", ADDRESSES)
+    def test_a_password_stays_in_the_process(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sudare.databases._WHOLE_ADDRESSES", {})
+        store = Storage(address, 1.0)
+        text = pickle.dumps(store)
+        assert b"correct-horse" not in text
+        for twin in (pickle.loads(text), copy.deepcopy(store), pickle.loads(pickle.dumps(pickle.loads(text)))):
+            assert twin.url == store.url
+        # As in a process that was spawned, not forked.
+        monkeypatch.setattr("sudare.databases._WHOLE_ADDRESSES", {})
+        monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
+        lost = pickle.loads(text)
+        assert lost.url.password is None
+        with pytest.raises(LedgerError) as caught, lost.reading():
+            pass
+        assert "its password does not travel with copies of a handle" in caught.value.problem
+        assert caught.value.remedy == (
+            "Set SUDARE_LEDGER_PASSWORD in this process, or use libpq's PGPASSFILE. Nothing was charged."
+        )
+        with pytest.raises(LedgerError, match="password does not travel"), pickle.loads(pickle.dumps(lost)).reading():
+            pass
+        monkeypatch.setenv(PASSWORD_VARIABLE, "from the environment")
+        found = pickle.loads(text)
+        assert found.url.password == "from the environment"
+        assert b"from the environment" not in pickle.dumps(found)
+        with pytest.raises(LedgerError) as caught, found.reading():
+            pass
+        assert "travel" not in caught.value.problem
+
+    def test_without_a_password_nothing_is_looked_for(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(PASSWORD_VARIABLE, "from the environment")
+        for each in (store, Storage("postgresql+psycopg://ann@db/ledger", 1.0)):
+            twin = pickle.loads(pickle.dumps(each))
+            assert (twin.url, twin.had_password) == (each.url, False)
+
+    def test_an_address_that_cannot_be_read_leaves_no_trace(self) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            Storage("postgresql://ann:correct-horse@db:port/ledger", 1.0)
+        assert caught.value.__context__ is None
+        assert caught.value.__cause__ is None
 
     def test_one_engine_without_a_pool(self, store: Storage) -> None:
         assert store.engine is store.engine

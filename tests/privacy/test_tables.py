@@ -98,7 +98,7 @@ class TestTables:
     def test_ready_or_not(self, store: Storage, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with store.reading() as connection:
             assert tables.is_ready(connection)
-            monkeypatch.setattr(tables, "FORMAT", 2)
+            monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
             assert not tables.is_ready(connection)
         empty = Storage(folder / "empty.db", 1.0)
         empty.create_file_if_absent()
@@ -200,12 +200,12 @@ class TestFormats:
 
     def test_a_newer_format_is_refused_untouched(self, store: Storage) -> None:
         with edited(cast("Path", store.path)) as connection:
-            connection.execute("UPDATE chain SET format = 2")
+            connection.execute("UPDATE chain SET format = 3")
         before = cast("Path", store.path).read_bytes()
         for begin in (store.transaction, store.reading):
             with pytest.raises(LedgerVersion) as caught, begin() as opened:
                 tables.head(opened)
-            assert caught.value.problem == "The ledger has format 2, this version knows up to 1."
+            assert caught.value.problem == "The ledger has format 3, this version knows up to 2."
             assert caught.value.remedy == LedgerVersion.help
         assert cast("Path", store.path).read_bytes() == before
 
@@ -213,17 +213,17 @@ class TestFormats:
         self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         steps: list[int] = []
-        monkeypatch.setattr(tables, "FORMAT", 3)
+        monkeypatch.setattr(tables, "FORMAT", 4)
 
         def first(connection: sql.Connection) -> None:
-            steps.append(1)
+            steps.append(2)
             self.adds_a_table(connection)
 
-        migrations.update({1: first, 2: lambda _connection: steps.append(2)})
+        migrations.update({2: first, 3: lambda _connection: steps.append(3)})
         with store.transaction() as connection:
             assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
             assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
-        assert steps == [1, 2]
+        assert steps == [2, 3]
         with store.reading() as connection:
             assert tables.is_ready(connection)
             assert tables.entries(connection) == [FIRST]
@@ -232,8 +232,8 @@ class TestFormats:
     def test_a_failing_migration_leaves_the_file_as_it_was(
         self, store: Storage, migrations: dict[int, Migration], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tables, "FORMAT", 3)
-        migrations.update({1: self.adds_a_table, 2: self.fails})
+        monkeypatch.setattr(tables, "FORMAT", 4)
+        migrations.update({2: self.adds_a_table, 3: self.fails})
         before = self.content(store)
         with pytest.raises(LedgerCorrupt), store.transaction() as connection:
             tables.head(connection)
@@ -249,15 +249,19 @@ class TestFormats:
             assert caught.value.remedy == LedgerCorrupt.help
 
     def test_reading_does_not_migrate(self, store: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tables, "FORMAT", 2)
+        with store.reading() as connection:
+            assert tables.head(connection) == Head(LEDGER, 0, FIRST.hash)
+        monkeypatch.setattr(tables, "FORMAT", 3)
+        monkeypatch.setattr(tables, "OLDEST_READABLE_FORMAT", 3)
         with pytest.raises(LedgerVersion) as caught, store.reading() as connection:
             tables.head(connection)
-        assert caught.value.problem == "The ledger has format 1, an older one than 2."
+        assert caught.value.problem == "The ledger has format 2, an older one than 3."
         assert caught.value.remedy == "Open it anew with Ledger(…), which migrates it."
 
     def test_this_version(self) -> None:
-        assert tables.FORMAT == 1
-        assert tables.MIGRATIONS == {}
+        assert tables.FORMAT == 2
+        assert tables.OLDEST_READABLE_FORMAT == 1
+        assert list(tables.MIGRATIONS) == [1]
 
 
 class TestEntries:
@@ -328,5 +332,3 @@ def test_accounts(store: Storage) -> None:
         assert tables.account_state(connection, "a") == "z"
         assert tables.account_state(connection, "b") == "x"
         assert tables.account_state(connection, "c") is None
-        assert tables.account_of_source(connection, "s1") == "b"
-        assert tables.account_of_source(connection, "s3") is None

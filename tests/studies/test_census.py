@@ -20,7 +20,7 @@ def test_it_was_charged_as_local_before_it_left(played):
     ledger = Ledger(folder / "ledger.db", create=False)
     ledger.verify()
     entries = list(ledger.entries())
-    assert [entry.kind for entry in entries] == ["ledger", "open", "charge", "release"]
+    assert [entry.kind for entry in entries] == ["ledger", "open", "charge", "result", "release"]
     assert entries[2].body["guarantee"]["notion"] == "local"
     # ½·ln((N − 1)/(k − 1))
     assert entries[2].body["guarantee"]["epsilon"] == pytest.approx(np.log(census.HOUSEHOLDS - 1) / 2, rel=1e-6)

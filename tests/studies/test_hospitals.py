@@ -20,7 +20,7 @@ def test_every_hospital_paid_before_it_sent(played):
     for name in hospitals.NAMES:
         ledger = Ledger(folder / f"{name}.db", create=False)
         ledger.verify()
-        assert [entry.kind for entry in ledger.entries()] == ["ledger", "open", "charge", "release"]
+        assert [entry.kind for entry in ledger.entries()] == ["ledger", "open", "charge", "result", "release"]
         assert ledger.account("patients").spent().epsilon == hospitals.MODEL_EPSILON
         assert (folder / f"{name}.sudare").exists()
 

@@ -405,7 +405,7 @@ def test_what_is_granted_opens_the_account_and_charges_it(desk: Path) -> None:
     again = invoked(*words, "--account", "people", "--budget", 3, "-o", "second.sudare", "--json")
     assert again.values["remaining"]["epsilon"] == 1.0
     (account,) = Ledger("ledger.db").accounts()
-    assert [entry.kind for entry in account.entries()] == ["open", "charge", "release", "charge", "release"]
+    assert [entry.kind for entry in account.entries()] == ["open", *["charge", "result", "release"] * 2]
     refused = invoked(*words, "--account", "second", "--budget", 3, "-o", "third.sudare")
     assert refused.exit_code == SourceTaken.exit_code
     assert [each.name for each in Ledger("ledger.db").accounts()] == ["people"]

@@ -18,7 +18,7 @@ from sudare.parsing import bounded_bytes, parsed_json
 from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
-    from sudare.privacy import Account, Ledger
+    from sudare.privacy import Account, Ledger, Release
     from sudare.privacy.chain import Entry, Head
     from sudare.report import BudgetBar
 
@@ -33,7 +33,9 @@ Heads = Annotated[
 Receipts = Annotated[
     list[Path] | None,
     typer.Option(
-        "--receipt", metavar="RELEASE", help="A release whose receipt must be in the ledger; may be repeated."
+        "--receipt",
+        metavar="RELEASE",
+        help="A release whose receipt must be in the ledger, which `verify` also compares with what it entered; may be repeated.",
     ),
 ]
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's name.")]
@@ -118,8 +120,13 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check that nothing was edited, deleted, reordered, or rolled back to an older copy."""
-    known = [*map(_head_in, heads or []), *map(_receipt_in, receipts or [])]
-    head = _opened(ledger).verify(known)
+    opened, releases = _opened(ledger), [_release_in(path) for path in receipts or []]
+    known = [*map(_head_in, heads or []), *(release.receipt for release in releases)]
+    head = opened.verify(known)
+    for release in releases:
+        # An entry that is known to be lost cannot say any more what left.
+        if opened.contains(release.receipt):
+            release.check_entered(opened)
     found = f" and contains {len(known)} known point{'s' if len(known) != 1 else ''}" if known else ""
     hint = [] if known else ["An older copy put back cannot be noticed without --head or --receipt."]
     values = {"chain": "intact", "head": vars(head), "known_points": len(known)}
@@ -206,7 +213,7 @@ def restore(
     """Put a backup back. Unless it has every known point, all accounts count as spent; `raise` then opens them again."""
     from sudare.privacy.restore import parsed_export, restored
 
-    known = [*map(_head_in, heads or []), *map(_receipt_in, receipts or [])]
+    known = [*map(_head_in, heads or []), *(_release_in(path).receipt for path in receipts or [])]
     later = [] if entries is None else parsed_export(_text_in(entries))
     with _restorable(backup, ledger, dry_run) as opened:
         done = restored(opened, later, known, reason)
@@ -314,7 +321,7 @@ def _head_in(path: Path) -> Head:
     return found
 
 
-def _receipt_in(path: Path) -> Head:
+def _release_in(path: Path) -> Release:
     from sudare.privacy.release import audited, read
 
-    return audited(read(path)).receipt
+    return audited(read(path))

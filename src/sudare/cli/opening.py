@@ -8,6 +8,7 @@ from sudare.privacy import Account
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Charged
+from sudare.privacy.sources import Source
 
 
 class AccountToOpen(Account):
@@ -17,9 +18,11 @@ class AccountToOpen(Account):
         super().__init__(in_copy.ledger, in_copy.name)
         self._open_it: Callable[[], Account] | None = open_it
 
-    def charge(self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "") -> Charged:
+    def charge(
+        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+    ) -> Charged:
         """Enter a charge, the first time after the account was opened; or raise and leave everything as it was."""
         if self._open_it is not None:
-            super().charge(guarantee, cost, what, purpose)
+            super().charge(guarantee, cost, what, purpose, source)
             self.ledger, self._open_it = self._open_it().ledger, None
-        return super().charge(guarantee, cost, what, purpose)
+        return super().charge(guarantee, cost, what, purpose, source)

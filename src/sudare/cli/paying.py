@@ -63,7 +63,8 @@ class Payment:
 
     @contextmanager
     def payer(self, schema: Schema, dry_run: bool) -> Iterator[Account | None]:
-        """The account, bound to the table if it is new. In a dry run a copy of the ledger is used, or nobody pays.
+        """The account, bound to the table if it is new, refused if it is for another one. In a dry run a copy of the ledger is
+        used, or nobody pays.
 
         A new account is opened by its first charge: what is refused before leaves no account, and no ledger, behind.
         """
@@ -71,6 +72,7 @@ class Payment:
         from sudare.cli.rehearsal import ledger_or_copy
         from sudare.frames import files_at
         from sudare.privacy import Ledger
+        from sudare.privacy.sources import given_source
 
         opens = self.budget is not None
         if opens:
@@ -82,6 +84,7 @@ class Payment:
         is_new = opens and self._name not in account_names(self.ledger)
         with ledger_or_copy(self.ledger, is_new or (dry_run and opens), create=opens) as ledger:
             account = self._account(ledger, schema)
+            account.check_source(given_source(self.table))
             if is_new and not dry_run:
                 account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema))
             yield account

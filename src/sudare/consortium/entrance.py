@@ -63,7 +63,7 @@ class Entrance:
         if account is not None and self._random_state is None:
             entered = account.receipt_of(guarantee, cost, what, mark)
             if entered is not None:
-                return pass_again(account, entered)
+                return pass_again(account, entered, what)
         return pass_through(account, self._random_state, guarantee, cost, what=what, purpose=mark)
 
     def _again(self, receipt: str) -> Passage:
@@ -71,7 +71,7 @@ class Entrance:
             raise NotCharged(
                 "This training was charged to an account that is not here.", "Give the account it began with."
             )
-        return pass_again(self._account, Receipt(**parsed_json(receipt)))
+        return pass_again(self._account, Receipt(**parsed_json(receipt)), self._what)
 
 
 def receipt_text(passage: Passage) -> str | None:

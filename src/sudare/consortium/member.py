@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import sqlalchemy
 import tomli_w
@@ -22,11 +22,12 @@ from sudare.consortium.files import PRIVATE_MODE, is_open_to_others, read_text, 
 from sudare.consortium.identity import Identity
 from sudare.consortium.statements import Statements, check_is_key_of
 from sudare.consortium.tasks import KINDS
+from sudare.csv_headers import CsvFile
+from sudare.databases import SqlSource
 from sudare.errors import AgreementError, IdentityError
 from sudare.privacy.ledger import Account, Ledger
-
-if TYPE_CHECKING:
-    from sudare.frames import CsvFile, SqlSource
+from sudare.privacy.sources import given_source
+from sudare.schema.table import attempt
 
 FORMAT: Final = 1
 FROM_ENVIRONMENT: Final = "env:"
@@ -146,10 +147,11 @@ class Member:
 
     def source(self) -> str | CsvFile | SqlSource:
         """The records, as `sudare.frames.batches` takes them."""
-        from sudare.frames import CsvFile, SqlSource
-
         if self.data.url is not None and self.data.query is not None:
-            return SqlSource(_resolved(self.data.url, "data.url"), self.data.query)
+            address = _resolved(self.data.url, "data.url")
+            if attempt(lambda: sqlalchemy.make_url(address)) is None:
+                raise AgreementError("`data.url` is not a database's address.", "Use dialect://user@host/database.")
+            return SqlSource(address, self.data.query)
         path = os.fspath(self.folder / str(self.data.source))
         return path if self.data.has_header is None else CsvFile(path, self.data.has_header)
 
@@ -171,9 +173,13 @@ class Member:
 
     def account(self, agreement: Agreement) -> Account:
         """This member's account, opened with the agreed budget the first time. One source has one account."""
-        ledger = self.ledger()
+        ledger, source = self.ledger(), self.source()
         if self.account_name in {account.name for account in ledger.accounts()}:
-            return ledger.account(self.account_name)
+            account = ledger.account(self.account_name)
+            own = given_source(source)
+            if own is not None:
+                account.bind(own)
+            return account
         budget = agreement.member(self.name).budget
         return ledger.account(
             self.account_name,
@@ -181,20 +187,8 @@ class Member:
             delta=budget.delta,
             neighbours="replace-one",
             unit="person" if agreement.schema.person is not None else "record",
-            source=self._source_name(),
+            source=source if isinstance(source, SqlSource) else Path(source),
         )
-
-    def _source_name(self) -> str:
-        """The data in a few words without a password: what the account is bound to."""
-        if self.data.url is None:
-            return os.fspath((self.folder / str(self.data.source)).resolve())
-        try:
-            address = sqlalchemy.make_url(_resolved(self.data.url, "data.url"))
-        except (sqlalchemy.exc.ArgumentError, ValueError):
-            raise AgreementError(
-                "`data.url` is not a database's address.", "Use dialect://user@host/database."
-            ) from None
-        return f"{address.render_as_string(hide_password=True)} {self.data.query}"
 
 
 def new_member_file(path: Path, document: Mapping[str, Any]) -> None:

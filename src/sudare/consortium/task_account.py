@@ -16,6 +16,7 @@ from sudare.privacy.chain import Entry, Receipt
 from sudare.privacy.charging import asked_amount
 from sudare.privacy.guarantee import Guarantee, readable_up
 from sudare.privacy.ledger import Account, Charged
+from sudare.privacy.sources import Source
 
 # Of a converted δ the plan knows an upper limit that is rounded to nearest.
 _ROUNDING = 1 + 1e-9
@@ -64,13 +65,15 @@ class TaskAccount(Account):
     def __reduce__(self) -> tuple[object, ...]:
         return TaskAccount, (Account(self.ledger, self.name), self._permission, self._run, self._is_resumed)
 
-    def charge(self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "") -> Charged:
+    def charge(
+        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+    ) -> Charged:
         """Enter the charge of this run, or raise and leave everything as it was."""
         if self._is_resumed:
             begun = self._begun(guarantee, cost, what, self._marked(purpose))
             if begun is not None:
                 return begun
-        return super().charge(guarantee, cost, what, self._marked(purpose))
+        return super().charge(guarantee, cost, what, self._marked(purpose), source)
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
         """The receipt of the charge that was entered under this mark of this run; None where there is none."""

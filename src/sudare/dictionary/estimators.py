@@ -29,6 +29,7 @@ from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
+from sudare.privacy.sources import given_source
 from sudare.schema import Schema
 from sudare.schema.arguments import Numbers
 
@@ -174,9 +175,17 @@ class PatternDictionary(BaseEstimator):
             self.private_iterations,
             1 if person is None else person.most_rows,
         )
+        sources = {source for source in map(given_source, tables) if source is not None}
+        if self.account is not None:
+            for each in sources:
+                self.account.check_source(each)
         plan = private.plan(sum(records.rows for records in members))
         guarantee = promise(private.epsilon, private.delta, "replace-one", self.schema)
-        passage = pass_through(self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__)
+        # An account that has only a name is bound to one source; tables of several members in one process are a simulation.
+        source = sources.pop() if len(sources) == 1 else None
+        passage = pass_through(
+            self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__, source=source
+        )
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return private, passage.noise
 

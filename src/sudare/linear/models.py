@@ -135,6 +135,7 @@ class PrivateLinearModel(ReleasedParameters):
 
     def _selection_plan(self, X: Any, y: Any) -> Plan[Selection]:
         """What choosing among the regularizations will do, and promises."""
+        self._keep_source(X)
         if self.delta != 0:
             raise InvalidParameter(
                 "Choosing among regularizations is for pure guarantees; delta is not 0.", "Set delta=0, or give one."

@@ -117,6 +117,7 @@ class RowReader(PrivateEstimator):
 
     def _read_rows(self, X: Any, y: Any) -> Rows:
         """Bounded rows with targets; keeps what is declared."""
+        self._keep_source(X)
         if isinstance(X, Iterator):
             return self._read_pairs(X, y) if self.schema is None else self._read_batches(X, y, self.schema)
         if self.schema is None:

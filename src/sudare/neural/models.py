@@ -245,6 +245,7 @@ class PrivateNetwork(ReleasedLayers):
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Singles, Singles]:
         """Encoded rows with targets; keeps what is declared."""
+        self._keep_source(X)
         if isinstance(X, Iterator | str | os.PathLike | SqlSource):
             return self._read_source(X, y)
         encoded = self._read(X, reset=True)

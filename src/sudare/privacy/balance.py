@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from sudare.databases import SqlSource
 from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
 from sudare.parsing import parsed_json
 from sudare.privacy.accounting import (
@@ -25,6 +26,7 @@ from sudare.privacy.accounting import (
 )
 from sudare.privacy.chain import Entry, canonical_json
 from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
+from sudare.privacy.sources import Source, covers, looked_at, same_letters
 
 # Everything that reading an entry or a balance which sudare did not write can end in.
 # Totals are exact fractions, and may have many digits.
@@ -41,12 +43,18 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Terms:
-    """What an account was opened with."""
+    """What an account was opened with.
+
+    `source` is what was declared. Where that is a name only, `bound` is the path or database that was first charged for.
+    `files` are the files of either as they were then.
+    """
 
     budget: Budget
     neighbours: Neighbours
     unit: Unit
     source: str
+    bound: str = ""
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.neighbours not in NEIGHBOURS or self.unit not in UNITS:
@@ -55,9 +63,21 @@ class Terms:
                 "Use these words.",
             )
 
+    @property
+    def pays_for(self) -> Source:
+        """The source whose records are charged for."""
+        return Source(self.bound or self.source, self.files)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Everything that no other account may be for."""
+        return (self.pays_for, *([Source(self.source)] if self.bound else []))
+
     def to_dict(self) -> dict[str, Any]:
         """Exact values as text."""
+        where = {"bound": self.bound, "files": list(self.files)}
         return {
+            **{name: value for name, value in where.items() if value},
             "epsilon": str(self.budget.epsilon),
             "delta": str(self.budget.delta),
             "composition": self.budget.composition,
@@ -76,7 +96,14 @@ class Terms:
             values["composition"],
             rational(values["reserved_delta"]),
         )
-        return cls(budget, values["neighbours"], values["unit"], values["source"])
+        bound, files = values.get("bound", ""), values.get("files", [])
+        if (
+            not isinstance(bound, str)
+            or not isinstance(files, list)
+            or not all(isinstance(file, str) for file in files)
+        ):
+            raise ValueError("not a source")
+        return cls(budget, values["neighbours"], values["unit"], values["source"], bound, tuple(files))
 
 
 @dataclass(frozen=True)
@@ -89,7 +116,7 @@ class AskedTerms:
     unit: Unit | None
     composition: Composition | None
     reserved_delta: float | None
-    source: str | os.PathLike[str] | None
+    source: str | os.PathLike[str] | SqlSource | None
 
     def for_new(self, name: str) -> Terms:
         """The terms of an account that does not exist yet."""
@@ -102,10 +129,11 @@ class AskedTerms:
         delta = 0.0 if self.delta is None else self.delta
         composition = "basic" if self.composition is None else self.composition
         budget = Budget.of(self.epsilon, delta, composition, self.reserved_delta)
-        return Terms(budget, neighbours, unit, source_text(name if self.source is None else self.source))
+        source = looked_at(name if self.source is None else self.source)
+        return Terms(budget, neighbours, unit, source.text, files=source.files)
 
     def check_same(self, name: str, terms: Terms) -> None:
-        """Nothing, if every term that was given is the account's own; an ε alone means δ = 0."""
+        """Raise AccountMismatch unless every term that was given is the account's own; an ε alone means δ = 0."""
         budget = terms.budget
         delta = 0.0 if self.delta is None and self.epsilon is not None else self.delta
         asked: list[tuple[str, object, object]] = [
@@ -119,7 +147,7 @@ class AskedTerms:
                 None if self.reserved_delta is None else exact(checked_delta(self.reserved_delta, "reserved_delta")),
                 budget.reserved_delta,
             ),
-            ("source", None if self.source is None else source_text(self.source), terms.source),
+            ("source", None if self.source is None else is_source_of(terms, looked_at(self.source)), True),
         ]
         different = [term for term, value, kept in asked if value is not None and value != kept]
         if different:
@@ -131,14 +159,11 @@ class AskedTerms:
             )
 
 
-def source_text(source: str | os.PathLike[str]) -> str:
-    """One text for one source: a path is resolved, and so is text that names an existing file."""
-    text = os.fspath(source)
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidParameter("A source needs a name, as text.", "Give a path, an address or a description.")
-    text = text.strip()
-    is_path = isinstance(source, os.PathLike) or os.path.exists(text)
-    return os.path.realpath(text) if is_path else text
+def is_source_of(terms: Terms, source: Source) -> bool:
+    """Whether a source is the declared one or the bound one, no more and no less."""
+    own = terms.pays_for
+    is_own = covers(own, source) and covers(source, own)
+    return is_own or same_letters(source.text) == same_letters(terms.source)
 
 
 @dataclass(frozen=True)
@@ -190,11 +215,16 @@ class AccountState:
                 if not is_raise(self.terms.budget, terms.budget) or terms != replace(self.terms, budget=terms.budget):
                     raise ValueError("not a raise")
                 return replace(state, terms=terms)
+            case "bind":
+                bound = Source(entry.body["source"], tuple(entry.body["files"]))
+                if self.terms.pays_for.is_verifiable or not bound.is_verifiable:
+                    raise ValueError("not a binding")
+                return replace(state, terms=replace(self.terms, bound=bound.text, files=bound.files))
             case "restore":
                 if not is_restore_body(entry.body):
                     raise ValueError("not a restore")
                 return replace(state, spent=self.terms.budget.used_up(self.spent))
-            case "disclosure" | "release":
+            case "disclosure" | "result" | "release":
                 return state
             case _:
                 raise ValueError("not an entry of an open account")
@@ -258,11 +288,38 @@ def is_raise(old: Budget, new: Budget) -> bool:
     return new != old and same_filter and new.epsilon >= old.epsilon and new.delta >= old.delta
 
 
+class _Passages:
+    """By the position of the charge: who was charged, the content that was computed for it, and whether that has left."""
+
+    def __init__(self) -> None:
+        self._payers: dict[int, str] = {}
+        self._contents: dict[int, str] = {}
+        self._released: set[int] = set()
+
+    def enter(self, entry: Entry) -> None:
+        """Keep what an entry says; raise LedgerCorrupt if what was not charged or not computed is a result or leaves."""
+        if entry.kind == "charge":
+            self._payers[entry.position] = entry.account
+        if entry.kind not in ("result", "release"):
+            return
+        charge, content = entry.body["charge"], entry.body["content"]
+        is_again = charge in (self._contents if entry.kind == "result" else self._released)
+        if is_again or self._payers.get(charge) != entry.account:
+            raise _refused(entry, "releases what was not charged")
+        # Ledgers of format 1 have releases without results.
+        if self._contents.get(charge, content) != content:
+            raise _refused(entry, "releases what was not computed")
+        if entry.kind == "result":
+            self._contents[charge] = content
+        else:
+            self._released.add(charge)
+
+
 def replayed(entries: Iterable[Entry]) -> dict[str, AccountState]:
     """The state of every account from its entries alone, checking that each entry was allowed when it was made."""
     states: dict[str, AccountState] = {}
-    sources: set[str] = set()
-    releasable: dict[int, str] = {}
+    owners: dict[str, str] = {}
+    passages = _Passages()
     for entry in entries:
         if (entry.kind == "ledger") != (entry.position == 0):
             raise _refused(entry, "is out of place")
@@ -273,19 +330,16 @@ def replayed(entries: Iterable[Entry]) -> dict[str, AccountState]:
                 state = AccountState(Terms.from_dict(entry.body), Spent(), 1)
             else:
                 state = states[entry.account].after(entry)
-            paid_by = releasable.pop(entry.body["charge"], None) if entry.kind == "release" else entry.account
+            passages.enter(entry)
         except _UNREADABLE:
             raise _refused(entry, "cannot be read") from None
-        if entry.kind == "open" and (entry.account in states or state.terms.source in sources):
+        is_taken = any(owners.get(source.text, entry.account) != entry.account for source in state.terms.sources)
+        if is_taken or (entry.kind == "open" and entry.account in states):
             raise _refused(entry, "opens an account or a source a second time")
-        if paid_by != entry.account:
-            raise _refused(entry, "releases what was not charged")
         if not state.is_admitted():
             raise _refused(entry, "overspends its account")
         states[entry.account] = state
-        sources.add(state.terms.source)
-        if entry.kind in ("charge", "disclosure"):
-            releasable[entry.position] = entry.account
+        owners |= dict.fromkeys((source.text for source in state.terms.sources), entry.account)
     return states
 
 

@@ -35,7 +35,8 @@ from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, check
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Passage, pass_again, pass_through
+from sudare.privacy.release import Passage, enter_result, pass_again, pass_through
+from sudare.privacy.sources import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -107,7 +108,7 @@ class PrivateEstimator(BaseEstimator):
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
     # Exact facts about the records: they stay in the process that looked at the data.
-    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_",)
+    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "_source")
     neighbours: Neighbours = "replace-one"
     # The noise of a larger computation, for as long as a fit is a part of it (`_fit_within`).
     _lent_noise: NoiseSource | None = None
@@ -123,6 +124,7 @@ class PrivateEstimator(BaseEstimator):
     receipt_: Receipt | None
     seal_: str | None
     clipped_: Mapping[str, int]
+    _source: Source | None
     declared_: Schema
     schema_digest_: str | None
     n_rows_: int | None
@@ -181,8 +183,9 @@ class PrivateEstimator(BaseEstimator):
         if mark and account is not None and self.random_state is None:
             paid = account.receipt_of(plan.guarantee, cost, what, mark)
             if paid is not None:
-                return pass_again(account, paid)
-        return pass_through(account, self.random_state, plan.guarantee, cost, what, purpose=mark or purpose)
+                return pass_again(account, paid, what)
+        source = getattr(self, "_source", None)
+        return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source)
 
     def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:
         """A fit that is a part of a larger computation, with the noise of that: not charged, so not to be released."""
@@ -213,6 +216,12 @@ class PrivateEstimator(BaseEstimator):
         """Let a release say this ε: that of the larger computation whose outcome this is."""
         self.epsilon = epsilon
 
+    def _keep_source(self, X: object) -> None:
+        """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
+        self._source = given_source(X)
+        if self.account is not None:
+            self.account.check_source(self._source)
+
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
         table = self._open(X, reset=reset)
@@ -228,6 +237,7 @@ class PrivateEstimator(BaseEstimator):
         if reset:
             self._forget()
             self._check_parameters()
+            self._keep_source(X)
             by_schema = self.schema is not None
         else:
             check_is_fitted(self)
@@ -331,6 +341,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _seal(self) -> None:
         self.seal_ = seal_of(self)
+        enter_result(self)
 
     # What leaves, and how it is read back
 

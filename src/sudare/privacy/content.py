@@ -18,7 +18,7 @@ from sudare.privacy.guarantee import Guarantee
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """A file that leaves with a release because it is more than a release holds. The release's parameters name its digest."""
+    """A file that leaves with a release because it is more than a release holds. A parameter of the release is its SHA-256."""
 
     suffix: str
     pieces: Callable[[], Iterable[bytes]]

@@ -27,6 +27,18 @@ LEARNERS: Final[dict[str, str]] = {
     "RecordPerturbation": "sudare.records.release",
 }
 
+# What a charge is entered as, where it is not the learner's name, and the learners whose results it may pay for.
+_CHARGED_AS: Final[dict[str, tuple[str, ...]]] = {
+    "select_privately": tuple(LEARNERS),
+    "consortium-wide model of ": ("PrivateLogisticRegression",),
+    "consortium-wide scaler of ": ("PrivateStandardScaler",),
+}
+
+
+def pays_for(what: str, learner: str) -> bool:
+    """Whether a charge that was entered as `what` may pay for the result of a learner."""
+    return what == learner or any(learner in paid and what.startswith(words) for words, paid in _CHARGED_AS.items())
+
 
 def learner_class(name: str) -> Any:
     """The class of a listed learner."""

@@ -22,6 +22,7 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sql
 
+from sudare.databases import SqlSource
 from sudare.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -29,7 +30,7 @@ from sudare.errors import (
     LedgerError,
     LedgerMissing,
     NotCharged,
-    SourceTaken,
+    SourceMismatch,
     UnknownAccount,
 )
 from sudare.privacy import storage, tables
@@ -45,6 +46,7 @@ from sudare.privacy.guarantee import (
     checked_epsilon,
     readable_up,
 )
+from sudare.privacy.sources import Source, check_free, check_scripts, covers
 from sudare.privacy.storage import Storage
 from sudare.text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
@@ -68,6 +70,15 @@ class Charged:
 
     receipt: Receipt
     guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a charged fit computed: which learner, the digest of what may leave, and the seal over it, its promise and receipt."""
+
+    learner: str
+    content: str
+    seal: str
 
 
 class Ledger:
@@ -113,11 +124,13 @@ class Ledger:
         unit: Unit | None = None,
         composition: Composition | None = None,
         reserved_delta: float | None = None,
-        source: str | os.PathLike[str] | None = None,
+        source: str | os.PathLike[str] | SqlSource | None = None,
     ) -> Account:
         """The account of that name; created with this budget the first time, and never with another one later.
 
-        `source` says which data it is for (default: the name itself). One source has one account in a ledger.
+        `source` says which data it is for: a path, a SqlSource or a description. Without it, or with a description, the account
+        is bound to the first path or database that it is charged for. One source has one account in a ledger, and no two
+        accounts have names that look alike.
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidParameter("An account needs a name.", "Use for example 'patients-2026'.")
@@ -158,34 +171,69 @@ class Ledger:
 
     def promised(self, receipt: Receipt) -> Guarantee | None:
         """What the charge that a receipt names has paid for; None where this ledger has no such charge."""
-        if receipt.ledger != self.identity:
-            return None
+        charge = self.charge_of(receipt)
+        return None if charge is None else Guarantee.from_dict(charge.body["guarantee"])
+
+    def charge_of(self, receipt: Receipt) -> Entry | None:
+        """The charge that a receipt names; None where this ledger has no such charge."""
         with self._storage.reading() as connection:
             self._head(connection)
-            entry = _entry_of(connection, receipt)
-        if entry is None or entry.kind != "charge":
-            return None
-        return Guarantee.from_dict(entry.body["guarantee"])
+            return self._charge_of(connection, receipt)
+
+    def result_of(self, receipt: Receipt) -> Result | None:
+        """What was computed for the charge that a receipt names; None where nothing was."""
+        with self._storage.reading() as connection:
+            self._head(connection)
+            charge = self._charge_of(connection, receipt)
+            return None if charge is None else _result_of(connection, charge)
+
+    def released_content(self, receipt: Receipt) -> str | None:
+        """The digest of what left for the charge that a receipt names; None where nothing did."""
+        with self._storage.reading() as connection:
+            self._head(connection)
+            charge = self._charge_of(connection, receipt)
+            release = None if charge is None else _following(connection, charge, "release")
+        return None if release is None else str(release.body["content"])
 
     def enter_release(self, receipt: Receipt, content: str) -> None:
-        """Enter that what a charge paid for leaves, by the digest of its content: one charge, one content."""
+        """Enter that what a charge paid for leaves, by the digest of its content: of one charge only what was computed for it."""
         with self._storage.transaction() as connection:
             head = self._head(connection)
-            state = _state(connection, receipt.account)
-            entry = _entry_of(connection, receipt)
-            if receipt.ledger != self.identity or entry is None or entry.kind not in ("charge", "disclosure"):
+            charge = self._charge_of(connection, receipt)
+            if charge is None:
                 raise NotCharged(
-                    "The ledger does not have the entry that this release's receipt names.", NotCharged.help
+                    "The ledger does not have the charge that this release's receipt names.", NotCharged.help
                 )
-            body = {"charge": receipt.position, "content": content}
-            for entry in tables.entries(connection, receipt.account):
-                if entry.kind == "release" and entry.body["charge"] == receipt.position:
-                    if entry.body == body:
-                        return
-                    raise NotCharged(
-                        "The charge behind this release has paid for another one already.", NotCharged.help
-                    )
-            self._append(connection, head, receipt.account, state, "release", body)
+            result = _result_of(connection, charge)
+            if result is None or result.content != content:
+                raise NotCharged("This is not what was computed for the charge behind this release.", NotCharged.help)
+            if _following(connection, charge, "release") is None:
+                body = {"charge": charge.position, "content": content}
+                self._append(connection, head, charge.account, _state(connection, charge.account), "release", body)
+
+    def _enter_result(self, receipt: Receipt, guarantee: Guarantee, result: Result) -> None:
+        """Enter what a fit computed for its charge. Of one charge there is one result; nothing else may leave for it.
+
+        For learners at the end of `fit` only: whoever could call this with a content of their own could release anything.
+        """
+        with self._storage.transaction() as connection:
+            head = self._head(connection)
+            charge = self._charge_of(connection, receipt)
+            if charge is None or Guarantee.from_dict(charge.body["guarantee"]) != guarantee:
+                raise NotCharged("The ledger does not have the charge that this fit's receipt names.", NotCharged.help)
+            earlier = _result_of(connection, charge)
+            if earlier is None:
+                body = {"charge": charge.position, **vars(result)}
+                self._append(connection, head, charge.account, _state(connection, charge.account), "result", body)
+            elif earlier != result:
+                raise NotCharged(
+                    "The charge behind this fit has paid for another result already.",
+                    "Release that one, or refit: every fit is charged.",
+                )
+
+    def _charge_of(self, connection: sql.Connection, receipt: Receipt) -> Entry | None:
+        entry = _entry_of(connection, receipt) if receipt.ledger == self.identity else None
+        return None if entry is None or entry.kind != "charge" else entry
 
     def raise_budget(self, name: str, *, epsilon: float | None = None, delta: float | None = None, reason: str) -> None:
         """Give an account a larger budget: an act of the steward that stays in the ledger with its reason."""
@@ -284,15 +332,12 @@ class Ledger:
     def _open(self, connection: sql.Connection, head: Head, name: str, terms: Terms) -> None:
         if tables.has_entries(connection, name):
             raise LedgerCorrupt(f"Account '{name}' has entries but no balance any more.", LedgerCorrupt.help)
-        owner = tables.account_of_source(connection, terms.source)
-        if owner is not None:
-            raise SourceTaken(
-                f"The source of account '{name}' is bound to account '{owner}' already.", SourceTaken.help
-            )
         # Accounts that an older version opened under such names stay as they are.
         fault = name_fault(name)
         if fault is not None:
             raise InvalidParameter(f"The name of an account {fault}.", "Use plain text, such as 'patients-2026'.")
+        check_scripts("an account's name", name)
+        check_free(name, terms.sources, _taken(connection))
         entry = next_entry(head, _now(), name, "open", terms.to_dict())
         tables.append(connection, entry)
         tables.add_account(connection, name, terms.source, AccountState(terms, Spent(), 1).to_text())
@@ -357,14 +402,44 @@ class Account:
         after = replace(state, spent=state.spent.plus(cost))
         return Quote(asked_amount(cost), state.amount_left(), after.amount_left(), after.is_admitted())
 
-    def charge(self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "") -> Charged:
-        """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn."""
+    def check_source(self, source: Source | None) -> None:
+        """Raise SourceMismatch unless this account is for the source, or for none yet. Data in memory have no source to look at."""
+        if source is not None:
+            _check_source(self.name, self.terms, source)
+
+    def bind(self, source: Source) -> None:
+        """Bind an account that has only a name for its source to a path or database, for ever; one that has another is refused."""
+        self.check_source(source)
+        if not self.terms.pays_for.is_verifiable:
+            with self.ledger._storage.transaction() as connection:
+                self._bound(connection, self.ledger._head(connection), source)
+
+    def _bound(self, connection: sql.Connection, head: Head, source: Source | None) -> tuple[Head, AccountState]:
+        """Head and state after the account was bound to the source, where it was bound to none."""
+        state = _state(connection, self.name)
+        if source is None:
+            return head, state
+        _check_source(self.name, state.terms, source)
+        if state.terms.pays_for.is_verifiable:
+            return head, state
+        check_free(self.name, (source,), _taken(connection))
+        body = {"source": source.text, "files": list(source.files)}
+        bound = self.ledger._append(connection, head, self.name, state, "bind", body)
+        return Head(bound.ledger, bound.position, bound.hash), _state(connection, self.name)
+
+    def charge(
+        self, guarantee: Guarantee, cost: Cost, what: str, purpose: str = "", source: Source | None = None
+    ) -> Charged:
+        """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn.
+
+        `source` is what will be read (`sudare.privacy.sources.given_source`): it must be the account's own. An account that has
+        only a name for its source is bound to it.
+        """
         _checked_sentences(what=what, purpose=purpose)
         ledger = self.ledger
         try:
             with ledger._storage.transaction() as connection:
-                head = ledger._head(connection)
-                state = _state(connection, self.name)
+                head, state = self._bound(connection, ledger._head(connection), source)
                 paid, stated = in_relation(self.name, state.terms, guarantee, cost)
                 self._check_entry(paid, lambda: tables.entries(connection, self.name))
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
@@ -442,6 +517,32 @@ def _entry_of(connection: sql.Connection, receipt: Receipt) -> Entry | None:
     """The entry that a receipt names, if it is there and the same."""
     entry = tables.entry_at(connection, receipt.position)
     return entry if entry is not None and (entry.hash, entry.account) == (receipt.hash, receipt.account) else None
+
+
+def _following(connection: sql.Connection, charge: Entry, kind: Kind) -> Entry | None:
+    """The result or the release of a charge."""
+    later = tables.entries(connection, charge.account, after=charge.position)
+    return next((entry for entry in later if entry.kind == kind and entry.body["charge"] == charge.position), None)
+
+
+def _result_of(connection: sql.Connection, charge: Entry) -> Result | None:
+    entry = _following(connection, charge, "result")
+    return None if entry is None else Result(*(entry.body[name] for name in ("learner", "content", "seal")))
+
+
+def _taken(connection: sql.Connection) -> dict[str, tuple[Source, ...]]:
+    """The sources of every account, by name."""
+    states = tables.account_states(connection)
+    return {name: AccountState.from_text(text).terms.sources for name, (_, text) in states.items()}
+
+
+def _check_source(name: str, terms: Terms, source: Source) -> None:
+    own = terms.pays_for
+    if own.is_verifiable and not covers(own, source):
+        raise SourceMismatch(
+            f"Account '{name}' pays for '{own.text}', and not for '{source.text}'. Nothing was computed or spent.",
+            SourceMismatch.help,
+        )
 
 
 def _started(connection: sql.Connection) -> str:

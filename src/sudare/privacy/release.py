@@ -7,11 +7,12 @@ learner, writes a line to the ledger, and then the file, which appears whole or 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -48,9 +49,10 @@ from sudare.privacy.container import (
 )
 from sudare.privacy.content import Content, on_grid, sealed, unfit
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.learners import LEARNERS, learner_class
-from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.learners import LEARNERS, learner_class, pays_for
+from sudare.privacy.ledger import Account, Ledger, Result
 from sudare.privacy.noise import NoiseSource, SystemNoise, noise_source
+from sudare.privacy.sources import Source
 
 FORMAT: Final = 1
 NOT_CHARGED: Final = "this model was fitted without an account, so it may not leave."
@@ -73,27 +75,58 @@ def pass_through(
     cost: Cost,
     what: str,
     purpose: str = "",
+    source: Source | None = None,
 ) -> Passage:
-    """Charge the account, then hand out noise. Without an account nothing is charged, and nothing made with it may leave."""
+    """Charge the account, then hand out noise. Without an account nothing is charged, and nothing made with it may leave.
+
+    `source` is what will be read, where that is known: an account pays for no other one than its own.
+    """
     if account is None:
         noise = noise_source(random_state)
         return Passage(noise, guarantee if noise.valid else replace(guarantee, valid=False), None)
     if random_state is not None:
         raise SeededNoiseRefused("A fit was given both an account and a random_state.", SeededNoiseRefused.help)
-    charged = account.charge(guarantee, cost, what, purpose)
+    charged = account.charge(guarantee, cost, what, purpose, source)
     return Passage(SystemNoise(), charged.guarantee, charged.receipt)
 
 
-def pass_again(account: Account, receipt: Receipt) -> Passage:
+def pass_again(account: Account, receipt: Receipt, what: str) -> Passage:
     """Noise for what a receipt shows to be charged already: how what was interrupted goes on without paying twice.
 
     Whoever comes again either repeats its noise or never let out what it made with it: of one charge the ledger enters
-    one release, and no other one.
+    one result, and no other one.
     """
-    promised = account.ledger.promised(receipt)
-    if promised is None:
+    charge = account.ledger.charge_of(receipt)
+    if charge is None or (charge.account, charge.body["what"]) != (account.name, what):
         raise NotCharged("The ledger does not have the charge that this training was begun with.", "Begin a new one.")
-    return Passage(SystemNoise(), promised, receipt)
+    return Passage(SystemNoise(), Guarantee.from_dict(charge.body["guarantee"]), receipt)
+
+
+def enter_result(model: Any) -> None:
+    """Enter what a charged fit computed, so that nothing else can leave for its charge. Raise NotCharged if it paid for another.
+
+    What can never be released, or was not charged, is not entered.
+    """
+    name, account, receipt = type(model).__name__, model.account, model.receipt_
+    if receipt is None or account is None or not _is_learner(model):
+        return
+    charge = account.ledger.charge_of(receipt)
+    if charge is None or not pays_for(charge.body["what"], name):
+        raise NotCharged(f"The charge behind this fit is not one for a {name}.", "Refit with account=….")
+    account.ledger._enter_result(receipt, model.guarantee_, result_of(model))
+
+
+def result_of(model: Any) -> Result:
+    """What the ledger is told of a fitted learner."""
+    content = model.release_content()
+    seal = sealed(content, model.guarantee_, model.receipt_, model.schema_digest_)
+    return Result(type(model).__name__, content.digest(), seal)
+
+
+def _is_learner(model: Any) -> bool:
+    """Whether an object is of a listed class itself: a class derived from one may compute anything."""
+    name = type(model).__name__
+    return name in LEARNERS and type(model) is learner_class(name)
 
 
 @dataclass(frozen=True)
@@ -114,14 +147,15 @@ class Release:
     def of(cls, model: Any) -> Release:
         """The release of a fitted, charged and unchanged learner. Nothing is written yet."""
         name = type(model).__name__
-        if name not in LEARNERS or type(model) is not learner_class(name):
+        if not _is_learner(model):
             raise NotReleasable(f"A {name} can never be released.", NotReleasable.help)
         check_is_fitted(model)
         receipt, account, guarantee = model.receipt_, model.account, model.guarantee_
         if receipt is None or not isinstance(account, Account):
             raise NotCharged(NOT_CHARGED, "Refit with account=….")
         content = model.release_content().kept()
-        if sealed(content, guarantee, receipt, model.schema_digest_) != model.seal_:
+        seal = sealed(content, guarantee, receipt, model.schema_digest_)
+        if seal != model.seal_:
             raise NotCharged(
                 f"This {name} was changed after it was fitted.", "Refit it with account=…; release it as it is."
             )
@@ -134,15 +168,17 @@ class Release:
             raise NotCharged(
                 "The ledger does not have the charge that this model's receipt names.", "Refit with account=…."
             )
-        return cls(
+        release = cls(
             learner=name,
             content=content,
             guarantee=guarantee,
             receipt=receipt,
             schema_digest=model.schema_digest_,
-            versions={package: version(package) for package in ("opendp", "sudare")},
+            versions=_installed(),
             _ledger=account.ledger,
         )
+        release._check_is_result(account.ledger)
+        return release
 
     def manifest(self) -> dict[str, Any]:
         """The allow-list: nothing but these fields ever leaves with a payload."""
@@ -159,8 +195,12 @@ class Release:
         }
 
     def save(self, path: str | os.PathLike[str], key: Ed25519PrivateKey) -> None:
-        """Enter the release in the ledger, then write the signed file: whole or not at all, never over another."""
-        if self._ledger is None:
+        """Enter the release in the ledger, then write the signed file: whole or not at all, never over another.
+
+        What the bytes of the file say is compared with the ledger: they must be the result of the charge that they name.
+        """
+        ledger = self._ledger
+        if type(ledger) is not Ledger:
             raise NotReleasable(
                 "This release was loaded from a file.", "Pass the file itself on; its signature goes with it."
             )
@@ -171,12 +211,37 @@ class Release:
                 raise _exists(path_to_write)
         file = written(self.manifest(), self.content.tensors, key)
         # What a reader would refuse must not leave, and must not be entered as having left.
-        audited(parsed(file))
-        self._ledger.enter_release(self.receipt, self.content.digest())
+        leaving = audited(parsed(file))
+        leaving._check_is_result(ledger)
+        if leaving.versions != _installed():
+            raise NotCharged(
+                "This release names other versions than those installed.", "Make it with Release.of(model)."
+            )
+        ledger.enter_release(leaving.receipt, leaving.content.digest())
         if beside is not None:
             # First this: a release that names a file which is not there would help nobody.
-            write_new(target.with_suffix(beside.suffix), beside.pieces())
+            write_new(target.with_suffix(beside.suffix), beside.pieces(), _named_digests(leaving.content))
         write_new(target, [file])
+
+    def _check_is_result(self, ledger: Ledger) -> None:
+        """Raise NotCharged unless this is what the ledger knows to be computed for exactly this promise, by this learner."""
+        seal = sealed(self.content, self.guarantee, self.receipt, self.schema_digest)
+        if ledger.result_of(self.receipt) != Result(self.learner, self.content.digest(), seal):
+            raise NotCharged(
+                "The ledger knows no charge whose result this is.",
+                "Release a model as it was fitted. One of an earlier version of sudare must be fitted again.",
+            )
+
+    def check_entered(self, ledger: Ledger) -> None:
+        """Raise NotCharged unless this very content left by this ledger, charged for this promise. For owners: others have no ledger."""
+        if (
+            ledger.promised(self.receipt) != self.guarantee
+            or ledger.released_content(self.receipt) != self.content.digest()
+        ):
+            raise NotCharged(
+                "The ledger did not enter this content as the release of a charge for this guarantee.",
+                "Find out who made the file: the ledger's owner did not, or not in this way.",
+            )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], trusted: Iterable[Ed25519PublicKey]) -> Release:
@@ -321,20 +386,36 @@ def _versions(values: Mapping[str, Any]) -> dict[str, str]:
     return dict(values)
 
 
+def _installed() -> dict[str, str]:
+    return {package: version(package) for package in ("opendp", "sudare")}
+
+
+def _named_digests(content: Content) -> frozenset[str]:
+    """The texts among the parameters, one of which is the digest of the file beside."""
+    return frozenset(value for value in content.parameters.values() if isinstance(value, str))
+
+
 def _exists(target: Path) -> ReleaseExists:
     return ReleaseExists(f"'{target.name}' exists already.", ReleaseExists.help)
 
 
-def write_new(target: Path, pieces: Iterable[bytes]) -> None:
-    """A file of these pieces under its final name, durable and complete, or not there at all. Only for what is released."""
+def write_new(target: Path, pieces: Iterable[bytes], digests: Collection[str] | None = None) -> None:
+    """A file of these pieces under its final name, durable and complete, or not there at all. Only for what is released.
+
+    Where digests are given, one of them must be the SHA-256 of all pieces: else NotCharged is raised, and there is no file.
+    """
+    hashed = hashlib.sha256()
     try:
         handle, temporary = tempfile.mkstemp(dir=target.absolute().parent, prefix=".sudare-", suffix=".partial")
         try:
             with open(handle, "wb") as stream:
                 for piece in pieces:
                     stream.write(piece)
+                    hashed.update(piece)
                 stream.flush()
                 os.fsync(stream.fileno())
+            if digests is not None and hashed.hexdigest() not in digests:
+                raise NotCharged("The file beside this release is not the one it names.", NotCharged.help)
             # Unlike a renaming, a link never replaces a file that appeared meanwhile.
             os.link(temporary, target)
         finally:

@@ -31,6 +31,7 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
+from sudare.privacy.sources import given_source
 from sudare.privacy.sums import exact_sums, fixed_point_step
 
 Floats = NDArray[np.float64]
@@ -88,7 +89,15 @@ def select_privately(
     for candidate in selection.candidates:
         if account is not None and candidate._undeclared():
             raise undeclared(candidate)
-    passage = pass_through(account, random_state, plan.guarantee, selection.cost, "select_privately", selection.purpose)
+    passage = pass_through(
+        account,
+        random_state,
+        plan.guarantee,
+        selection.cost,
+        "select_privately",
+        selection.purpose,
+        given_source(X),
+    )
     index, model = selection.best(X, y, row_scores, passage.noise)
     winner = model._as_the_outcome_of(passage, account)
     return Selected(winner, index, winner.guarantee_)

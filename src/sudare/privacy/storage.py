@@ -22,6 +22,7 @@ from urllib.parse import quote
 import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from sudare.databases import with_secrets, without_secrets
 from sudare.errors import (
     ExtraMissing,
     InvalidParameter,
@@ -30,6 +31,9 @@ from sudare.errors import (
     LedgerError,
     LedgerMissing,
 )
+
+# Where a handle that was unpickled in another process looks for the password of its database.
+PASSWORD_VARIABLE: Final = "SUDARE_LEDGER_PASSWORD"  # noqa: S105 (the name of a variable)
 
 # Waiting writers ask for SQLite's lock this often, at random. Its own waiting (ever longer, up to 0.1 s) starves some
 # of them: with 32 writers one waited for 8 of 12 seconds.
@@ -74,9 +78,18 @@ class Storage:
         self.timeout_seconds = timeout_seconds
         self.path = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         self._engine: sql.Engine | None = None
+        # Whether this was unpickled from a handle whose address had a password, which pickles never hold.
+        self.had_password = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None}
+        """Without a password: it is found again in this process and its forks, elsewhere in the environment."""
+        url = without_secrets(self.url)
+        return {**self.__dict__, "_engine": None, "url": url, "had_password": self.had_password or url != self.url}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        found, password = with_secrets(state["url"]), os.environ.get(PASSWORD_VARIABLE)
+        lost = state["had_password"] and found == state["url"]
+        self.__dict__.update({**state, "url": found.set(password=password) if lost and password else found})
 
     @property
     def public_name(self) -> str:
@@ -179,6 +192,11 @@ class Storage:
         kind = type(error).__name__
         if _is_about_content(error):
             return LedgerCorrupt(f"The database refused the ledger's statement ({kind}).", LedgerCorrupt.help)
+        if self.had_password and without_secrets(self.url) == self.url:
+            return LedgerError(
+                f"The ledger's database cannot be used ({kind}), and its password does not travel with copies of a handle.",
+                f"Set {PASSWORD_VARIABLE} in this process, or use libpq's PGPASSFILE. Nothing was charged.",
+            )
         return LedgerError(
             f"The ledger's database cannot be used ({kind}).",
             "Check that the disk has space, the file may be written and the server answers. Nothing was charged.",
@@ -246,9 +264,12 @@ def _as_url(address: str | os.PathLike[str]) -> sql.URL:
     try:
         url = sql.make_url(text)
     except (ArgumentError, ValueError):
+        url = None
+    if url is None:
+        # Raised out here, without the library's error in its chain, which may quote the address with its password.
         raise InvalidParameter(
             "The ledger's address cannot be read.", "Use a path, or postgresql+psycopg://user@host/database."
-        ) from None
+        )
     match url.get_backend_name():
         case "sqlite":
             return _file_url(url.database or "")

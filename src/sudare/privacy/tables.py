@@ -15,14 +15,16 @@ from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.chain import Entry, Head, canonical_json
 from sudare.privacy.storage import is_reading
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+# From this format on the tables are the same, and only kinds of entries were added: read as it is, changed by the next write.
+OLDEST_READABLE_FORMAT: Final = 1
 LARGEST_BODY_BYTES: Final = 1 << 24
 
 # A number of our own, so that two processes do not create the tables of one PostgreSQL database at once.
 _CREATION_LOCK: Final = 0x737564617265
 
 # From a format to the next: each function changes the tables inside one transaction and leaves the entries' bytes alone.
-MIGRATIONS: Final[dict[int, Callable[[sql.Connection], None]]] = {}
+MIGRATIONS: Final[dict[int, Callable[[sql.Connection], None]]] = {1: lambda _connection: None}
 
 _tables = sql.MetaData()
 _chain = sql.Table(
@@ -81,7 +83,7 @@ def head(connection: sql.Connection, *, ledger: str | None = None) -> Head | Non
         raise LedgerVersion(
             f"The ledger has format {row.format}, this version knows up to {FORMAT}.", LedgerVersion.help
         )
-    if row.format < FORMAT:
+    if row.format < (OLDEST_READABLE_FORMAT if is_reading(connection) else FORMAT):
         _migrate(connection, row.format)
     if ledger is not None and row.ledger != ledger:
         raise LedgerMissing("Another ledger stands where the one in use was.", LedgerMissing.help)
@@ -102,10 +104,11 @@ def _migrate(connection: sql.Connection, found: int) -> None:
 
 
 def is_ready(connection: sql.Connection) -> bool:
-    """Whether the database holds a ledger in this version's format, which needs nothing done to it."""
+    """Whether the database holds a ledger that can be read as it is."""
     if not sql.inspect(connection).has_table(_chain.name):
         return False
-    return connection.execute(sql.select(_chain.c.format)).scalars().first() == FORMAT
+    found = connection.execute(sql.select(_chain.c.format)).scalars().first()
+    return found is not None and OLDEST_READABLE_FORMAT <= found <= FORMAT
 
 
 def _are_integers(*values: object) -> bool:
@@ -142,9 +145,9 @@ def _insert(connection: sql.Connection, entry: Entry) -> None:
     )
 
 
-def entries(connection: sql.Connection, account: str | None = None) -> list[Entry]:
-    """All entries in order, or those of one account."""
-    query = sql.select(_entries).order_by(_entries.c.position)
+def entries(connection: sql.Connection, account: str | None = None, *, after: int = -1) -> list[Entry]:
+    """All entries after a position in order, or those of one account."""
+    query = sql.select(_entries).where(_entries.c.position > after).order_by(_entries.c.position)
     if account is not None:
         query = query.where(_entries.c.account == account)
     return [_entry(row) for row in connection.execute(query)]
@@ -190,11 +193,6 @@ def account_states(connection: sql.Connection) -> dict[str, tuple[str, str]]:
 def account_state(connection: sql.Connection, name: str) -> str | None:
     """State of one account."""
     return connection.execute(sql.select(_accounts.c.state).where(_accounts.c.name == name)).scalar_one_or_none()
-
-
-def account_of_source(connection: sql.Connection, source: str) -> str | None:
-    """The account that a source is bound to."""
-    return connection.execute(sql.select(_accounts.c.name).where(_accounts.c.source == source)).scalar_one_or_none()
 
 
 def add_account(connection: sql.Connection, name: str, source: str, state: str) -> None:

@@ -178,6 +178,7 @@ class RecordPerturbation(PrivateEstimator):
         """The rows, with what is declared about them kept."""
         self._forget()
         self._check_parameters()
+        self._keep_source(X)
         if self.schema is None:
             matrix = checked_matrix(self, X, reset=True)
             self._declare(X, matrix)

@@ -175,6 +175,7 @@ class PrivateSynthesizer(PrivateEstimator):
         """The rows as cells, with what is declared about them kept; whatever is wrong with them is told before a charge."""
         self._forget()
         self._check_parameters()
+        self._keep_source(X)
         data: Any = X
         if self.schema is None:
             self.label_, y = None, None

@@ -84,7 +84,12 @@ class BudgetBar:
 def entry_cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """One exported line of a ledger as a steward reads it, under `ENTRY_HEADINGS`."""
     kind, body = entry["kind"], entry["body"]
-    described = {"open": "budget", "release": f"file of entry {body.get('charge')}"}
+    described = {
+        "open": "budget",
+        "bind": f"source {body.get('source')}",
+        "result": f"{body.get('learner')} of entry {body.get('charge')}",
+        "release": f"file of entry {body.get('charge')}",
+    }
     what = body.get("what") or body.get("reason") or described.get(kind, "")
     amounts = {"open": body, "raise": body, "charge": body.get("cost")}.get(kind)
     epsilon, delta = ("–", "–") if amounts is None else (_exact_text(amounts[name]) for name in ("epsilon", "delta"))

@@ -26,9 +26,13 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Named columns of equal length. `table[name]` is a numpy array; `table.arrow` is the whole as a pyarrow table."""
+    """Named columns of equal length. `table[name]` is a numpy array; `table.arrow` is the whole as a pyarrow table.
+
+    `origin` is the path or SqlSource it was read from, where it was: whoever pays for its rows must be for that source.
+    """
 
     arrow: pa.Table
+    origin: object = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,11 +57,11 @@ class Table:
     def select(self, names: Sequence[str]) -> Table:
         """The table with these columns only, in this order."""
         refuse_missing_columns(names, self.names)
-        return Table(self.arrow.select(list(names)))
+        return Table(self.arrow.select(list(names)), self.origin)
 
     def slice(self, start: int, rows: int) -> Table:
         """At most `rows` rows from row `start`, without copying."""
-        return Table(self.arrow.slice(start, rows))
+        return Table(self.arrow.slice(start, rows), self.origin)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.arrow.__arrow_c_stream__(requested_schema)

@@ -136,7 +136,9 @@ def test_a_receipt_that_the_ledger_does_not_have_gets_no_noise(tmp_path):
     entry = [entry for entry in first.entries() if entry.kind == "charge"]
     assert len(entry) == 1
     with pytest.raises(NotCharged):
-        pass_again(second, LearningWalk(terms(), member_tables()[0], first)._entered(found).receipt)
+        pass_again(
+            second, LearningWalk(terms(), member_tables()[0], first)._entered(found).receipt, entry[0].body["what"]
+        )
 
 
 # Who is missing

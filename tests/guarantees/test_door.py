@@ -1,0 +1,85 @@
+"""For every learner that can be released: an account pays for its own source only, and what was computed is bound to the charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sudare.errors import NotCharged, SourceMismatch
+from sudare.frames import read
+from sudare.privacy import Ledger, Release
+from sudare.privacy.learners import LEARNERS, learner_class
+from sudare.privacy.ledger import Account
+from sudare.privacy.release import result_of
+from sudare.schema import Label, Number, Schema
+
+NUMBERS = Schema({"age": Number(0, 110), "dose": Number(0, 10)})
+CLASSES = Schema({"age": Number(0, 110), "dose": Number(0, 10), "sick": Label(("no", "yes"))})
+VALUES = Schema({"age": Number(0, 110), "dose": Number(0, 10)}, target="dose")
+# Of arrays only, which are in memory and have no source that could be looked at.
+OF_ARRAYS = ("GibbsPosterior",)
+NETWORKS = ("PrivateMLPClassifier", "PrivateMLPRegressor")
+
+
+def learner(name: str, account: Account) -> Any:
+    """A learner of that name for the table below, with a charge of at most one."""
+    options: dict[str, Any] = {"epsilon": 0.5, "account": account}
+    if name in ("PrivateLogisticRegression", "PrivateLinearSVC", "PrivateMLPClassifier", "GibbsLogisticRegression"):
+        options["schema"] = CLASSES
+    elif name in ("PrivateRidge", "PrivateMLPRegressor", "GibbsRidge"):
+        options["schema"] = VALUES
+    else:
+        options["schema"] = NUMBERS
+    if name in (*NETWORKS, "GibbsLogisticRegression", "GibbsRidge"):
+        options["delta"] = 1e-6
+    return learner_class(name)(**options)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    random = np.random.default_rng(5)
+    for name in ("patients", "staff"):
+        ages, doses = random.uniform(20, 90, 200), random.uniform(0, 10, 200)
+        sick = np.where(ages > 50, "yes", "no")
+        pd.DataFrame({"age": ages, "dose": doses}).to_parquet(tmp_path / f"{name}.parquet")
+        pd.DataFrame({"age": ages, "dose": doses, "sick": sick}).to_parquet(tmp_path / f"{name}-classes.parquet")
+    return tmp_path
+
+
+def table_of(name: str, folder: Path, whose: str) -> Path:
+    return folder / f"{whose}{'-classes' if _has_classes(name) else ''}.parquet"
+
+
+def _has_classes(name: str) -> bool:
+    return name in ("PrivateLogisticRegression", "PrivateLinearSVC", "PrivateMLPClassifier", "GibbsLogisticRegression")
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in OF_ARRAYS])
+def test_no_learner_charges_an_account_for_another_source(name: str, folder: Path) -> None:
+    account = Ledger(folder / "ledger.db").account(
+        "patients", epsilon=9.0, delta=1e-3, source=folder / "patients.parquet"
+    )
+    model = learner(name, account)
+    for act in (model.fit, model.price):
+        with pytest.raises(SourceMismatch):
+            act(read(table_of(name, folder, "staff")))
+    assert [entry.kind for entry in account.entries()] == ["open"]
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in (*NETWORKS, *OF_ARRAYS)])
+def test_what_a_learner_computed_is_bound_to_its_charge_and_source(name: str, folder: Path) -> None:
+    account = Ledger(folder / "ledger.db").account("patients", epsilon=9.0, delta=1e-3)
+    file = table_of(name, folder, "patients")
+    model = learner(name, account).fit(read(file))
+    assert [entry.kind for entry in account.entries()] == ["open", "bind", "charge", "result"]
+    assert account.terms.bound == str(file.resolve())
+    assert account.ledger.result_of(model.receipt_) == result_of(model)
+    assert Release.of(model).learner == name
+    account.ledger.verify()
+    model.schema_digest_ = "a" * 64
+    with pytest.raises(NotCharged):
+        Release.of(model)
