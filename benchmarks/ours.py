@@ -195,11 +195,15 @@ def network_step(batch: int, inputs: int, width: int) -> Run:
     """A private step of a network with two hidden layers, on rows that are already on the device; its noise is drawn, too."""
     given = step_inputs(batch, inputs, width)
     seed, parameters = RunSeed(bytes(32)), network.parameter_count((inputs, width, width, 2))
-    return lambda: jax.block_until_ready(
-        network.private_step(
-            given.state, given.x, given.targets, given.kept, seed.noise(0, parameters), given.pace, "cross_entropy"
-        )
-    )
+
+    def step() -> object:
+        # As in training: noise is drawn while the device is at work.
+        with jax.enable_x64(True):
+            parts = network.row_parts(given.state.parameters, given.x, given.targets, None, "cross_entropy")
+            noise = seed.noise(0, parameters)
+            return jax.block_until_ready(network.sampled_step(given.state, None, *parts, given.kept, noise, given.pace))
+
+    return step
 
 
 def network_epoch(rows: int, batch: int, inputs: int, width: int) -> Run:

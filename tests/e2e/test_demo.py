@@ -85,7 +85,7 @@ def test_the_report_tells_the_whole_story(played: Played) -> None:
     for text in (
         "The guarantee: ", "strong", "ε 1.5 of 3.0", "BudgetExceeded", "Nothing was computed or spent", "NotCharged",
         "LedgerCorrupt", "LedgerRolledBack", "ReleaseMalformed", "ReleaseUntrusted", "NotReleasable", "ε 2.0 of 3.0",
-            "exact sums of a dictionary training", "Linking: nobody can link", "PrivateMLPClassifier", "floating-point noise",
+            "exact sums of a dictionary training", "Linking: nobody can link", "PrivateMLPClassifier", "whole-numbered noise",
     ):  # fmt: skip
         assert text in played.report
     assert "50 % of what may ever be told" in played.report

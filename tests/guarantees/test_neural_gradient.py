@@ -246,15 +246,18 @@ def test_whole_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
 
 
 finite = st.one_of(
-    st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 1.0, -1.0, 2.0**30, 1e39, -1e39, 5e-324])
+    st.floats(-(2.0**30), 2.0**30),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, 1.0, -1.0, 2.0**30, 1e39, -1e39, 5e-324]),
 )
-clips = st.one_of(st.floats(1e-320, 1e300), st.sampled_from([2.0**-20, 1.0, 2.0**20, 1e-12]))
+scales = st.one_of(st.floats(1e-3, 1e9), st.floats(5e-324, 1e300))
+clips = st.one_of(st.floats(2.0**-20, 2.0**20), st.floats(1e-320, 1e300), st.sampled_from([2.0**-20, 2.0**20, 1e-12]))
 weight_sizes = st.sampled_from([0.0, 1e-45, 1e-38, 1e-30, 1e-19, 1e-10, 1.0, 2.0**10])
 
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.tuples(finite, finite, finite, st.floats(5e-324, 1e300)),
+    st.tuples(finite, finite, finite, scales),
     st.sampled_from(["scaled", "centred", "binned"]),
     clips,
     weight_sizes,

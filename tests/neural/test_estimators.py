@@ -235,7 +235,7 @@ def test_a_release_predicts_as_its_model(declared, account, tmp_path):
     assert again.receipt_ == model.receipt_
     assert again.hidden == (4,)
     rows = dict(card_rows(card_of(release.manifest(), {"parameters": 9}, signature="unchecked")))
-    assert rows["arithmetic"].startswith("floating-point noise")
+    assert rows["arithmetic"].startswith("whole-numbered noise")
     assert "beside it" not in rows
     assert "accepted" not in rows
     # Nothing but what everybody may know: no count of clipped values, no seed, no checkpoint.

@@ -124,10 +124,11 @@ def _look_up(halves: Halves, firsts: Halves, guide: NDArray[np.uint16], numbers:
             half = halves[DRAWS * (place + 1) - back]
             first = half >> np.uint32(1)
             magnitude = np.int64(guide[first >> np.uint32(FIRST_BITS - _GUIDE_BITS)])
+            # Once without a branch, which is enough for most draws; signs, too, are as hard to predict as they should be.
+            magnitude += np.int64(firsts[magnitude] <= first)
             while firsts[magnitude] <= first:
                 magnitude += 1
             if magnitude > 0 and firsts[magnitude - 1] == first:
                 undecided = True
-            # Without a branch: signs are as hard to predict as they should be.
             number = number * FACTOR + magnitude * (1 - 2 * np.int64(half & np.uint32(1)))
         numbers[place] = _UNDECIDED if undecided else number

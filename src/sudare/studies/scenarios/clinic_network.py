@@ -108,6 +108,6 @@ def _part(received: Release, visitors: pd.DataFrame, answers: np.ndarray, right:
             f"The network was trained on {whole(SCREENED)} people. In every step each of them pulled a little, no one by more than a fixed length, and noise was added to the sum, so that the "
             "network would be much the same without any one of them.",
             how_to_read_epsilon(NETWORK_EPSILON),
-            "The card says “floating-point noise”: the noise of networks is drawn in ordinary computer numbers, which is quick, and is not proved as exactly as that of the statistics above.",
+            "The card says “whole-numbered noise”: it is added to whole numbers, and how far its law is from the ideal one is counted in δ. Gradients are multiplied in ordinary computer numbers, with room for their rounding.",
         ],
     )
