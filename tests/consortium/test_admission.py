@@ -14,7 +14,7 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.transport.admission import (
     MOST_PAYLOAD_BYTES,
     MemberRules,

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sudare.consensus.sharing.keys import PublicKeys
 from sudare.consortium.agreement import differing_fields, parsed_field_digests
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.identity import verifies
 from sudare.consortium.transport.base import MOST_PACKET_BYTES, Packet
 from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed

@@ -18,7 +18,7 @@ from nvflare.fuel.f3.cellnet.defs import InvalidRequest
 from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.drivers.grpc.qq import QueueClosed
 
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.transport.admission import (
     DESTINATION,
     ENCODING,
