@@ -254,7 +254,9 @@ def test_what_waits_on_a_line_is_limited_for_each_sender_and_sent_in_turns() -> 
         (1, 9, 100_000, True),
     ],
 )
-def test_frames_that_cannot_be_one_are_not_looked_at(kind: int, header_bytes: int, size: int, is_possible: bool) -> None:
+def test_frames_that_cannot_be_one_are_not_looked_at(
+    kind: int, header_bytes: int, size: int, is_possible: bool
+) -> None:
     from sudare.consortium.transport.bytes_cell import _has_possible_size
 
     frame = struct.pack(">IHBBHHHH", size, header_bytes, kind, 0, 0, 1, 1, 1).ljust(size, b"\0")[:size]
