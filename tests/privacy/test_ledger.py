@@ -331,7 +331,7 @@ class TestAccounts:
 
     def test_no_account_looks_like_another(self, ledger: Ledger, account: Account) -> None:
         before = ledger.head()
-        for name in ("patients ", "PATIENTS", "pat\u200bients"):
+        for name in ("Patients", "PATIENTS", "Ｐatients"):
             with pytest.raises(SourceTaken) as caught:
                 ledger.account(name, epsilon=1.0, source="something else")
             assert caught.value.problem == (

@@ -54,8 +54,8 @@ def run_already(task: str) -> NotApproved:
 class TaskAccount(Account):
     """An account as one run of a task sees it. `run` is a name that the run keeps in its state from before the charge.
 
-    Where `is_resumed`, whoever comes again under the same run goes on with the first charge, unless something it paid for has
-    left: what was drawn before was then lost with the process. Sums keep their own receipt instead.
+    Where `is_resumed`, whoever comes again under the same run goes on with the first charge, unless its result was entered
+    already: of one charge there is one result. Sums keep their own receipt instead.
     """
 
     def __init__(self, account: Account, permission: Permission, run: str, is_resumed: bool) -> None:
@@ -88,15 +88,12 @@ class TaskAccount(Account):
         return super().disclose(what, towards, numbers, mark)
 
     def _begun(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Charged | None:
-        """The charge of this run, if it was entered and nothing it paid for has left."""
+        """The charge of this run, if it was entered and nothing was computed for it yet."""
         receipt = super().receipt_of(guarantee, cost, what, mark)
         promised = None if receipt is None else self.ledger.promised(receipt)
         if receipt is None or promised is None:
             return None
-        released = [entry for entry in self.entries() if entry.kind == "release"]
-        if receipt.position in {entry.body["charge"] for entry in released}:
-            return None
-        return Charged(receipt, promised)
+        return Charged(receipt, promised) if self.ledger.result_of(receipt) is None else None
 
     def _marked(self, purpose: str) -> str:
         mark = self._permission.mark
