@@ -286,6 +286,24 @@ def test_use_up_a_budget_for_options_that_nothing_can_be_done_with(account, appr
     assert account.spent() == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("norm_bound", [2.0**-100, 1.0, 2.0**100])
+@pytest.mark.parametrize("regularization", [1.0, 1e30])
+@pytest.mark.parametrize("epsilon", [1e-300, 1.0])
+def test_use_up_a_budget_for_parameters_that_run_away(account, tmp_path, norm_bound, regularization, epsilon):
+    """Descent whose steps were too long for the penalty ended in infinity, which no release can hold."""
+    X = patients()[0] * norm_bound
+    for model, y in (
+        (PrivateLogisticRegression(classes=[0, 1]), np.arange(ROWS) % 2),
+        (PrivateRidge(target_bounds=(-1, 1)), X[:, 0] / norm_bound),
+    ):
+        model.set_params(
+            epsilon=epsilon, delta=1e-3, norm_bound=norm_bound, regularization=regularization, account=account
+        )
+        before = account.spent()
+        if not left_the_house(lambda model=model, y=y: model.fit(X, y), tmp_path / f"{type(model).__name__}.sudare"):
+            assert account.spent() == before
+
+
 @pytest.mark.parametrize(
     "candidate",
     [
