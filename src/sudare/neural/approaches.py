@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from numbers import Real
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -154,7 +153,7 @@ class LearningFirst(_OnParameters):
         super().__post_init__()
         _ = self.course
         limit: Any = self.limit
-        if not (isinstance(limit, Real) and 0 < limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit):
+        if not (isinstance(limit, int | float) and 0 < limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit):
             raise InvalidParameter(
                 f"limit must be a power of two of at most 1024, got {self.limit!r}.", "Use for example 0.125."
             )
@@ -224,7 +223,7 @@ class AnonymizedLearning(_OnParameters):
         if self.clipping not in _HABITS:
             raise InvalidParameter(f"clipping must be 'example' or 'batch', got {self.clipping!r}.", "Use 'example'.")
         threshold: Any = self.entry_threshold
-        if not isinstance(threshold, Real) or not 1 / _LARGEST_THRESHOLD <= threshold <= _LARGEST_THRESHOLD:
+        if not isinstance(threshold, int | float) or not 1 / _LARGEST_THRESHOLD <= threshold <= _LARGEST_THRESHOLD:
             raise InvalidParameter(
                 f"threshold must be positive and from 2⁻⁶⁰ to 2⁶⁰, got {self.threshold!r}.", "Use for example 0.05."
             )
