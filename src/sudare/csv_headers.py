@@ -38,15 +38,21 @@ class CsvFile(os.PathLike[str]):
         return os.fspath(self.path)
 
 
-def said_header(source: object) -> bool | None:
+def declared_header(source: object) -> bool | None:
     """What a person said about the first line of a source: True, False, or None where nothing was said."""
     return source.has_header if isinstance(source, CsvFile) else None
 
 
-def first_lines(file: Path) -> list[list[str]]:
-    """The cells of the first lines of a CSV file, which may be compressed; no more than its first megabyte is read."""
+def first_bytes(file: Path) -> bytes:
+    """The first megabyte of a file, unpacked where it is compressed."""
     with pa.input_stream(file, compression="detect") as stream:
         beginning: bytes = stream.read(LONGEST_HEADER_BYTES)
+    return beginning
+
+
+def first_lines(file: Path) -> list[list[str]]:
+    """The cells of the lines in the first megabyte of a CSV file, or of the first thousand and one of them."""
+    beginning = first_bytes(file)
     text = beginning.decode("utf-8-sig", errors="replace")
     lines: list[list[str]] = []
     for cells in csv.reader(io.StringIO(text)):

@@ -20,12 +20,12 @@ import pyarrow.parquet
 import sqlalchemy
 
 from sudare.csv_headers import (
-    LONGEST_HEADER_BYTES,
     CsvFile,
+    declared_header,
+    first_bytes,
     first_lines,
     public_names,
     refuse_doubtful_header,
-    said_header,
 )
 from sudare.databases import SqlSource, opened_for_reading, reading, refuse_writing
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
@@ -64,7 +64,7 @@ def batches(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
     if isinstance(source, str | os.PathLike):
-        return all_files_batches(files_at(source), columns, batch_rows, schema, said_header(source))
+        return all_files_batches(files_at(source), columns, batch_rows, schema, declared_header(source))
     if isinstance(source, SqlSource):
         return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
     parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
@@ -101,7 +101,7 @@ def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
     `expected` are names that a person declared: they tell a header of a CSV file that holds nothing but text from a record.
     """
     if isinstance(source, str | os.PathLike):
-        first, *others = (_types_in(file, expected, said_header(source)) for file in files_at(source))
+        first, *others = (_types_in(file, expected, declared_header(source)) for file in files_at(source))
         if any(set(types.names) != set(first.names) for types in others):
             raise DataError(
                 f"The files at {os.fspath(source)!r} do not all have the same columns.",
@@ -282,9 +282,7 @@ def csv_as_written(file: Path, expected: Collection[str], has_header: bool | Non
 
 def first_line(file: Path) -> str:
     """The first line of a text file, which may be compressed."""
-    with pa.input_stream(file, compression="detect") as stream:
-        beginning: bytes = stream.read(LONGEST_HEADER_BYTES)
-    return beginning.decode("utf-8-sig", errors="replace").splitlines()[0]
+    return first_bytes(file).decode("utf-8-sig", errors="replace").splitlines()[0]
 
 
 def csv_batches(

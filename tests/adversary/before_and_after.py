@@ -1,4 +1,4 @@
-"""Every attack against an older commit and against this tree: `python -m tests.adversary.before_and_after [--base COMMIT]`.
+"""Every attack, run at an older commit and here: `python -m tests.adversary.before_and_after [--base COMMIT]`.
 
 An attack test tells something only if it fails where the attack works. The table has a row for each test of this folder: how it ended
 with the sources of the older commit, and how with these. The command ends with 1 unless all fail there and pass here.

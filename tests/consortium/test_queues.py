@@ -1,4 +1,4 @@
-"""Room for what others send: limits for each and for all, turns, and who loses what."""
+"""Queues for several senders: limits for each and for all, turns, and who loses what."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ import threading
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.consortium.transport.queues import FairQueue, Limits, Room
+from sudare.consortium.transport.queues import FairQueue, Limits, SenderQuotas
 
 SMALL = Limits(most_items=4, most_bytes=4_000, most_total_bytes=8_000, most_senders=3)
 
 
 def test_a_sender_loses_its_own_oldest() -> None:
-    room: Room[int] = Room(SMALL)
-    assert [room.add("a", number, 0) for number in range(6)] == [[], [], [], [], [("a", 0)], [("a", 1)]]
-    assert room.add("b", 9, 2_000) == []
-    assert room.add("b", 10, 2_000) == [("b", 9)]
+    quotas: SenderQuotas[int] = SenderQuotas(SMALL)
+    assert [quotas.add("a", number, 0) for number in range(6)] == [[], [], [], [], [("a", 0)], [("a", 1)]]
+    assert quotas.add("b", 9, 2_000) == []
+    assert quotas.add("b", 10, 2_000) == [("b", 9)]
 
 
 def test_what_is_larger_than_a_share_is_not_kept_and_costs_nobody_anything() -> None:
-    room: Room[int] = Room(SMALL)
-    assert room.add("a", 1, 10) == []
-    assert room.add("a", 2, 4_000) == [("a", 2)]
-    assert room.total_bytes == 522
+    quotas: SenderQuotas[int] = SenderQuotas(SMALL)
+    assert quotas.add("a", 1, 10) == []
+    assert quotas.add("a", 2, 4_000) == [("a", 2)]
+    assert quotas.total_bytes == 522
 
 
 def test_senders_beyond_the_limit_are_not_served() -> None:
-    room: Room[int] = Room(SMALL)
-    assert [room.add(name, 1, 0) for name in "abcd"] == [[], [], [], [("d", 1)]]
-    room.remove("a", 1)
-    room.remove("a", 1)
-    assert room.add("d", 1, 0) == []
+    quotas: SenderQuotas[int] = SenderQuotas(SMALL)
+    assert [quotas.add(name, 1, 0) for name in "abcd"] == [[], [], [], [("d", 1)]]
+    quotas.remove("a", 1)
+    quotas.remove("a", 1)
+    assert quotas.add("d", 1, 0) == []
 
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3_500)), max_size=60))
 def test_nobody_with_less_than_its_share_loses_anything_to_others(puts: list[tuple[str, int]]) -> None:
-    room: Room[int] = Room(SMALL)
+    quotas: SenderQuotas[int] = SenderQuotas(SMALL)
     kept: dict[str, dict[int, int]] = {name: {} for name in "abc"}
     for number, (sender, size) in enumerate(puts):
         kept[sender][number] = size + 512
-        for name, key in room.add(sender, number, size):
+        for name, key in quotas.add(sender, number, size):
             held = sum(kept[name].values())
             assert name == sender or held > SMALL.most_total_bytes / 3
             assert key == min(kept[name]) or key == number
             del kept[name][key]
         total = sum(sum(each.values()) for each in kept.values())
-        assert room.total_bytes == total <= SMALL.most_total_bytes
+        assert quotas.total_bytes == total <= SMALL.most_total_bytes
         assert all(sum(each.values()) <= SMALL.most_bytes and len(each) <= SMALL.most_items for each in kept.values())
 
 

@@ -8,6 +8,7 @@ import pytest
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.gibbs import GibbsPosterior
 from sudare.privacy import Ledger
+from tests.gibbs.sharp_loss import sharp, sharp_slope
 
 PAIR = np.full((3, 1), -0.5), np.array([[-0.5], [-0.5], [0.5]])
 
@@ -15,19 +16,6 @@ PAIR = np.full((3, 1), -0.5), np.array([[-0.5], [-0.5], [0.5]])
 @pytest.fixture
 def account(tmp_path):
     return Ledger(tmp_path / "ledger.db").account("patients", epsilon=1000.0, delta=0.01)
-
-
-def sharp(theta, X):
-    """Of a record on the right a loss with a sharp corner, of one on the left a line. All slopes are at most one."""
-    sizes = np.sqrt(1e-12 + theta @ theta)
-    return np.where(X[:, 0] > 0, sizes, 0.5 * theta[0])
-
-
-def sharp_slope(theta, X):
-    right = int(np.sum(X[:, 0] > 0))
-    line = np.zeros_like(theta)
-    line[0] = 0.5
-    return right * theta / np.sqrt(1e-12 + theta @ theta) + (len(X) - right) * line
 
 
 def distance(theta, X):

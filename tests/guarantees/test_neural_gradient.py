@@ -22,7 +22,7 @@ from sudare.neural.calibration import Recipe, noise_multiplier
 from sudare.neural.gradient import NoisyDescent
 from sudare.neural.routes import Applied, Facts, layered
 from sudare.neural.sampling import RunSeed
-from sudare.privacy import wide_gaussian
+from sudare.privacy import discrete_gaussian
 from sudare.privacy.accounting import exact, gaussian_epsilon, total_variation_delta
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
@@ -331,7 +331,7 @@ def test_the_distance_of_the_noise_is_charged_to_delta(sampling_rate):
     route = NoisyDescent(facts_of(1000, hidden=(64, 64)), 1.0, 1e-6, recipe)
     d = 3 * 64 + 65 * 64 + 65 * 2
     assert route.parameters == d
-    assert route.distance == 400 * (d * wide_gaussian.DISTANCE + Fraction(1, 2**69))
+    assert route.distance == 400 * (d * discrete_gaussian.DISTANCE + Fraction(1, 2**69))
     assert float(route.distance) < 1e-14
     ideal = calibration.delta_of_ideal_noise(1.0, 1e-6, route.distance)
     assert 1e-6 * (1 - 1e-7) < ideal < 1e-6

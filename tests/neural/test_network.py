@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.neural import network
-from sudare.privacy import wide_gaussian
+from sudare.privacy import discrete_gaussian
 from tests.neural.nets import (
     LOSSES,
     clipped_gradient_sum,
@@ -183,7 +183,7 @@ def test_a_step_is_momentum_schedule_and_average():
 
 
 def test_noise_is_as_wide_as_units_are_made_for():
-    assert network.NOISE_DEVIATION == wide_gaussian.DEVIATION
+    assert network.NOISE_DEVIATION == discrete_gaussian.DEVIATION
 
 
 def test_networks_start_with_a_last_layer_of_zeros():

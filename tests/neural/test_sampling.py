@@ -13,8 +13,8 @@ from scipy import stats
 
 from sudare.neural import sampling
 from sudare.neural.sampling import RunSeed, physical_batches
+from sudare.privacy.discrete_gaussian import standard_table
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.privacy.wide_gaussian import standard_table
 
 SEED = RunSeed(bytes(range(32)))
 

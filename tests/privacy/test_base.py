@@ -24,7 +24,6 @@ from sudare.errors import (
     InvalidParameter,
     MissingValue,
     NotCharged,
-    NotReleasable,
     PersonRowsExceeded,
     RelationMismatch,
     SchemaError,
@@ -192,17 +191,18 @@ def test_a_fit_within_another_computation_has_its_noise_and_no_receipt(account):
 
 
 def test_the_outcome_of_a_larger_computation_has_its_guarantee_if_its_own_is_valid(account):
-    passage = pass_through(account, None, Guarantee(3.0), pure_cost(3.0), "larger")
-    for noise, valid in ((SystemNoise(), True), (SeededNoise(0), False)):
-        model = PrivateMean(bounds=(-1, 3))._fit_within(noise, matrix(), None)
-        assert model._as_the_outcome_of(passage, account) is model
-        assert (model.guarantee_, model.receipt_) == (Guarantee(3.0, valid=valid), passage.receipt)
-        assert (model.epsilon, model.account) == (3.0, account)
-        if valid:
-            assert Release.of(model).guarantee == Guarantee(3.0)
-        else:
-            with pytest.raises(NotReleasable):
-                Release.of(model)
+    passage = pass_through(account, None, Guarantee(3.0), pure_cost(3.0), "select_privately")
+    model = PrivateMean(bounds=(-1, 3))._fit_within(SystemNoise(), matrix(), None)
+    assert model._as_the_outcome_of(passage, account) is model
+    assert (model.guarantee_, model.receipt_) == (Guarantee(3.0), passage.receipt)
+    assert (model.epsilon, model.account) == (3.0, account)
+    assert Release.of(model).guarantee == Guarantee(3.0)
+    void = PrivateMean(bounds=(-1, 3))._fit_within(SeededNoise(0), matrix(), None)
+    with refused(NotCharged, "The ledger does not have the charge that this fit's receipt names.", NotCharged.help):
+        void._as_the_outcome_of(passage, account)
+    uncharged = pass_through(None, None, Guarantee(3.0), pure_cost(3.0), "select_privately")
+    void = PrivateMean(bounds=(-1, 3))._fit_within(SeededNoise(0), matrix(), None)
+    assert void._as_the_outcome_of(uncharged, None).guarantee_ == Guarantee(3.0, valid=False)
     changed = PrivateMean(bounds=(-1, 3))._fit_within(SystemNoise(), matrix(), None)
     changed.mean_ = changed.mean_ + 1
     with refused(

@@ -36,7 +36,7 @@ from sudare.privacy import ledger as ledger_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.container import LARGEST_FILE_BYTES, fingerprint, parsed
-from sudare.privacy.content import Beside, Content
+from sudare.privacy.content import Beside, Content, sealed
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.privacy.release import audited, pass_again, pass_through, read
 from tests.release_kit import (
@@ -262,10 +262,10 @@ def test_subclasses_and_namesakes(account):
             Release.of(fitted(learner, "bounds", account))
 
 
-def test_void_guarantee(account, monkeypatch):
-    planned = PrivateMean.plan
-    monkeypatch.setattr(PrivateMean, "plan", lambda *arguments: planned(*arguments).voided())
+def test_void_guarantee(account):
     model = fitted(PrivateMean, "bounds", account)
+    model.guarantee_ = replace(model.guarantee_, valid=False)
+    model.seal_ = sealed(model.release_content(), model.guarantee_, model.receipt_, model.schema_digest_)
     with refused(
         NotReleasable,
         "The model's guarantee is not valid: something in it came from the data.",

@@ -10,10 +10,10 @@ from typing import Final, Protocol, TypeVar
 
 from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.documents import NAME
-from sudare.consortium.drops import Drops, Reason
+from sudare.consortium.dropped_messages import Drops, Reason
 from sudare.consortium.session import MOST_MESSAGE_BYTES, Delivery, Session
 from sudare.consortium.transport.base import Packet
-from sudare.consortium.transport.queues import Limits, Room
+from sudare.consortium.transport.queues import Limits, SenderQuotas
 from sudare.errors import ConsortiumError, MessageMalformed, SudareError
 
 # Messages for tasks that have not begun here, or not come so far.
@@ -121,7 +121,7 @@ class Desk:
         self._tasks = None if tasks is None else frozenset(tasks)
         self._activities: dict[str, Activity] = {}
         self._held: dict[str, dict[int, tuple[Delivery, Envelope]]] = {}
-        self._room: Room[tuple[str, int]] = Room(HELD)
+        self._quotas: SenderQuotas[tuple[str, int]] = SenderQuotas(HELD)
         self._held_so_far = 0
         self._refused: set[str] = set()
         self._stops: dict[str, dict[str, Envelope]] = {}
@@ -134,7 +134,7 @@ class Desk:
     @property
     def held_bytes(self) -> int:
         """How much is kept for tasks that have not begun here, or not come so far."""
-        return self._room.total_bytes
+        return self._quotas.total_bytes
 
     def start(self, activity: Activity, now: float) -> None:
         """Take up a task; messages for it that came before are handed over."""
@@ -244,7 +244,7 @@ class Desk:
         key = envelope.task, self._held_so_far
         # The content is in the envelope already.
         self._held.setdefault(envelope.task, {})[self._held_so_far] = delivery._replace(content=b""), envelope
-        for sender, (task, number) in self._room.add(delivery.sender, key, len(delivery.content)):
+        for sender, (task, number) in self._quotas.add(delivery.sender, key, len(delivery.content)):
             gone, _ = self._taken(task, number)
             self.session.put_back(gone)
             self.drops.count(sender, "over-quota")
@@ -261,7 +261,7 @@ class Desk:
             progress = False
             for number, (delivery, envelope) in list(self._held.get(task, {}).items()):
                 if self._offer(delivery, envelope, now):
-                    self._room.remove(delivery.sender, (task, number))
+                    self._quotas.remove(delivery.sender, (task, number))
                     self._taken(task, number)
                     progress = True
 

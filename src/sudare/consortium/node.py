@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from sudare.consortium.agreement import Agreement
 from sudare.consortium.approvals import permit, required
 from sudare.consortium.desk import Activity, Desk, unexpected
 from sudare.consortium.driving import drive, settle
-from sudare.consortium.drops import DropLines
+from sudare.consortium.dropped_messages import DropLines
 from sudare.consortium.exchange import ReleaseExchange
 from sudare.consortium.files import make_private_folder, write_atomically
 from sudare.consortium.heads import checked_ledger, remember_head
@@ -282,19 +283,14 @@ class Node:
 
     def _notice_drops(self, now: float) -> None:
         """Log what was dropped since, by sender and reason and not more than a line a minute for each; tell the owner of faults in the code."""
-        counts = self.transport.drops.counts()
-        for key, amount in self.desk.drops.counts().items():
-            counts[key] = counts.get(key, 0) + amount
+        counts = Counter(self.transport.drops.counts()) + Counter(self.desk.drops.counts())
         for sender, reason, amount in self._drop_lines.due(counts, now):
             self.log.write("message-dropped", peer=sender, kind=reason, count=amount)
         for place in (*self.transport.drops.new_places(), *self.desk.drops.new_places()):
             self.tell(f"a message was dropped because of a fault in sudare, please report: {place}")
 
     def _dropped_by_reason(self) -> dict[str, int]:
-        totals = self.transport.drops.by_reason()
-        for reason, amount in self.desk.drops.by_reason().items():
-            totals[reason] = totals.get(reason, 0) + amount
-        return totals
+        return Counter(self.transport.drops.by_reason()) + Counter(self.desk.drops.by_reason())
 
     # What is kept in the state folder
 

@@ -17,7 +17,7 @@ import json
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidTag
@@ -28,8 +28,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sudare.consensus.sharing.keys import PublicKeys
 from sudare.consortium.agreement import differing_fields, parsed_field_digests
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.identity import verifies
+from sudare.consortium.peers import MOST_AHEAD, Channel, Peer, Pending
 from sudare.consortium.transport.base import MOST_PACKET_BYTES, Packet
 from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed
 from sudare.parsing import NotParsed, parsed_json
@@ -42,8 +43,6 @@ _KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 64
 _HELLO_BYTES: Final = 4 * _KEY_BYTES + _SIGNATURE_BYTES
 _HELLO_PURPOSE, _REFUSAL_PURPOSE = "hello", "refusal"
-# A receiver remembers which counters came; a sender never runs further ahead of what was acknowledged.
-_MOST_AHEAD: Final = 4096
 _TAG_BYTES: Final = 16
 MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
 _MOST_TERMS_BYTES: Final = 1 << 23
@@ -52,16 +51,13 @@ _MOST_FIELDS_SHOWN: Final = 8
 _MOST_BYTES: Final = {
     _HELLO: _HELLO_BYTES,
     _MESSAGE: MOST_MESSAGE_BYTES + _TAG_BYTES,
-    _RECEIPT: 8 * (1 + 2 * _MOST_AHEAD) + _TAG_BYTES,
+    _RECEIPT: 8 * (1 + 2 * MOST_AHEAD) + _TAG_BYTES,
     _TERMS: _MOST_TERMS_BYTES + _TAG_BYTES,
     _REFUSAL: _SIGNATURE_BYTES,
     _GOODBYE: _TAG_BYTES,
 }
 # A member that began anew more often in one life of ours is not heard again in it.
 _MOST_LIVES: Final = 4096
-# Of what one member has not acknowledged. A member that asks again and again for the same and acknowledges nothing gets no more.
-_MOST_UNACKNOWLEDGED: Final = 1 << 16
-_MOST_UNACKNOWLEDGED_BYTES: Final = 4 * MOST_MESSAGE_BYTES
 
 
 class Signer(Protocol):
@@ -107,72 +103,6 @@ class Delivery(NamedTuple):
     counter: int
 
 
-@dataclass
-class _Pending:
-    """A message that the other side has not acknowledged."""
-
-    content: bytes
-    digest: bytes
-    sealed: bytes | None = None
-    due: float = 0.0
-    wait: float = 0.0
-
-
-@dataclass
-class _Channel:
-    """Keys with one incarnation of a peer, and which of its messages came."""
-
-    incarnation: bytes
-    sending: ChaCha20Poly1305
-    receiving: ChaCha20Poly1305
-    their_digest: bytes
-    context: bytes
-    confirmed: bool = False
-    sealed_count: dict[int, int] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
-    done: set[int] = field(default_factory=set)
-    done_below: int = 0
-    pending: dict[int, _Pending] = field(default_factory=dict)
-
-    def is_new(self, counter: int) -> bool:
-        return counter >= self.done_below and counter not in self.seen and counter < self.done_below + 2 * _MOST_AHEAD
-
-    def is_ahead(self, counter: int) -> bool:
-        return counter >= self.done_below + 2 * _MOST_AHEAD
-
-    def mark_done(self, counter: int) -> None:
-        self.done.add(counter)
-        while self.done_below in self.done:
-            self.done.discard(self.done_below)
-            self.seen.discard(self.done_below)
-            self.done_below += 1
-
-
-@dataclass
-class _Peer:
-    """All that is known about another member."""
-
-    ephemeral: X25519PrivateKey
-    channel: _Channel | None = None
-    former: set[bytes] = field(default_factory=set)
-    waiting: list[_Pending] = field(default_factory=list)
-    unacknowledged: dict[bytes, int] = field(default_factory=dict)
-    unacknowledged_bytes: int = 0
-    hello_due: float = 0.0
-    answering: bytes | None = None
-    receipt_owed: bool = False
-    receipt_due: float = float("inf")
-    refusal_owed: bytes | None = None
-    terms_owed: bool = False
-    sent_at: float = float("-inf")
-    heard_at: float | None = None
-    refuses_us: bool = False
-    bad_signatures: int = 0
-    difference: AgreementMismatch | None = None
-    publics: PublicKeys | None = None
-    has_left: bool = False
-
-
 class Session:
     """One life of one member's process among the others."""
 
@@ -183,7 +113,7 @@ class Session:
         self.name, self.pins, self.publics = name, pins, publics
         self._identity, self._pace = identity, Pace() if pace is None else pace
         self._incarnation = os.urandom(16)
-        self._peers = {each: _Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
+        self._peers = {each: Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
         self.drops = Drops()
 
     @property
@@ -204,16 +134,8 @@ class Session:
                 f"A message has {len(content)} bytes; others take at most {MOST_MESSAGE_BYTES}.",
                 "Agree on fewer patterns, columns or records in one task.",
             )
-        peer, digest = self._peers[receiver], hashlib.sha256(content).digest()
-        if digest in peer.unacknowledged:
-            return
-        too_many = len(peer.unacknowledged) >= _MOST_UNACKNOWLEDGED
-        if too_many or peer.unacknowledged_bytes + len(content) > _MOST_UNACKNOWLEDGED_BYTES:
+        if not self._peers[receiver].queue(content):
             self.drops.count(receiver, "unsent")
-            return
-        peer.unacknowledged[digest] = len(content)
-        peer.unacknowledged_bytes += len(content)
-        peer.waiting.append(_Pending(content, digest))
 
     def acknowledge(self, delivery: Delivery) -> None:
         """What follows from this message is safe: the sender may forget it."""
@@ -263,7 +185,7 @@ class Session:
                 yield Packet(name, self._sealed(peer.channel, _GOODBYE, b""))
 
     @staticmethod
-    def _is_present(peer: _Peer, since: float) -> bool:
+    def _is_present(peer: Peer, since: float) -> bool:
         agrees = peer.channel is not None and peer.difference is None
         return agrees and not peer.has_left and peer.heard_at is not None and peer.heard_at >= since
 
@@ -290,7 +212,7 @@ class Session:
                 times += [pending.due for pending in channel.pending.values()]
         return max(min(times), now)
 
-    def _due_to(self, name: str, peer: _Peer, now: float) -> Iterator[bytes]:
+    def _due_to(self, name: str, peer: Peer, now: float) -> Iterator[bytes]:
         if peer.refusal_owed is not None:
             yield self._refusal(name, peer.refusal_owed)
             peer.refusal_owed = None
@@ -316,8 +238,8 @@ class Session:
         if now >= min(peer.receipt_due, peer.sent_at + self._pace.heartbeat_seconds):
             yield self._receipt(peer, channel)
 
-    def _messages_due(self, peer: _Peer, channel: _Channel, now: float) -> Iterator[bytes]:
-        while peer.waiting and len(channel.pending) < _MOST_AHEAD:
+    def _messages_due(self, peer: Peer, channel: Channel, now: float) -> Iterator[bytes]:
+        while peer.waiting and len(channel.pending) < MOST_AHEAD:
             pending = peer.waiting.pop(0)
             counter = channel.sealed_count.get(_MESSAGE, 0)
             pending.sealed = self._sealed(channel, _MESSAGE, pending.content)
@@ -359,7 +281,7 @@ class Session:
         return self._opened(packet, peer, channel, kind, counter, now)
 
     def _opened(
-        self, packet: Packet, peer: _Peer, channel: _Channel, kind: int, counter: int, now: float
+        self, packet: Packet, peer: Peer, channel: Channel, kind: int, counter: int, now: float
     ) -> Delivery | None:
         header, sealed = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
         if kind == _MESSAGE and not channel.is_new(counter):
@@ -377,7 +299,7 @@ class Session:
         if kind == _GOODBYE:
             peer.has_left = True
         elif kind == _RECEIPT:
-            if not _forget_acknowledged(peer, channel, content):
+            if not peer.forget_acknowledged(channel, content):
                 self.drops.count(packet.sender, "malformed")
         elif kind == _TERMS:
             self._compare_terms(packet.sender, peer, channel, content)
@@ -388,7 +310,7 @@ class Session:
             self.drops.count(packet.sender, "not-admitted")
         return None
 
-    def _compare_terms(self, name: str, peer: _Peer, channel: _Channel, content: bytes) -> None:
+    def _compare_terms(self, name: str, peer: Peer, channel: Channel, content: bytes) -> None:
         """Learn which fields of the other agreement differ, once for each channel; who has the same agreement has no terms to tell."""
         if channel.their_digest == self.pins.agreement_digest:
             self.drops.count(name, "not-admitted")
@@ -398,7 +320,7 @@ class Session:
         else:
             peer.terms_owed = False
 
-    def _greet(self, packet: Packet, peer: _Peer, theirs: bytes, answered: bytes, now: float) -> None:
+    def _greet(self, packet: Packet, peer: Peer, theirs: bytes, answered: bytes, now: float) -> None:
         """A hello. The channel is made once the other side has answered this life of ours, so old hellos change nothing."""
         header, body = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
         if len(body) != _HELLO_BYTES:
@@ -428,7 +350,7 @@ class Session:
             self._open_channel(packet.sender, peer, theirs, stated)
             peer.heard_at = now
 
-    def _open_channel(self, name: str, peer: _Peer, theirs: bytes, stated: bytes) -> None:
+    def _open_channel(self, name: str, peer: Peer, theirs: bytes, stated: bytes) -> None:
         ephemeral, digest, exchange, voting = (stated[at : at + _KEY_BYTES] for at in range(0, len(stated), _KEY_BYTES))
         try:
             secret = peer.ephemeral.exchange(X25519PublicKey.from_public_bytes(ephemeral))
@@ -438,7 +360,7 @@ class Session:
         if peer.channel is not None:
             peer.former.add(peer.channel.incarnation)
             # What the earlier life did not acknowledge goes to the new one, in the order it was said.
-            peer.waiting[:0] = [_Pending(each.content, each.digest) for each in peer.channel.pending.values()]
+            peer.waiting[:0] = [Pending(each.content, each.digest) for each in peer.channel.pending.values()]
         sides = sorted([(self.name, self._incarnation, self.pins.agreement_digest), (name, theirs, digest)])
         context = hashlib.sha256(repr(sides).encode()).digest()
 
@@ -446,12 +368,12 @@ class Session:
             info = b"sudare session\x00" + sender.encode()
             return ChaCha20Poly1305(HKDF(SHA256(), 32, context, info).derive(secret))
 
-        peer.channel = _Channel(theirs, directed(self.name), directed(name), digest, context)
+        peer.channel = Channel(theirs, directed(self.name), directed(name), digest, context)
         peer.publics = PublicKeys(exchange, voting)
         peer.answering, peer.receipt_due, peer.difference, peer.has_left = theirs, float("-inf"), None, False
         peer.terms_owed = digest != self.pins.agreement_digest
 
-    def _heed_refusal(self, packet: Packet, peer: _Peer, ours: bytes) -> None:
+    def _heed_refusal(self, packet: Packet, peer: Peer, ours: bytes) -> None:
         header, signature = packet.content[: _HEADER.size], packet.content[_HEADER.size :]
         text = _signed_text(packet.sender, self.name, header)
         if ours == self._incarnation and verifies(self.pins.keys[packet.sender], _REFUSAL_PURPOSE, text, signature):
@@ -461,7 +383,7 @@ class Session:
 
     # How it is written
 
-    def _hello(self, receiver: str, peer: _Peer, answered: bytes) -> bytes:
+    def _hello(self, receiver: str, peer: Peer, answered: bytes) -> bytes:
         header = _HEADER.pack(_MAGIC, _HELLO, self._incarnation, answered, 0)
         ephemeral = peer.ephemeral.public_key().public_bytes_raw()
         content = header + ephemeral + self.pins.agreement_digest + self.publics.exchange + self.publics.signing
@@ -472,13 +394,13 @@ class Session:
         header = _HEADER.pack(_MAGIC, _REFUSAL, self._incarnation, theirs, 0)
         return header + self._identity.sign(_REFUSAL_PURPOSE, _signed_text(self.name, receiver, header))
 
-    def _receipt(self, peer: _Peer, channel: _Channel) -> bytes:
+    def _receipt(self, peer: Peer, channel: Channel) -> bytes:
         """Which messages were acknowledged: all below a number, and some above."""
         peer.receipt_owed, peer.receipt_due = False, float("inf")
         done = sorted(channel.done)
         return self._sealed(channel, _RECEIPT, struct.pack(f"<{1 + len(done)}Q", channel.done_below, *done))
 
-    def _sealed(self, channel: _Channel, kind: int, content: bytes) -> bytes:
+    def _sealed(self, channel: Channel, kind: int, content: bytes) -> bytes:
         counter = channel.sealed_count.get(kind, 0)
         channel.sealed_count[kind] = counter + 1
         header = _HEADER.pack(_MAGIC, kind, self._incarnation, channel.incarnation, counter)
@@ -497,18 +419,6 @@ def _named(text: str) -> bytes:
 
 def _signed_text(sender: str, receiver: str, content: bytes) -> bytes:
     return _named(sender) + _named(receiver) + content
-
-
-def _forget_acknowledged(peer: _Peer, channel: _Channel, content: bytes) -> bool:
-    """Forget what a receipt names: all counters below its first number, and the others in it. False if it is no receipt."""
-    if len(content) < 8 or len(content) % 8:
-        return False
-    below, *others = struct.unpack(f"<{len(content) // 8}Q", content)
-    named = frozenset(others)
-    for counter in [counter for counter in channel.pending if counter < below or counter in named]:
-        digest = channel.pending.pop(counter).digest
-        peer.unacknowledged_bytes -= peer.unacknowledged.pop(digest)
-    return True
 
 
 def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> AgreementMismatch:

@@ -19,6 +19,7 @@ from sudare.gibbs.chance import log_uniforms, normals
 from sudare.gibbs.draws import FIXED_PROPOSALS, check_drawing, proportional_beta
 from sudare.linear.reading import unnamed_columns
 from sudare.linear.rows import bounded_rows
+from sudare.linear.solvers import nesterov_step
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.base import Plan, PrivateEstimator, TensorRule, check_shapes
 from sudare.privacy.content import Content, on_grid
@@ -177,10 +178,8 @@ class CustomDraws:
         rate = math.sqrt(self.convexity / self._stiffness)
         low, high = np.zeros(self.dimension), np.zeros(self.dimension)
         for _ in range(math.ceil(_ACCELERATED_STEPS / rate)):
-            place = (low + rate * high) / (1 + rate)
-            slope = gradient(place)
-            low = place - slope / self._stiffness
-            high = high + rate * ((place - high) - slope / self.convexity)
+            step = nesterov_step(gradient, low, high, self.convexity, rate)
+            low, high = step.low, step.high
         return low
 
 

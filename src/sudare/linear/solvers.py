@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -267,26 +268,48 @@ def _descended_plainly(objective: Objective, start: Minimum, worst: WorstCase, t
 
 
 def accelerated(objective: Objective, tolerance: float, steps: int) -> Minimum:
-    """So many of Nesterov's steps from zero, or fewer where the gradient is certified to be at most `tolerance` earlier.
-
-    Nesterov (2018), scheme 2.2.22, as an average of two sequences; proofs/solver.md bounds what rounding does to it.
-    """
+    """So many of Nesterov's steps from zero, or fewer where the gradient is certified to be at most `tolerance` earlier."""
     rows, width = objective.rows, len(objective.linear)
     worst = WorstCase(rows.count, rows.width, objective.norm_bound, objective.loss, objective.penalty)
-    rate, penalty = worst.momentum_rate, objective.penalty
-    step, of_low, of_high = rate * rate / penalty, 1 / (1 + rate), rate / (1 + rate)
     low, high = np.zeros(width), np.zeros(width)
+
+    def gradient(place: Floats) -> Floats:
+        return evaluated(objective, place, hessian=False).gradient
+
     for done in range(1, steps + 1):
-        place = of_low * low + of_high * high
-        gradient = evaluated(objective, place, hessian=False).gradient
-        low = place - step * gradient
-        high = high + rate * ((place - high) - gradient / penalty)
-        if done % _STEPS_BETWEEN_LOOKS == 0 and norm(gradient) <= tolerance:
-            bound = gradient_bound(objective, place, norm(gradient))
+        step = nesterov_step(gradient, low, high, objective.penalty, worst.momentum_rate)
+        low, high = step.low, step.high
+        if done % _STEPS_BETWEEN_LOOKS == 0 and norm(step.gradient) <= tolerance:
+            bound = gradient_bound(objective, step.place, norm(step.gradient))
             if bound <= tolerance:
-                return Minimum(place, bound, done)
+                return Minimum(step.place, bound, done)
     size = evaluated(objective, low, hessian=False).size
     return Minimum(low, gradient_bound(objective, low, size), steps)
+
+
+class Accelerated(NamedTuple):
+    """An accelerated step: where the gradient was looked at, the gradient there, and the two sequences after it.
+
+    The first of them, `low`, comes near the minimiser.
+    """
+
+    place: Floats
+    gradient: Floats
+    low: Floats
+    high: Floats
+
+
+def nesterov_step(
+    gradient: Callable[[Floats], Floats], low: Floats, high: Floats, convexity: float, rate: float
+) -> Accelerated:
+    """The step from two sequences of points, for rate √(m/M), m being the strong convexity and M the smoothness.
+
+    Nesterov (2018), scheme 2.2.22, as an average of the two; proofs/solver.md bounds what rounding does to it.
+    """
+    place = 1 / (1 + rate) * low + rate / (1 + rate) * high
+    slope = gradient(place)
+    after = high + rate * ((place - high) - slope / convexity)
+    return Accelerated(place, slope, place - rate * rate / convexity * slope, after)
 
 
 def minimised(objective: Objective, tolerance: float) -> Minimum:

@@ -20,8 +20,8 @@ from sudare.privacy.accounting import (
     rounded_up_root,
     total_variation_delta,
 )
+from sudare.privacy.discrete_gaussian import DISTANCE
 from sudare.privacy.guarantee import Neighbours
-from sudare.privacy.wide_gaussian import DISTANCE
 
 SAMPLING_BITS: Final = 32
 MOST_STEPS: Final = 100_000

@@ -86,7 +86,7 @@ class NoisyDescent:
             "delta": self.delta,
             "recipe": asdict(self.recipe),
             "noise_multiplier": self.noise_multiplier,
-            # A seed made other noise before: a run that was begun then cannot go on.
+            # A run whose seed makes other noise is another run: its checkpoint is refused.
             "noise": _NOISE,
             "rows": facts.rows,
             "sizes": list(facts.sizes),

@@ -18,8 +18,8 @@ from scipy.special import ndtri
 
 from sudare.consensus.sharing.streams import SEED_BYTES, derived, stretched, unit_floats
 from sudare.linear.descent import poisson_sample
+from sudare.privacy.discrete_gaussian import MORE_BITS, WORDS_PER_NUMBER, discrete_gaussian
 from sudare.privacy.noise import Words, WordSource
-from sudare.privacy.wide_gaussian import MORE_BITS, WORDS_PER_NUMBER, wide_gaussian
 
 Booleans = NDArray[np.bool_]
 Places = NDArray[np.int32]
@@ -117,7 +117,7 @@ def _block_of_noise(key: bytes, count: int) -> NDArray[np.int64]:
     def more(place: int) -> int:
         return int.from_bytes(derived(key, _MORE_NOISE, place.to_bytes(8, "little"))[: MORE_BITS // 8], "little")
 
-    return wide_gaussian(stretched(key, WORDS_PER_NUMBER * count), more)
+    return discrete_gaussian(stretched(key, WORDS_PER_NUMBER * count), more)
 
 
 def random_order(key: bytes, count: int) -> NDArray[np.intp]:

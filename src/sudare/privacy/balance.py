@@ -28,9 +28,9 @@ from sudare.privacy.chain import Entry, canonical_json
 from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
 from sudare.privacy.sources import Source, covers, looked_at, same_letters
 
-# Everything that reading an entry or a balance which sudare did not write can end in.
 # Totals are exact fractions, and may have many digits.
 LARGEST_STATE_BYTES: Final = 1 << 24
+# Everything that reading an entry or a balance which sudare did not write can end in.
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import DataError, InvalidParameter, NotCharged, ReleaseMalformed, SchemaError, SudareError
+from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SchemaError, SudareError
 from sudare.privacy.accounting import Cost
 from sudare.privacy.chain import Receipt, canonical_json
 from sudare.privacy.container import LARGEST_HEADER_BYTES
@@ -38,7 +38,7 @@ from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, check
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Passage, enter_result, pass_again, pass_through
+from sudare.privacy.release import Passage, check_unchanged, enter_result, pass_again, pass_through, void_if_seeded
 from sudare.privacy.sources import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
 
@@ -221,7 +221,7 @@ class PrivateEstimator(BaseEstimator):
     def _passage(self, plan: Plan[Calibrated], mark: str, purpose: str) -> Passage:
         account, cost, what = self.account, plan.mechanism.cost, type(self).__name__
         if self._lent_noise is not None:
-            return Passage(self._lent_noise, with_noise(plan.guarantee, self._lent_noise), None)
+            return Passage(self._lent_noise, void_if_seeded(plan.guarantee, self._lent_noise), None)
         if mark and account is not None and self.random_state is None:
             paid = account.receipt_of(plan.guarantee, cost, what, mark)
             if paid is not None:
@@ -245,7 +245,7 @@ class PrivateEstimator(BaseEstimator):
 
         The guarantee is the passage's, and valid only if that of the fit itself is.
         """
-        check_unchanged(self)
+        check_unchanged(self, self.release_content())
         whole = passage.guarantee
         self._restate(whole.epsilon)
         self.account = account
@@ -382,7 +382,7 @@ class PrivateEstimator(BaseEstimator):
         )
 
     def _seal(self) -> None:
-        self.seal_ = seal_of(self)
+        self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
         enter_result(self)
 
     # What leaves, and how it is read back
@@ -469,25 +469,6 @@ class PrivateEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name not in self.for_the_owner}
-
-
-def seal_of(model: PrivateEstimator) -> str:
-    """The seal of a fitted model as it is now."""
-    return sealed(model.release_content(), model.guarantee_, model.receipt_, model.schema_digest_)
-
-
-def check_unchanged(model: PrivateEstimator) -> None:
-    """Raise NotCharged unless a model is as its fit left it."""
-    if seal_of(model) != model.seal_:
-        raise NotCharged(
-            f"This {type(model).__name__} was changed after it was fitted.",
-            "Refit it with account=…; release it as it is.",
-        )
-
-
-def with_noise(guarantee: Guarantee, noise: NoiseSource) -> Guarantee:
-    """The guarantee, void where the noise is seeded."""
-    return guarantee if noise.valid else replace(guarantee, valid=False)
 
 
 def undeclared(model: PrivateEstimator) -> InvalidParameter:

@@ -83,7 +83,7 @@ def pass_through(
     """
     if account is None:
         noise = noise_source(random_state)
-        return Passage(noise, guarantee if noise.valid else replace(guarantee, valid=False), None)
+        return Passage(noise, void_if_seeded(guarantee, noise), None)
     if random_state is not None:
         raise SeededNoiseRefused("A fit was given both an account and a random_state.", SeededNoiseRefused.help)
     charged = account.charge(guarantee, cost, what, purpose, source)
@@ -102,6 +102,11 @@ def pass_again(account: Account, receipt: Receipt, what: str) -> Passage:
     return Passage(SystemNoise(), Guarantee.from_dict(charge.body["guarantee"]), receipt)
 
 
+def void_if_seeded(guarantee: Guarantee, noise: NoiseSource) -> Guarantee:
+    """The guarantee, not valid where the noise is seeded."""
+    return guarantee if noise.valid else replace(guarantee, valid=False)
+
+
 def enter_result(model: Any) -> None:
     """Enter what a charged fit computed, so that nothing else can leave for its charge. Raise NotCharged if it paid for another.
 
@@ -117,10 +122,17 @@ def enter_result(model: Any) -> None:
 
 
 def result_of(model: Any) -> Result:
-    """What the ledger is told of a fitted learner."""
-    content = model.release_content()
-    seal = sealed(content, model.guarantee_, model.receipt_, model.schema_digest_)
-    return Result(type(model).__name__, content.digest(), seal)
+    """What the ledger is told of a sealed learner. A release is compared with it, its seal computed anew."""
+    return Result(type(model).__name__, model.release_content().digest(), model.seal_)
+
+
+def check_unchanged(model: Any, content: Content) -> None:
+    """Raise NotCharged unless a learner with this content is as its fit left it."""
+    if sealed(content, model.guarantee_, model.receipt_, model.schema_digest_) != model.seal_:
+        raise NotCharged(
+            f"This {type(model).__name__} was changed after it was fitted.",
+            "Refit it with account=…; release it as it is.",
+        )
 
 
 def is_learner(model: Any) -> bool:
@@ -154,11 +166,7 @@ class Release:
         if receipt is None or not isinstance(account, Account):
             raise NotCharged(NOT_CHARGED, "Refit with account=….")
         content = model.release_content().kept()
-        seal = sealed(content, guarantee, receipt, model.schema_digest_)
-        if seal != model.seal_:
-            raise NotCharged(
-                f"This {name} was changed after it was fitted.", "Refit it with account=…; release it as it is."
-            )
+        check_unchanged(model, content)
         if not guarantee.valid:
             raise NotReleasable(
                 "The model's guarantee is not valid: something in it came from the data.",

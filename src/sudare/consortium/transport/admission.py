@@ -15,7 +15,7 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from sudare.consortium.drops import Reason
+from sudare.consortium.dropped_messages import Reason
 from sudare.consortium.transport.base import MOST_PACKET_BYTES
 
 CHANNEL: Final = "sudare"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.transport.queues import Limits
 
 # The largest release is 64 MiB; the rest is for what is around it. A larger packet is never sent, and dropped where it comes.

@@ -18,7 +18,7 @@ from nvflare.fuel.f3.cellnet.defs import InvalidRequest
 from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.drivers.grpc.qq import QueueClosed
 
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.transport.admission import (
     DESTINATION,
     ENCODING,
@@ -98,7 +98,7 @@ class BytesCell(CoreCell):
                 lambda origin, content: is_certificate_of(origin, content, root),
             )
         )
-        _Lines(self, self.communicator.conn_manager, drops).hold()
+        _Lines(self, self.communicator.conn_manager, drops).install()
         self._restrict_drivers()
 
     def process_message(self, endpoint: Any, connection: Any, app_id: int, message: Any) -> None:
@@ -197,19 +197,19 @@ class _Lines:
         self._lock = threading.Lock()
         self._by_name: dict[str, list[Any]] = {}
 
-    def hold(self) -> None:
-        """Put these limits in the way of FLARE's own handling."""
+    def install(self) -> None:
+        """Replace the methods of FLARE's connection manager by those here, which keep the limits and then call FLARE's."""
         manager = self._manager
         for name in ("handle_new_connection", "close_connection", "update_endpoint", "process_frame"):
             if not callable(getattr(manager, name, None)):
                 raise NotConnected("This version of FLARE cannot be limited.", "Use the versions of the lock file.")
         opened, closed, named = manager.handle_new_connection, manager.close_connection, manager.update_endpoint
-        manager.handle_new_connection = lambda connection: self._opened(connection, opened)
-        manager.close_connection = lambda connection: self._closed(connection, closed)
-        manager.update_endpoint = lambda line, data: self._named(line, data, named)
-        manager.process_frame = self._came
+        manager.handle_new_connection = lambda connection: self._on_opened(connection, opened)
+        manager.close_connection = lambda connection: self._on_closed(connection, closed)
+        manager.update_endpoint = lambda line, data: self._on_named(line, data, named)
+        manager.process_frame = self._on_frame
 
-    def _opened(self, connection: Any, go_on: Any) -> None:
+    def _on_opened(self, connection: Any, go_on: Any) -> None:
         connection.oq = UnsentFrames(self._cell)
         name, surplus = self._name_of(connection), []
         with self._lock:
@@ -222,7 +222,7 @@ class _Lines:
             self._drops.count(name, "over-quota")
             each.close()
 
-    def _closed(self, connection: Any, go_on: Any) -> None:
+    def _on_closed(self, connection: Any, go_on: Any) -> None:
         name = self._name_of(connection)
         with self._lock:
             self._by_name[name] = [each for each in self._by_name.get(name, []) if each is not connection]
@@ -230,7 +230,7 @@ class _Lines:
                 del self._by_name[name]
         go_on(connection)
 
-    def _named(self, line: Any, data: Any, go_on: Any) -> None:
+    def _on_named(self, line: Any, data: Any, go_on: Any) -> None:
         """A line has the name that its certificate says, and has it once."""
         expected = self._name_of(line.conn) if self._cell.my_info.fqcn == RELAY else RELAY
         given = data.get("endpoint_name") if isinstance(data, dict) else None
@@ -241,13 +241,13 @@ class _Lines:
             return
         go_on(line, {"endpoint_name": expected, "fqcn": expected})
 
-    def _came(self, line: Any, frame: bytes) -> None:
+    def _on_frame(self, line: Any, frame: bytes) -> None:
         """Hand a frame to a thread, or wait until those before it were worked off: the line is not read meanwhile."""
         manager = self._manager
-        fault = _frame_fault(frame)
-        if fault or manager.stopped:
-            if fault:
-                self._drops.count(self._name_of(line.conn), "too-large")
+        if not _has_possible_size(frame):
+            self._drops.count(self._name_of(line.conn), "too-large")
+            return
+        if manager.stopped:
             return
         if not hasattr(line, "frames_under_way"):
             line.frames_under_way = _UnderWay()
@@ -295,13 +295,13 @@ class _UnderWay:
             self._changed.notify()
 
 
-def _frame_fault(frame: bytes) -> bool:
-    """Whether a frame is too short for its beginning, or larger than its kind can be."""
+def _has_possible_size(frame: bytes) -> bool:
+    """Whether a frame is long enough for its beginning and its headers, and not larger than its kind can be."""
     if len(frame) < _PREFIX.size:
-        return True
+        return False
     _, header_bytes, kind, *_ = _PREFIX.unpack_from(frame)
     most = MOST_FRAME_BYTES if kind == _DATA_FRAME else _MOST_CONTROL_BYTES
-    return len(frame) > most or header_bytes > len(frame) - _PREFIX.size
+    return len(frame) <= most and header_bytes <= len(frame) - _PREFIX.size
 
 
 class UnsentFrames:

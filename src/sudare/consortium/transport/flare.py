@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.documents import host_and_port
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.files import make_private_folder, new_private_folder, remove_folder, write_new
 from sudare.consortium.transport.admission import CHANNEL, ENCODING, RELAY, TOPIC
 from sudare.consortium.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet

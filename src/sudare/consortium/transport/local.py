@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sudare.consortium.drops import Drops
+from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet
 from sudare.consortium.transport.queues import FairQueue
 from sudare.errors import InvalidParameter

@@ -1,4 +1,4 @@
-"""Room for what several senders send: a limit for each, a limit for all, and nobody's flood takes another's place."""
+"""Bounded queues for several senders: a limit for each and one for all, and no sender can crowd out another."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Limits:
     most_senders: int = 1024
 
 
-class Room(Generic[Key]):
-    """What is kept for whom, and what must go when there is no room.
+class SenderQuotas(Generic[Key]):
+    """Which keys are kept for which sender, how many bytes they take, and which must go when a limit is passed.
 
     Over its own limits a sender loses its oldest. Over the limit of all, whoever has most loses its oldest: with n senders nobody that
     keeps less than an n-th of all loses anything to the others.
@@ -39,11 +39,11 @@ class Room(Generic[Key]):
 
     @property
     def total_bytes(self) -> int:
-        """How much is kept."""
+        """Bytes of all that is kept."""
         return self._total_bytes
 
     def add(self, sender: str, key: Key, size: int) -> list[tuple[str, Key]]:
-        """Keep a new key; which ones must go for it, with their senders. It may be the new one itself."""
+        """Keep a new key. Returns the keys that must go for it, with their senders; the new one may be among them."""
         limits, size = self._limits, size + _OVERHEAD_BYTES
         if size > limits.most_bytes or (sender not in self._kept and len(self._kept) >= limits.most_senders):
             return [(sender, key)]
@@ -86,18 +86,18 @@ class FairQueue(Generic[Item]):
     """A queue between threads in which senders take turns, each in its own order."""
 
     def __init__(self, limits: Limits) -> None:
-        self._room: Room[int] = Room(limits)
+        self._quotas: SenderQuotas[int] = SenderQuotas(limits)
         self._items: dict[str, dict[int, Item]] = {}
         self._counter = 0
         self._changed = threading.Condition()
 
     def put(self, sender: str, item: Item, size: int) -> list[str]:
-        """Queue an item; the senders of those that were dropped for it."""
+        """Queue an item. Returns the senders of the items that were dropped for it."""
         with self._changed:
             self._counter += 1
             key = self._counter
             self._items.setdefault(sender, {})[key] = item
-            gone = self._room.add(sender, key, size)
+            gone = self._quotas.add(sender, key, size)
             for name, each in gone:
                 self._taken(name, each)
             self._changed.notify()
@@ -115,7 +115,7 @@ class FairQueue(Generic[Item]):
                 return None
             sender = next(iter(self._items))
             key = next(iter(self._items[sender]))
-            self._room.remove(sender, key)
+            self._quotas.remove(sender, key)
             item = self._taken(sender, key)
             if sender in self._items:
                 # The others come first now.

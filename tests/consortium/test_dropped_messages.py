@@ -11,7 +11,7 @@ import pytest
 from sudare.consortium import LearningTask
 from sudare.consortium.desk import Envelope
 from sudare.consortium.documents import NAME
-from sudare.consortium.drops import REASONS, DropLines, Drops, place_of
+from sudare.consortium.dropped_messages import REASONS, DropLines, Drops, place_of
 from sudare.consortium.transport import LocalHub
 from tests.adversary.hostile_member import HostileMember
 from tests.consortium.clinics import founded, node_of
@@ -48,7 +48,7 @@ def test_the_place_of_an_error_holds_no_value() -> None:
     with pytest.raises(ValueError, match="secret") as caught:
         raise ValueError("secret 42")
     place = place_of(caught.value)
-    assert place.startswith("ValueError at test_drops.py:")
+    assert place.startswith("ValueError at test_dropped_messages.py:")
     assert "secret" not in place
 
 

@@ -1,4 +1,4 @@
-"""Wide noise: the table has the law, four draws from it make a wide law, and broken tables are caught."""
+"""The table has the law, four draws from it make a wide one, and broken tables are caught."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sudare.privacy import wide_gaussian as wide
-from sudare.privacy.wide_gaussian import Table, gaussian_table, standard_table, wide_gaussian
+from sudare.privacy import discrete_gaussian as noise
+from sudare.privacy.discrete_gaussian import Table, discrete_gaussian, gaussian_table, standard_table
 
-HALF = 2**wide.FIRST_BITS
+HALF = 2**noise.FIRST_BITS
 
 
 def no_more(place):
@@ -52,7 +52,7 @@ def total_variation(table, deviation):
         return (cells + (2**127 - ideal[-1])) / 2 / 2**127
 
 
-def fits(table, deviation, bound=wide.TABLE_DISTANCE):
+def fits(table, deviation, bound=noise.TABLE_DISTANCE):
     """The audit: all thresholds of a table against the law."""
     with localcontext(prec=DIGITS):
         return total_variation(table, deviation) <= Decimal(bound.numerator) / bound.denominator
@@ -61,9 +61,9 @@ def fits(table, deviation, bound=wide.TABLE_DISTANCE):
 def test_the_standard_table_has_the_law_to_the_stated_distance():
     """All 12,289 thresholds. The bound that the table computed for itself holds too, and is below the one that is charged."""
     table = standard_table()
-    assert len(table.thresholds) == wide.TABLE_REACH * wide.TABLE_DEVIATION + 1
-    assert table.distance <= wide.TABLE_DISTANCE
-    assert fits(table, wide.TABLE_DEVIATION, table.distance)
+    assert len(table.thresholds) == noise.TABLE_REACH * noise.TABLE_DEVIATION + 1
+    assert table.distance <= noise.TABLE_DISTANCE
+    assert fits(table, noise.TABLE_DEVIATION, table.distance)
 
 
 @pytest.mark.parametrize(("deviation", "reach"), [(1, 12), (3, 36), (20, 240)])
@@ -74,8 +74,8 @@ def test_any_table_has_its_law(deviation, reach):
 @pytest.mark.parametrize(
     "broken",
     [
-        lambda table: gaussian_table(0.8 * wide.TABLE_DEVIATION, wide.TABLE_REACH * wide.TABLE_DEVIATION),
-        lambda table: gaussian_table(wide.TABLE_DEVIATION, 8 * wide.TABLE_DEVIATION),
+        lambda table: gaussian_table(0.8 * noise.TABLE_DEVIATION, noise.TABLE_REACH * noise.TABLE_DEVIATION),
+        lambda table: gaussian_table(noise.TABLE_DEVIATION, 8 * noise.TABLE_DEVIATION),
         lambda table: replace(table, thresholds=tuple(t >> 64 << 64 for t in table.thresholds)),
         lambda table: replace(table, thresholds=tuple(int(float(t)) for t in table.thresholds)),
         lambda table: replace(table, thresholds=(table.thresholds[0] + 2**40, *table.thresholds[1:])),
@@ -83,7 +83,7 @@ def test_any_table_has_its_law(deviation, reach):
     ids=["0.8 of the noise", "cut at 8 deviations", "63 bits alone", "thresholds in floats", "one value too likely"],
 )
 def test_broken_tables_are_caught(broken):
-    assert not fits(broken(standard_table()), wide.TABLE_DEVIATION)
+    assert not fits(broken(standard_table()), noise.TABLE_DEVIATION)
 
 
 # From bits to draws
@@ -91,15 +91,15 @@ def test_broken_tables_are_caught(broken):
 
 def draw(table, half, more):
     """|X| with its sign, by definition: thresholds that are not above the number that all bits make."""
-    number = ((half >> 1) << wide.MORE_BITS) | more
+    number = ((half >> 1) << noise.MORE_BITS) | more
     magnitude = sum(itertools.takewhile(bool, (threshold <= number for threshold in table.thresholds)))
     return -magnitude if half & 1 else magnitude
 
 
 def looked_up(table, halves):
     """By the compiled loop's own code, so that every branch is seen."""
-    numbers = np.empty(len(halves) // wide.DRAWS, dtype=np.int64)
-    wide._look_up.py_func(np.array(halves, dtype=np.uint32), table.firsts, table.guide, numbers)
+    numbers = np.empty(len(halves) // noise.DRAWS, dtype=np.int64)
+    noise._look_up.py_func(np.array(halves, dtype=np.uint32), table.firsts, table.guide, numbers)
     return numbers
 
 
@@ -113,28 +113,28 @@ def test_first_bits_decide_as_all_bits_do():
     for first, sign in itertools.product(sorted(singles), (0, 1)):
         half = (first << 1) | sign
         number = looked_up(table, [half, 0, 0, 0])[0]
-        assert number == draw(table, half, 0) == draw(table, half, 2**wide.MORE_BITS - 1)
+        assert number == draw(table, half, 0) == draw(table, half, 2**noise.MORE_BITS - 1)
 
 
 def test_bits_that_equal_a_threshold_are_undecided_and_more_decide():
     table = standard_table()
     for value in (0, 5, 4000):
         half = int(table.firsts[value]) << 1
-        rest = table.thresholds[value] & (2**wide.MORE_BITS - 1)
+        rest = table.thresholds[value] & (2**noise.MORE_BITS - 1)
         assert looked_up(table, [half, 0, 0, 0])[0] == np.iinfo(np.int64).min
-        assert wide_gaussian(words_of([half, 0, 0, 0]), lambda place, rest=rest: rest - 1)[0] == value
-        assert wide_gaussian(words_of([half, 0, 0, 0]), lambda place, rest=rest: rest)[0] == value + 1
-        assert wide_gaussian(words_of([half | 1, 0, 0, 0]), lambda place, rest=rest: rest)[0] == -(value + 1)
+        assert discrete_gaussian(words_of([half, 0, 0, 0]), lambda place, rest=rest: rest - 1)[0] == value
+        assert discrete_gaussian(words_of([half, 0, 0, 0]), lambda place, rest=rest: rest)[0] == value + 1
+        assert discrete_gaussian(words_of([half | 1, 0, 0, 0]), lambda place, rest=rest: rest)[0] == -(value + 1)
 
 
 def test_the_tails_are_reached():
     """Where all first bits are ones there is all of the tail, to its end."""
     ones = 2**32 - 2
     tail = [
-        wide_gaussian(words_of([ones, 0, 0, 0]), lambda place, more=more: more)[0] for more in (0, 2**95, 2**96 - 1)
+        discrete_gaussian(words_of([ones, 0, 0, 0]), lambda place, more=more: more)[0] for more in (0, 2**95, 2**96 - 1)
     ]
-    assert tail[0] < tail[1] < tail[2] == wide.TABLE_REACH * wide.TABLE_DEVIATION
-    assert tail[0] > 6 * wide.TABLE_DEVIATION
+    assert tail[0] < tail[1] < tail[2] == noise.TABLE_REACH * noise.TABLE_DEVIATION
+    assert tail[0] > 6 * noise.TABLE_DEVIATION
 
 
 def test_more_bits_are_asked_for_the_place_that_needs_them():
@@ -145,7 +145,7 @@ def test_more_bits_are_asked_for_the_place_that_needs_them():
         asked.append(place)
         return 0
 
-    wide_gaussian(words_of([0, 0, 0, 0, 0, 0, half, 0]), more)
+    discrete_gaussian(words_of([0, 0, 0, 0, 0, 0, half, 0]), more)
     assert 6 in asked
     assert set(asked) <= {4, 5, 6, 7}
 
@@ -154,7 +154,7 @@ def test_compiled_and_plain_loops_agree():
     halves = np.random.default_rng(1).integers(0, 2**32, 4 * 5000, dtype=np.uint32)
     table = standard_table()
     compiled = np.empty(5000, dtype=np.int64)
-    wide._look_up(halves, table.firsts, table.guide, compiled)
+    noise._look_up(halves, table.firsts, table.guide, compiled)
     np.testing.assert_array_equal(looked_up(table, halves), compiled)
 
 
@@ -168,7 +168,7 @@ def test_loops_are_compiled_where_no_cache_can_be_written(monkeypatch):
         return honest(**options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    made = wide._compiled(lambda values: None)
+    made = noise._compiled(lambda values: None)
     assert made(np.zeros(1)) is None
     assert [bool(options.get("cache")) for options in asked] == [True, False]
 
@@ -182,10 +182,10 @@ def test_numbers_are_four_draws_in_the_base_of_the_factor():
     known = set(table.firsts.tolist())
     halves[np.isin(halves >> 1, list(known))] += 2
     expected = [
-        sum(draw(table, int(half), 0) * wide.FACTOR**power for power, half in enumerate(line))
+        sum(draw(table, int(half), 0) * noise.FACTOR**power for power, half in enumerate(line))
         for line in halves.reshape(-1, 4)
     ]
-    np.testing.assert_array_equal(wide_gaussian(words_of(halves), no_more), expected)
+    np.testing.assert_array_equal(discrete_gaussian(words_of(halves), no_more), expected)
 
 
 def convolved(deviation, factor, draws, span):
@@ -218,15 +218,15 @@ def test_draws_add_up_to_a_wide_discrete_gaussian():
 
 def test_the_constants_of_the_proof():
     """s² = σ²/(1 + K²) is nearly 16; the stated distances are above what the lemmas give; the deviation is what units are made for."""
-    s_squared = wide.TABLE_DEVIATION**2 / (1 + wide.FACTOR**2)
+    s_squared = noise.TABLE_DEVIATION**2 / (1 + noise.FACTOR**2)
     # η = 2·Σ exp(−2π²s²j²) is below three times its first term, and the distance below 2η.
-    assert math.log2(6) - 2 * math.pi**2 * s_squared * math.log2(math.e) < math.log2(wide.CONVOLUTION_DISTANCE)
-    variance = wide.TABLE_DEVIATION**2 * sum(wide.FACTOR ** (2 * power) for power in range(wide.DRAWS))
-    assert Fraction(wide.DEVIATION) ** 2 <= variance < Fraction(wide.DEVIATION) ** 2 * Fraction(1 + 2.0**-15)
-    assert Fraction(1, 24 * variance) + wide.DRAWS * wide.TABLE_DISTANCE < wide.DISTANCE < Fraction(1, 2**72)
+    assert math.log2(6) - 2 * math.pi**2 * s_squared * math.log2(math.e) < math.log2(noise.CONVOLUTION_DISTANCE)
+    variance = noise.TABLE_DEVIATION**2 * sum(noise.FACTOR ** (2 * power) for power in range(noise.DRAWS))
+    assert Fraction(noise.DEVIATION) ** 2 <= variance < Fraction(noise.DEVIATION) ** 2 * Fraction(1 + 2.0**-15)
+    assert Fraction(1, 24 * variance) + noise.DRAWS * noise.TABLE_DISTANCE < noise.DISTANCE < Fraction(1, 2**72)
 
 
-def is_normal(numbers, deviation=wide.DEVIATION):
+def is_normal(numbers, deviation=noise.DEVIATION):
     """Kolmogorov–Smirnov and the share beyond three deviations: false alarms below 1e-6."""
     low, high = stats.binom.ppf([2e-7, 1 - 2e-7], len(numbers), 2 * stats.norm.sf(3.0))
     far = np.sum(np.abs(numbers) > 3 * deviation)
@@ -235,7 +235,7 @@ def is_normal(numbers, deviation=wide.DEVIATION):
 
 def test_numbers_are_normal_and_noise_that_is_not_is_caught():
     words = np.random.default_rng(3).integers(0, 2**64, 2 * 200_000, dtype=np.uint64)
-    numbers = wide_gaussian(words, lambda place: 0)
+    numbers = discrete_gaussian(words, lambda place: 0)
     assert is_normal(numbers)
     assert not is_normal(0.8 * numbers)
     assert not is_normal(np.abs(numbers))

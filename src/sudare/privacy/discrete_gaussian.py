@@ -1,4 +1,4 @@
-"""Discrete Gaussian noise of deviation 2³⁴, quick enough for every parameter of a network in every step. Proof: proofs/wide_gaussian.md.
+"""Discrete Gaussian noise of deviation 2³⁴, quick enough for every parameter of a network in every step. Proof: proofs/discrete_gaussian.md.
 
 32 fair bits make one draw of deviation 2¹⁰: a sign, and 31 bits that are compared with the cumulative probabilities of the law. Where they
 do not decide, which happens once in some hundred thousand draws, 96 more bits are asked for; so the law is exact to 127 bits, in its
@@ -35,7 +35,7 @@ WORDS_PER_NUMBER: Final = DRAWS // 2
 TABLE_REACH: Final = 12
 TABLE_DISTANCE: Final = Fraction(1, 2**100)
 CONVOLUTION_DISTANCE: Final = Fraction(1, 2**400)
-# Total variation between one number of `wide_gaussian` and a normal variable of the same deviation, rounded to a whole number.
+# Total variation between one number of `discrete_gaussian` and a normal variable of the same deviation, rounded to a whole number.
 DISTANCE: Final = Fraction(1, 24 * 2**68) + DRAWS * TABLE_DISTANCE + (DRAWS - 1) * CONVOLUTION_DISTANCE
 
 FIRST_BITS: Final = 31
@@ -90,8 +90,8 @@ def standard_table() -> Table:
     return gaussian_table(TABLE_DEVIATION, TABLE_REACH * TABLE_DEVIATION)
 
 
-def wide_gaussian(words: Words, more: More) -> Integers:
-    """Independent discrete Gaussian numbers, one for every two words of 64 fair bits.
+def discrete_gaussian(words: Words, more: More) -> Integers:
+    """Independent discrete Gaussian numbers of deviation `DEVIATION`, one for every two words of 64 fair bits.
 
     `more(place)` gives 96 further fair bits for the 32 at a place, the same whenever it is asked.
     """
