@@ -153,7 +153,9 @@ class LearningFirst(_OnParameters):
         super().__post_init__()
         _ = self.course
         limit: Any = self.limit
-        if not (isinstance(limit, int | float) and 0 < limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit):
+        if not (
+            isinstance(limit, int | float) and 0 < limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit
+        ):
             raise InvalidParameter(
                 f"limit must be a power of two of at most 1024, got {self.limit!r}.", "Use for example 0.125."
             )

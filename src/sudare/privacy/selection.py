@@ -25,7 +25,8 @@ from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter, NotCharged
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
-from sudare.privacy.base import Calibrated, Plan, PrivateEstimator, no_rows, seal_of, undeclared
+from sudare.privacy.base import Calibrated, Plan, PrivateEstimator, no_rows, undeclared
+from sudare.privacy.content import sealed
 from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
@@ -229,7 +230,7 @@ def _shown(model: PrivateEstimator, row_scores: RowScores, X: Any, y: Any) -> Fl
     """The row scores of a copy of a model: what is released is never in the hands of a function that sees the records."""
     shown = copy.deepcopy(model)
     scores = row_scores(shown, X, y)
-    if seal_of(shown) != model.seal_:
+    if sealed(shown.release_content(), shown.guarantee_, shown.receipt_, shown.schema_digest_) != model.seal_:
         raise NotCharged(
             f"row_scores changed the model: the {type(model).__name__} that it was shown is another one after it.",
             "Look at the model only; fit copies of your own (sklearn.base.clone).",
