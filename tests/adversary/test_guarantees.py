@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +16,7 @@ from sudare.gibbs import GibbsLogisticRegression, GibbsRidge
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
 from sudare.privacy import Ledger, PrivateMean, Release, select_privately
+from sudare.privacy.noise import SystemNoise
 from sudare.records import RecordPerturbation
 from sudare.schema import Number, Schema
 
@@ -145,6 +148,90 @@ def test_publish_an_exact_maximum_through_a_scoring_function(account, tmp_path):
     assert not left_the_house(chosen, tmp_path / "oldest.sudare")
 
 
+def one_record_stands_out(record):
+    """Ages of 1,000 patients of which all but one are fifty."""
+    ages = np.full((1000, 1), 50.0)
+    ages[7] = record
+    return ages
+
+
+def old(model, X, y):
+    """The older the better; a derived candidate is not to win."""
+    return np.full(len(X), float(model.mean_[0] > 100 and type(model) is PrivateMean))
+
+
+def refits_on_one_record(model, X, y):
+    return old(model.set_params(epsilon=1e6).fit(X[7:8]), X, y)
+
+
+def repeats_one_record(model, X, y):
+    X[:] = X[7]
+    return old(model, X, y)
+
+
+class RepeatsOneRecord(PrivateMean):
+    """A candidate that changes the table while it is fitted, and is never meant to win."""
+
+    def fit(self, X, y=None):
+        X[:] = X[7]
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("scores", "candidate"),
+    [
+        (refits_on_one_record, PrivateMean),
+        (repeats_one_record, PrivateMean),
+        (old, RepeatsOneRecord),
+    ],
+    ids=["refits", "changes the table", "derived candidate"],
+)
+def test_publish_one_record_while_models_are_scored(account, tmp_path, monkeypatch, scores, candidate):
+    """Row scores see the exact records and are called between the fits: nothing they do may reach a fit or its result."""
+    monkeypatch.setattr("sudare.privacy.selection.logarithmic_draw", lambda parameter, noise: 40)
+
+    def chosen():
+        return select_privately(
+            [PrivateMean(bounds=(0, 200)), candidate(bounds=(0, 200))],
+            one_record_stands_out(150.0),
+            epsilon=2.0,
+            row_scores=scores,
+            account=account,
+        ).model
+
+    path = tmp_path / "one.sudare"
+    if left_the_house(chosen, path):
+        # Noise of ε = 0.5 on 1,000 rows, of scale 0.4, does not move a mean of 50.1 as far.
+        assert Release.load(path, trusted=[KEY.public_key()]).content.tensors["mean"] < 100
+
+
+def test_publish_a_nearly_exact_mean_under_the_charge_of_another_thread(account, tmp_path, monkeypatch):
+    """Two threads fit one model: the first pays for ε = 50 and is sealed with the charge that the second pays for ε = 0.01."""
+    X, path, drawn = np.full((100, 1), 0.25), tmp_path / "mean.sudare", SystemNoise.laplace
+    model = PrivateMean(50.0, bounds=(0, 1), account=account)
+    first_is_charged, second_is_charged = threading.Event(), threading.Event()
+    first = threading.Thread(target=lambda: model.fit(X))
+
+    def in_turns(self, values, scale):
+        if threading.current_thread() is first:
+            first_is_charged.set()
+            second_is_charged.wait(60)
+        else:
+            second_is_charged.set()
+            first.join(60)
+            left_the_house(lambda: model, path)
+        return drawn(self, values, scale)
+
+    monkeypatch.setattr(SystemNoise, "laplace", in_turns)
+    first.start()
+    first_is_charged.wait(60)
+    with suppress(SudareError):
+        PrivateMean.fit(model.set_params(epsilon=0.01), X)
+    second_is_charged.set()
+    first.join(60)
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -164,6 +251,57 @@ def test_use_up_a_budget_for_what_can_never_leave(account, model):
     with pytest.raises(SudareError):
         Release.of(model.set_params(account=account).fit(X, targets))
     assert account.spent() == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("approach", "options"),
+    [
+        *(("anonymizing_first", {"synthetic_rows": rows}) for rows in (-5, 0, 1.5, "x", True, 2**70)),
+        ("anonymizing_first", {"engine": "microaggregation", "groups": 1.5}),
+        ("learning_first", {"rate": "x"}),
+        ("learning_first", {"limit": "x"}),
+        ("learning_first", {"batch_rows": 2**70}),
+        ("anonymized_learning", {"threshold": [1]}),
+        ("anonymized_learning", {"epochs": None}),
+        ("anonymized_learning", {"rate": 1e300}),
+        ("anonymized_learning", {"momentum": None}),
+    ],
+    ids=str,
+)
+def test_use_up_a_budget_for_options_that_nothing_can_be_done_with(account, approach, options):
+    model = PrivateMLPClassifier(
+        approach,
+        (),
+        epsilon=0.01,
+        delta=0.0,
+        bounds=(-1, 1),
+        classes=[0, 1],
+        encoding="scaled" if "engine" in options else "binned",
+        approach_options=options,
+        accept_parameter_guarantee=True,
+        account=account,
+    )
+    with pytest.raises(SudareError):
+        model.fit(patients()[0], np.arange(ROWS) % 2)
+    assert account.spent() == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("norm_bound", [2.0**-100, 1.0, 2.0**100])
+@pytest.mark.parametrize("regularization", [1.0, 1e30])
+@pytest.mark.parametrize("epsilon", [1e-300, 1.0])
+def test_use_up_a_budget_for_parameters_that_run_away(account, tmp_path, norm_bound, regularization, epsilon):
+    """Descent whose steps were too long for the penalty ended in infinity, which no release can hold."""
+    X = patients()[0] * norm_bound
+    for model, y in (
+        (PrivateLogisticRegression(classes=[0, 1]), np.arange(ROWS) % 2),
+        (PrivateRidge(target_bounds=(-1, 1)), X[:, 0] / norm_bound),
+    ):
+        model.set_params(
+            epsilon=epsilon, delta=1e-3, norm_bound=norm_bound, regularization=regularization, account=account
+        )
+        before = account.spent()
+        if not left_the_house(lambda model=model, y=y: model.fit(X, y), tmp_path / f"{type(model).__name__}.sudare"):
+            assert account.spent() == before
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,16 @@ def test_find_the_noise_among_the_keys_of_64_bits(monkeypatch):
     rows, targets = np.zeros((40, 2), dtype=np.float32), np.eye(2, dtype=np.float32)[np.arange(40) % 2]
     first, second = (route.run(rows, targets, RunSeed(bytes([seed]) * 32)) for seed in (1, 2))
     assert not np.array_equal(first[-1][1], second[-1][1])
+
+
+def test_have_noise_of_a_known_seed_pass_for_private(tmp_path):
+    """A run that was begun with a seed, and goes on from its checkpoint without one: the noise is still the seed's."""
+    X = np.random.default_rng(0).uniform(size=(30, 2))
+    parameters = {"hidden": (), "steps": 2, "bounds": (0, 1), "classes": [0, 1], "encoding": "scaled", "delta": 1e-3}
+    model = PrivateMLPClassifier(checkpoint=tmp_path / "run", **parameters)
+    seeded = model.set_params(random_state=3).fit(X, np.arange(30) % 2).parameters_
+    try:
+        model.set_params(random_state=None).fit(X, np.arange(30) % 2)
+    except SudareError:
+        return
+    assert not model.guarantee_.valid or not np.array_equal(model.parameters_, seeded)

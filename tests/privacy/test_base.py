@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import pickle
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -956,3 +957,42 @@ def test_model_from_content_by_schema():
     assert model.schema_digest_ == "0" * 64
     assert model.feature_names_in_.tolist() == ["x0", "x1"]
     assert model.n_features_in_ == 2
+
+
+def test_a_fit_within_a_fit_of_the_same_thread_goes_on_and_leaves_nothing():
+    class Twice(PrivateMean):
+        """Calls the fit it is derived from."""
+
+        def fit(self, X, y=None):
+            super().fit(X, y)
+            return super().fit(X, y)
+
+    model = Twice(bounds=(0, 1)).fit(np.ones((3, 1)))
+    with pytest.raises(DataError):
+        model.fit(np.full((3, 1), np.nan))
+    assert not room._FITTING
+    assert PrivateMean.fit.__doc__ == "Charge, then compute the noisy means."
+
+
+def test_what_one_thread_fits_no_other_does(tmp_path):
+    account = Ledger(tmp_path / "threads.db").account("patients", epsilon=1.0)
+    model = PrivateMean(bounds=(0, 1), account=account)
+    refused = []
+
+    def fitted():
+        try:
+            model.fit(np.ones((3, 1)))
+        except InvalidParameter as error:
+            refused.append(str(error))
+
+    other = threading.Thread(target=fitted)
+    with room.no_other_thread_fits(model):
+        other.start()
+        other.join()
+        clone(model).fit(np.ones((3, 1)))
+    assert refused == [
+        "This PrivateMean is being fitted by another thread; nothing was charged. "
+        "Fit a clone of it (sklearn.base.clone) in every thread."
+    ]
+    assert account.spent() == (1.0, 0.0)
+    assert not room._FITTING

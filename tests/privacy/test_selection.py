@@ -393,13 +393,50 @@ def test_one_void_try_voids_the_whole():
     assert chosen.guarantee == chosen.model.guarantee_ == Guarantee(1.0, valid=False)
 
 
-def test_a_model_that_a_score_changes_is_not_taken(account):
-    def changes(model, X, y):
-        model.mean_ = X.max(axis=0)
-        return np.ones(len(X))
+@pytest.mark.parametrize("data", [np.ones((3, 1)), "targets", None, {"a": [1.0]}])
+def test_a_copy_shares_nothing(data):
+    copied = room.own_copy(data)
+    assert type(copied) is type(data)
+    assert str(copied) == str(data)
+    assert copied is data if data is None or isinstance(data, str) else copied is not data
 
-    with pytest.raises(NotCharged, match="was changed after it was fitted"):
-        select_privately([PrivateMean(bounds=(0, 100))], table(), epsilon=1.0, row_scores=changes, account=account)
+
+def test_a_table_that_cannot_be_copied_costs_nothing(account):
+    class Stuck(np.ndarray):
+        def __deepcopy__(self, memo):
+            raise TypeError("no")
+
+    with pytest.raises(InvalidParameter, match="a table that can be copied; nothing was charged"):
+        select_privately(
+            candidates(2), table().view(Stuck), epsilon=1.0, row_scores=more_bins_are_better, account=account
+        )
+    assert account.spent() == (0.0, 0.0)
+
+
+def test_a_derived_class_is_no_candidate_of_an_account(account):
+    class Derived(PrivateMean):
+        """Computes whatever it likes."""
+
+    arguments = {"epsilon": 1.0, "row_scores": lambda model, X, y: np.ones(len(X))}
+    with pytest.raises(InvalidParameter, match="Derived is not a learner of sudare itself"):
+        select_privately([Derived(bounds=(0, 100))], table(), account=account, **arguments)
+    assert account.spent() == (0.0, 0.0)
+    assert select_privately([Derived(bounds=(0, 100))], table(), **arguments).guarantee.valid
+
+
+def test_what_scores_a_model_reaches_neither_it_nor_the_rows_of_the_fits(monkeypatch):
+    monkeypatch.setattr(room, "logarithmic_draw", lambda parameter, noise: 5)
+    X, shown = table(), []
+
+    def scores(model, rows, targets):
+        rows[:] = 0.0
+        shown.append(model)
+        return np.ones(len(rows))
+
+    chosen = select_privately([PrivateMean(bounds=(0, 100))], X, epsilon=1e6, row_scores=scores, random_state=0)
+    assert chosen.model.mean_ == pytest.approx(table().mean(axis=0), abs=0.01)
+    assert chosen.model not in shown
+    assert np.all(X == 0.0)
 
 
 def test_a_try_that_was_not_chosen_has_no_receipt(account):

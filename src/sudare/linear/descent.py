@@ -54,6 +54,8 @@ _LEAST_MULTIPLIER: Final = 0.25
 _MULTIPLIER_ACCURACY: Final = 2.0**-10
 _FEWEST_STEPS: Final = 10
 _MOST_STEPS: Final = 200
+# Within this a parameter is finite after as many steps as there may be, and so is every score.
+_LARGEST_STEP: Final = 2.0**300
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,10 @@ def public_recipe(facts: Facts, epsilon: float, delta: float, sampling_rate: flo
     signal = mu * facts.rows / facts.rows_per_unit
     unit = 1 / (facts.loss.largest_curvature * facts.norm_bound**2)
     rate = min(largest_rate, _TIME * signal / travelled(steps)) * unit
+    # The penalty's slope never levels off: a longer step would go farther beyond zero each time.
+    ridge = facts.penalty / facts.rows
+    if rate * ridge > _LARGEST_STABLE_RATE:
+        rate = _LARGEST_STABLE_RATE / ridge
     share = min(_LARGEST_CLIP, max(_SMALLEST_CLIP, _SMALLEST_CLIP * (signal / 200) ** 0.25))
     clip = share * facts.norm_bound * facts.loss.largest_slope
     return Recipe(steps, clip, rate, _MOMENTUM, steps // 2, sampling_rate)
@@ -133,6 +139,11 @@ class GradientDescent:
                 "Use full batches.",
             )
         _ = self.cost
+        if not 1 / _LARGEST_STEP <= self._step_noise <= _LARGEST_STEP:
+            raise InvalidParameter(
+                "The noise of a step is beyond what floats can add up with these bounds, epsilon and delta.",
+                "Use a larger epsilon, or another unit for the columns.",
+            )
 
     @cached_property
     def _deviation(self) -> float:

@@ -123,9 +123,7 @@ class PrivateLinearModel(ReleasedParameters):
         plan = self._selection_plan(X, y)
         selection = plan.mechanism
         passage = self._enter(plan, purpose=selection.purpose)
-        place, model = selection.best(
-            X, y, lambda tried, rows, targets: tried._row_scores(rows, targets), passage.noise
-        )
+        place, model = selection.best(X, y, lambda tried: tried._row_scores(X, y), passage.noise)
         winner = model._as_the_outcome_of(passage, self.account)
         for name, value in vars(winner).items():
             if name.endswith("_") and not name.startswith("_"):

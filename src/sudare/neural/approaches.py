@@ -8,7 +8,7 @@ Proof: proofs/neural_approaches.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, Literal
 
@@ -152,7 +152,10 @@ class LearningFirst(_OnParameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.course
-        if not (0 < self.limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit):
+        limit: Any = self.limit
+        if not (
+            isinstance(limit, int | float) and 0 < limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit
+        ):
             raise InvalidParameter(
                 f"limit must be a power of two of at most 1024, got {self.limit!r}.", "Use for example 0.125."
             )
@@ -221,7 +224,8 @@ class AnonymizedLearning(_OnParameters):
             )
         if self.clipping not in _HABITS:
             raise InvalidParameter(f"clipping must be 'example' or 'batch', got {self.clipping!r}.", "Use 'example'.")
-        if not 1 / _LARGEST_THRESHOLD <= self.entry_threshold <= _LARGEST_THRESHOLD:
+        threshold: Any = self.entry_threshold
+        if not isinstance(threshold, int | float) or not 1 / _LARGEST_THRESHOLD <= threshold <= _LARGEST_THRESHOLD:
             raise InvalidParameter(
                 f"threshold must be positive and from 2⁻⁶⁰ to 2⁶⁰, got {self.threshold!r}.", "Use for example 0.05."
             )
@@ -232,8 +236,10 @@ class AnonymizedLearning(_OnParameters):
         """Epochs, batches and rate, by a public rule where they are not given."""
         habit = _HABITS[self.clipping]
         rows = habit.batch_rows if self.batch_rows is None else self.batch_rows
-        slower = min(1.0, math.sqrt(self.parameter_epsilon / self.epochs)) if self.clipping == "example" else 1.0
-        return Course(self.epochs, rows, habit.rate * slower if self.rate is None else self.rate, self.momentum)
+        course = Course(self.epochs, rows, habit.rate if self.rate is None else self.rate, self.momentum)
+        if self.rate is None and self.clipping == "example":
+            return replace(course, rate=habit.rate * min(1.0, math.sqrt(self.parameter_epsilon / self.epochs)))
+        return course
 
     @property
     def entry_threshold(self) -> float:

@@ -211,7 +211,9 @@ class PrivateNetwork(ReleasedLayers):
         # Another version may make other numbers of the same seed.
         versions = {package: version(package) for package in ("jax", "sudare")}
         payer = None if self.account is None else [self.account.ledger.identity, self.account.name]
-        promised = {"guarantee": plan.guarantee.to_dict(), "account": payer, "versions": versions}
+        # A run whose seed somebody gave cannot go on as one that nobody can repeat.
+        seeded = self.account is None and self.random_state is not None
+        promised = {"guarantee": plan.guarantee.to_dict(), "account": payer, "seeded": seeded, "versions": versions}
         declared = {**route.declared(), **promised}
         kept = checkpoints.load(path)
         if kept is None:

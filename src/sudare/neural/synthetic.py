@@ -22,7 +22,7 @@ from sudare.privacy.noise import NoiseSource
 from sudare.records import marginals, microaggregation
 from sudare.records.coding import SCALED_STEP, CodedRows, Layout, cell_count
 from sudare.records.marginals import MarginalEngine
-from sudare.records.microaggregation import MicroaggregationEngine
+from sudare.records.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.records.stages import StagedNoise
 from sudare.records.synthesize import ENGINES, EngineName, declared_pairs
 from sudare.schema import Encoding, Number
@@ -30,6 +30,7 @@ from sudare.schema import Encoding, Number
 # No column of a schema has this name: names are not empty.
 _LABEL: Final = ""
 _FEWEST_SYNTHETIC_ROWS: Final = 50_000
+_MOST_SYNTHETIC_ROWS: Final = 10**8
 _BINS_OF_A_NUMBER: Final = 20
 _GRID: Final = 2.0**-20
 _ENCODINGS: Final[Mapping[EngineName, Encoding]] = {"marginals": "binned", "microaggregation": "scaled"}
@@ -63,6 +64,16 @@ class AnonymizingFirst:
                 f"got {self.facts.encoding!r}.",
                 f"Give encoding={_ENCODINGS[self.engine]!r}, or another engine.",
             )
+        rows: Any = self.synthetic_rows
+        if rows is not None and (
+            isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_SYNTHETIC_ROWS
+        ):
+            raise InvalidParameter(
+                f"synthetic_rows must be a whole number from 1 to 10⁸, or None, got {rows!r}.", "Leave it out."
+            )
+        groups: Any = self.groups
+        if isinstance(groups, bool) or not isinstance(groups, int) or not 2 <= groups <= MOST_GROUPS:
+            raise InvalidParameter(f"groups must be a whole number from 2 to {MOST_GROUPS}.", "Use for example 20.")
         _ = self.course, self._counting(), self.cost
 
     @property

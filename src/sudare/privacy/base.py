@@ -6,8 +6,11 @@ known before anything is spent; then it passes through the door and adds the noi
 
 from __future__ import annotations
 
+import functools
+import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -46,6 +49,9 @@ Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
 SMALLEST_RANGE: Final = 2.0**-900
 # What a manifest holds besides the declared columns is far shorter than this.
 LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
+
+# Which thread is fitting an estimator, by the estimator's identity.
+_FITTING: Final[dict[int, int]] = {}
 
 _PARAMETERS: Final = {"epsilon", "delta", "neighbours", "rows", "columns", "person"}
 
@@ -94,6 +100,37 @@ def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
         raise unfit("its tensors do not have the shapes and types of its learner")
 
 
+@contextmanager
+def no_other_thread_fits(model: object) -> Iterator[None]:
+    """Raise InvalidParameter if another thread is fitting this estimator, before anything is charged; until the end no other one may.
+
+    Two fits of one object at once would seal the numbers of one under the guarantee and the charge of the other.
+    """
+    here = threading.get_ident()
+    within = _FITTING.get(id(model)) == here
+    if _FITTING.setdefault(id(model), here) != here:
+        raise InvalidParameter(
+            f"This {type(model).__name__} is being fitted by another thread; nothing was charged.",
+            "Fit a clone of it (sklearn.base.clone) in every thread.",
+        )
+    try:
+        yield
+    finally:
+        if not within:
+            del _FITTING[id(model)]
+
+
+def one_at_a_time(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` that no second thread enters for the same estimator."""
+
+    @functools.wraps(fit)
+    def fitted(self: PrivateEstimator, *arguments: Any, **named: Any) -> Any:
+        with no_other_thread_fits(self):
+            return fit(self, *arguments, **named)
+
+    return fitted
+
+
 class PrivateEstimator(BaseEstimator):
     """A learner whose `fit` charges an account before it draws noise, and whose result can be released.
 
@@ -129,6 +166,11 @@ class PrivateEstimator(BaseEstimator):
     schema_digest_: str | None
     n_rows_: int | None
     n_features_in_: int
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "fit" in vars(cls):
+            cls.fit = one_at_a_time(vars(cls)["fit"])
 
     @abstractmethod
     def plan(self, rows: int, declared: Schema) -> Plan[Calibrated]:

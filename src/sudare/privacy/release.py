@@ -113,7 +113,7 @@ def enter_result(model: Any) -> None:
     What can never be released, or was not charged, is not entered.
     """
     name, account, receipt = type(model).__name__, model.account, model.receipt_
-    if receipt is None or account is None or not _is_learner(model):
+    if receipt is None or account is None or not is_learner(model):
         return
     charge = account.ledger.charge_of(receipt)
     if charge is None or not pays_for(charge.body["what"], name):
@@ -135,7 +135,7 @@ def check_unchanged(model: Any, content: Content) -> None:
         )
 
 
-def _is_learner(model: Any) -> bool:
+def is_learner(model: Any) -> bool:
     """Whether an object is of a listed class itself: a class derived from one may compute anything."""
     name = type(model).__name__
     return name in LEARNERS and type(model) is learner_class(name)
@@ -159,7 +159,7 @@ class Release:
     def of(cls, model: Any) -> Release:
         """The release of a fitted, charged and unchanged learner. Nothing is written yet."""
         name = type(model).__name__
-        if not _is_learner(model):
+        if not is_learner(model):
             raise NotReleasable(f"A {name} can never be released.", NotReleasable.help)
         check_is_fitted(model)
         receipt, account, guarantee = model.receipt_, model.account, model.guarantee_

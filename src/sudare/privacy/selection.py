@@ -10,6 +10,7 @@ plan promises less than its share of ε allows, or nothing, is refused.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,20 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sudare.errors import DataError, InvalidParameter
+from sudare.errors import DataError, InvalidParameter, NotCharged
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
 from sudare.privacy.base import Calibrated, Plan, PrivateEstimator, no_rows, undeclared
+from sudare.privacy.content import sealed
 from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import pass_through
+from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.sources import given_source
 from sudare.privacy.sums import exact_sums, fixed_point_step
 
 Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]
+Scored = Callable[[Any], Floats]
 
 # All tries together cost so many times what one of them costs (proofs/selection.md).
 TRIES_FACTOR: Final = 2
@@ -79,7 +82,8 @@ def select_privately(
     candidates : unfitted estimators with pure guarantees; their own epsilon, account and seed are replaced.
     epsilon : what a record is promised by everything: choice, fit and score together. One try costs half of it.
     row_scores : (fitted model, X, y) → one number in [0, 1] a row, larger is better; its mean is the score. A row's number
-        must depend on the model and that row alone.
+        must depend on the model and that row alone. It is shown a copy of the model; whatever it does to that, to X or to y
+        does not reach the fits, and NotCharged is raised where it changed or refitted the model.
     score_share : part of a try's ε that goes into the noisy score; the rest goes into the fit.
     tries_parameter : 1/γ of the logarithmic number of tries; default four times the number of candidates.
     account : who pays, once, before the first try.
@@ -89,6 +93,14 @@ def select_privately(
     for candidate in selection.candidates:
         if account is not None and candidate._undeclared():
             raise undeclared(candidate)
+        if account is not None and not is_learner(candidate):
+            raise InvalidParameter(
+                f"{type(candidate).__name__} is not a learner of sudare itself: what a derived class computes has no proof, and "
+                "what it does to the table would reach the other tries. Nothing was charged.",
+                "Give the listed learners, or leave account out.",
+            )
+    # Of their own, so that nothing that a scoring function does to its table reaches the fits.
+    rows, targets = own_copy(X), own_copy(y)
     passage = pass_through(
         account,
         random_state,
@@ -98,7 +110,7 @@ def select_privately(
         selection.purpose,
         given_source(X),
     )
-    index, model = selection.best(X, y, row_scores, passage.noise)
+    index, model = selection.best(rows, targets, lambda tried: _shown(tried, row_scores, X, y), passage.noise)
     winner = model._as_the_outcome_of(passage, account)
     return Selected(winner, index, winner.guarantee_)
 
@@ -183,13 +195,13 @@ class Selection:
         """What the ledger says that the charge is for."""
         return f"choice among {len(self.candidates)} candidates"
 
-    def best(self, X: Any, y: Any, row_scores: RowScores, noise: NoiseSource) -> tuple[int, PrivateEstimator]:
-        """The place of the winner among the candidates, and the winner as it was fitted."""
+    def best(self, X: Any, y: Any, scored: Scored, noise: NoiseSource) -> tuple[int, PrivateEstimator]:
+        """The place of the winner among the candidates, and the winner as it was fitted; `scored` gives a model's row scores."""
 
         def one_try() -> tuple[float, int, PrivateEstimator]:
             index = noise.integer_below(len(self.candidates))
             model = clone(self.candidates[index])._fit_within(noise, X, y)
-            return self.scores.noisy_sum(row_scores(model, X, y), noise), index, model
+            return self.scores.noisy_sum(scored(model), noise), index, model
 
         tries = (one_try() for _ in range(logarithmic_draw(self.tries_parameter, noise)))
         _, index, model = max(tries, key=itemgetter(0))
@@ -212,6 +224,29 @@ class ScoreNoise:
                 f"row_scores must give one number a row ({self.rows}).", "Return an array with one score a row."
             )
         return float(self.mechanism.apply(exact_sums(column, self.step), noise)[0])
+
+
+def _shown(model: PrivateEstimator, row_scores: RowScores, X: Any, y: Any) -> Floats:
+    """The row scores of a copy of a model: what is released is never in the hands of a function that sees the records."""
+    shown = copy.deepcopy(model)
+    scores = row_scores(shown, X, y)
+    if sealed(shown.release_content(), shown.guarantee_, shown.receipt_, shown.schema_digest_) != model.seal_:
+        raise NotCharged(
+            f"row_scores changed the model: the {type(model).__name__} that it was shown is another one after it.",
+            "Look at the model only; fit copies of your own (sklearn.base.clone).",
+        )
+    return scores
+
+
+def own_copy(data: Any) -> Any:
+    """A copy that shares no memory with what it was made of. Raise InvalidParameter where none can be made."""
+    try:
+        return copy.deepcopy(data)
+    except (TypeError, ValueError, AttributeError, NotImplementedError):
+        raise InvalidParameter(
+            "Choosing among candidates needs a table that can be copied; nothing was charged.",
+            "Give an array or a frame.",
+        ) from None
 
 
 def row_count(X: Any) -> int:
