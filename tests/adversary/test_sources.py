@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from typer.testing import CliRunner
 
 from sudare.cli.main import app
 from sudare.consortium.member import Data, Member
-from sudare.errors import AccountMismatch, BudgetError, SourceTaken, SourceUnreadable, SudareError
+from sudare.errors import AccountMismatch, BudgetError, InvalidParameter, SourceTaken, SourceUnreadable, SudareError
 from sudare.frames import SqlSource, batches, read
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Ledger, PrivateMean
+from sudare.privacy.sources import given_source
 from sudare.privacy.storage import Storage
 from sudare.records import RecordPerturbation
-from sudare.schema import Label, Number, Schema
+from sudare.schema import Category, Label, Number, Schema
+from tests.ledgers import postgresql_server
 
 SCHEMA = """
 [columns.age]
@@ -37,6 +40,8 @@ high = 110
 kind = "category"
 values = ["no", "yes"]
 """
+AGE = Schema({"age": Number(0, 110)})
+TABLE = Schema({"age": Number(0, 110), "smoker": Category(("no", "yes"))})
 SICK = Schema({"age": Number(0, 110), "sick": Label(("no", "yes"))})
 
 
@@ -140,7 +145,140 @@ def test_point_a_member_file_at_another_table_once_the_account_is_there(house, l
         member.account(agreement)
 
 
+READ_OTHERWISE = {
+    "a pattern without an ending": lambda house: "sta*",
+    "a pattern in a folder": lambda house: "elsewhere/pat*",
+    "a folder called file:": lambda house: f"file:{house / 'patients.csv'}",
+    "a blank before the name": lambda house: " patients.csv",
+    "a blank before the folder": lambda house: f" {house / 'patients.csv'}",
+    "a pattern that goes through a link and back": lambda house: "lin*/../patients.csv",
+}
+
+
+@pytest.mark.parametrize("spelling", list(READ_OTHERWISE))
+def test_read_another_file_than_the_account_was_asked_about(house, ledger, monkeypatch, spelling):
+    monkeypatch.chdir(house)
+    staff = (house / "staff.csv").read_text()
+    for path in (f"file:{house}", f" {house}", "elsewhere/inner"):
+        (Path(path)).mkdir(parents=True)
+    os.symlink("elsewhere/inner", "link")
+    for path in (f"file:{house}/patients.csv", " patients.csv", f" {house}/patients.csv", "elsewhere/patients.csv"):
+        Path(path).write_text(staff)
+    account = ledger.account("patients", epsilon=30.0, source=house / "patients.csv")
+    with pytest.raises((BudgetError, InvalidParameter)):
+        RecordPerturbation(TABLE, epsilon=1.0, account=account).fit(READ_OTHERWISE[spelling](house))
+    assert charges(ledger) == 0
+
+
+def test_read_another_database_file_whose_name_is_an_escaped_one(house, ledger):
+    for name in ("my clinic.db", "my%20clinic.db"):
+        shutil.copy(house / "clinic.db", house / name)
+    mine, other = (
+        sqlalchemy.URL.create("sqlite", database=str(house / name)) for name in ("my clinic.db", "my%20clinic.db")
+    )
+    account = ledger.account("visits", epsilon=30.0, source=SqlSource(mine, "visits"))
+    RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(mine, "visits"))
+    with pytest.raises(BudgetError):
+        RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(other, "visits"))
+    assert charges(ledger) == 1
+
+
+READ_ELSEWHERE = {
+    "an option for another database": ("?dbname=staff", "visits"),
+    "an option for another host": ("?host=10.0.0.9", "visits"),
+    "an option for another address": ("?hostaddr=10.0.0.9", "visits"),
+    "an option for another port": ("?port=5433", "visits"),
+    "several hosts": ("?host=10.0.0.9&host=10.0.0.8", "visits"),
+    "a table that differs by case": ("", "Visits"),
+}
+
+
+@pytest.mark.parametrize("spelling", list(READ_ELSEWHERE))
+def test_read_another_table_of_a_server_than_the_account_was_asked_about(ledger, spelling):
+    options, table = READ_ELSEWHERE[spelling]
+    account = ledger.account("visits", epsilon=3.0, source=SqlSource("postgresql://localhost:5432/clinic", "visits"))
+    account.check_source(given_source(SqlSource("postgresql://localhost:5432/clinic", "visits")))
+    with pytest.raises(BudgetError):
+        account.check_source(given_source(SqlSource(f"postgresql://localhost:5432/clinic{options}", table)))
+
+
+def test_read_another_table_by_a_search_path(ledger):
+    """And by quotes in a name, by an option or an engine: on a server."""
+    with postgresql_server() as address:
+        address = address.replace("postgresql:", "postgresql+psycopg:")
+        engine = sqlalchemy.create_engine(address)
+        with engine.begin() as connection:
+            for name in ("visits", "staff.visits", '"Visits"', '"vis""its"'):
+                connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS staff")
+                connection.exec_driver_sql(f"CREATE TABLE {name} AS SELECT {90 if '.' in name else 20}::float8 AS age")
+        path = {"options": "-c search_path=staff"}
+        astray = sqlalchemy.create_engine(address, connect_args=path)
+        by_option = SqlSource(sqlalchemy.make_url(address).update_query_dict(path), "visits")
+        for source in (SqlSource(astray, "visits"), by_option, SqlSource(address, "visits")):
+            assert read(source)["age"].tolist() == [20.0]
+        account = ledger.account("visits", epsilon=30.0, source=SqlSource(address, "visits"))
+        for name in ("Visits", 'vis"its', "staff.visits"):
+            with pytest.raises(SudareError):
+                RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(address, name))
+        assert charges(ledger) == 0
+        engine.dispose()
+        astray.dispose()
+
+
 # A second account for one table
+
+LATER = {
+    "a hard link made later": ("later.csv", lambda house: os.link(house / "patients.csv", house / "later.csv")),
+    "a link made later": ("later.csv", lambda house: os.symlink(house / "patients.csv", house / "later.csv")),
+    "a hard link put in the place of a file": ("staff.csv", lambda house: put_in_place(house)),
+    "a folder that gets a hard link": ("later", lambda house: link_in_folder(house)),
+}
+
+
+def put_in_place(house: Path) -> None:
+    (house / "staff.csv").unlink()
+    os.link(house / "patients.csv", house / "staff.csv")
+
+
+def link_in_folder(house: Path) -> None:
+    (house / "later").mkdir()
+    pd.read_csv(house / "patients.csv").to_parquet(house / "later" / "part.parquet")
+    os.unlink(house / "patients.csv")
+    os.link(house / "later" / "part.parquet", house / "patients.csv")
+
+
+@pytest.mark.parametrize("way", list(LATER))
+def test_let_a_second_account_pay_for_a_file_by_what_is_done_after_it_was_opened(house, ledger, way):
+    path, act = LATER[way]
+    ledger.account("patients", epsilon=3.0, source=house / "patients.csv")
+    second = ledger.account("second", epsilon=3.0, source=house / path)
+    act(house)
+    with pytest.raises(SourceTaken):
+        RecordPerturbation(TABLE, epsilon=1.0, account=second).fit(house / path)
+    assert charges(ledger) == 0
+
+
+def test_let_two_accounts_pay_for_a_file_that_comes_to_match_both_patterns(house, ledger):
+    first = ledger.account("first", epsilon=3.0, source=house / "week-*.csv")
+    second = ledger.account("second", epsilon=3.0, source=house / "*-40.csv")
+    shutil.copy(house / "patients.csv", house / "week-40.csv")
+    RecordPerturbation(TABLE, epsilon=1.0, account=first).fit(house / "week-40.csv")
+    with pytest.raises(SourceTaken):
+        RecordPerturbation(TABLE, epsilon=1.0, account=second).fit(house / "week-40.csv")
+    assert charges(ledger) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="there is no /proc")
+def test_let_a_second_account_pay_for_a_file_through_an_open_handle(house, ledger):
+    ledger.account("patients", epsilon=3.0, source=house / "patients.csv")
+    second = ledger.account("second", epsilon=3.0)
+    os.link(house / "patients.csv", house / "gone.csv")
+    with (house / "gone.csv").open() as handle:
+        (house / "gone.csv").unlink()
+        os.symlink(f"/proc/self/fd/{handle.fileno()}", house / "through.csv")
+        with pytest.raises(SourceTaken):
+            RecordPerturbation(TABLE, epsilon=1.0, account=second).fit(house / "through.csv")
+    assert charges(ledger) == 0
 
 
 def opens_a_second_account(ledger: Ledger, source: Any, name: str = "second") -> bool:
