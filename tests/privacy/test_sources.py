@@ -22,6 +22,7 @@ from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.sources import (
+    LONGEST_SOURCE,
     MOST_FINGERPRINTS,
     Source,
     check_free,
@@ -132,6 +133,14 @@ class TestText:
             source_text(source)
         assert caught.value.problem == "A source needs a name, as text."
         assert caught.value.remedy == "Give a path, an address or a description."
+
+    def test_a_source_is_not_longer_than_a_ledger_can_keep(self, folder: Path) -> None:
+        assert looked_at("x" * LONGEST_SOURCE).text == "x" * LONGEST_SOURCE
+        for source in ("x" * (LONGEST_SOURCE + 1), SqlSource("postgresql://h/d", "x" * LONGEST_SOURCE)):
+            with pytest.raises(InvalidParameter) as caught:
+                looked_at(source)
+            assert caught.value.problem == "A source has at most 8192 letters."
+            assert caught.value.remedy == "Give a shorter path or description."
 
     def test_a_file_has_one_name(self, folder: Path) -> None:
         (folder / "sub").mkdir()

@@ -24,6 +24,8 @@ from sqlalchemy.exc import ArgumentError
 from sudare.databases import SqlSource
 from sudare.errors import InvalidParameter, SourceTaken
 
+# No path is longer. Entries of a ledger that are too long to be read again would end it.
+LONGEST_SOURCE: Final = 8192
 # So many files of a folder are remembered one by one; of further ones only the path is.
 MOST_FINGERPRINTS: Final = 256
 
@@ -184,6 +186,8 @@ def looked_at(source: object) -> Source:
 
 
 def _with_files(text: str, paths: list[str]) -> Source:
+    if len(text) > LONGEST_SOURCE:
+        raise InvalidParameter(f"A source has at most {LONGEST_SOURCE} letters.", "Give a shorter path or description.")
     return Source(text, tuple(sorted(map(_fingerprint, _statuses(paths).values())))[:MOST_FINGERPRINTS])
 
 
