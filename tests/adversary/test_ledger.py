@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sudare.errors import InvalidParameter, SudareError
-from sudare.privacy import Ledger
+from sudare.privacy import Account, Guarantee, Ledger
+from sudare.privacy.accounting import pure_cost
 from sudare.privacy.chain import FIRST_PREVIOUS, Entry
 from sudare.privacy.restore import parsed_export, restored
-from tests.ledgers import charge
 
 # A program that is killed while it writes: what undoes its half of a change lies beside the name it opened the file by.
 KILLED = """
@@ -28,6 +28,10 @@ file.execute("CREATE TABLE filling (text)")
 file.executemany("INSERT INTO filling VALUES (?)", [("y" * 3000,)] * 400)
 os._exit(9)
 """
+
+
+def charge(account: Account, epsilon: float) -> Any:
+    return account.charge(Guarantee(epsilon), pure_cost(epsilon), "a test")
 
 
 def test_have_a_charge_undone_by_a_crash_under_another_name_of_the_file(tmp_path: Path) -> None:

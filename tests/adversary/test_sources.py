@@ -24,11 +24,9 @@ from sudare.errors import AccountMismatch, BudgetError, InvalidParameter, Source
 from sudare.frames import SqlSource, batches, read
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Ledger, PrivateMean
-from sudare.privacy.sources import given_source
 from sudare.privacy.storage import Storage
 from sudare.records import RecordPerturbation
 from sudare.schema import Category, Label, Number, Schema
-from tests.ledgers import postgresql_server
 
 SCHEMA = """
 [columns.age]
@@ -185,27 +183,29 @@ def test_read_another_database_file_whose_name_is_an_escaped_one(house, ledger):
 
 READ_ELSEWHERE = {
     "an option for another database": ("?dbname=staff", "visits"),
-    "an option for another host": ("?host=10.0.0.9", "visits"),
-    "an option for another address": ("?hostaddr=10.0.0.9", "visits"),
-    "an option for another port": ("?port=5433", "visits"),
-    "several hosts": ("?host=10.0.0.9&host=10.0.0.8", "visits"),
+    "an option for another host": ("?host=127.0.0.9", "visits"),
+    "an option for another address": ("?hostaddr=127.0.0.9", "visits"),
+    "an option for another port": ("?port=9", "visits"),
+    "several hosts": ("?host=127.0.0.9&host=127.0.0.8", "visits"),
     "a table that differs by case": ("", "Visits"),
 }
 
 
 @pytest.mark.parametrize("spelling", list(READ_ELSEWHERE))
 def test_read_another_table_of_a_server_than_the_account_was_asked_about(ledger, spelling):
-    options, table = READ_ELSEWHERE[spelling]
-    account = ledger.account("visits", epsilon=3.0, source=SqlSource("postgresql://localhost:5432/clinic", "visits"))
-    account.check_source(given_source(SqlSource("postgresql://localhost:5432/clinic", "visits")))
+    """The account is asked before anybody is connected to: no server is needed here."""
+    address, (options, table) = "postgresql+psycopg://localhost:1/clinic", READ_ELSEWHERE[spelling]
+    account = ledger.account("visits", epsilon=3.0, source=SqlSource(address, "visits"))
     with pytest.raises(BudgetError):
-        account.check_source(given_source(SqlSource(f"postgresql://localhost:5432/clinic{options}", table)))
+        RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(f"{address}{options}", table))
 
 
 def test_read_another_table_by_a_search_path(ledger):
-    """And by quotes in a name, by an option or an engine: on a server."""
-    with postgresql_server() as address:
-        address = address.replace("postgresql:", "postgresql+psycopg:")
+    """By an option, by an engine, by case, and by quotes in a name: on a server."""
+    from tests.ledgers import postgresql_server
+
+    with postgresql_server() as plain:
+        address = plain.replace("postgresql:", "postgresql+psycopg:")
         engine = sqlalchemy.create_engine(address)
         with engine.begin() as connection:
             for name in ("visits", "staff.visits", '"Visits"', '"vis""its"'):
@@ -227,13 +227,6 @@ def test_read_another_table_by_a_search_path(ledger):
 
 # A second account for one table
 
-LATER = {
-    "a hard link made later": ("later.csv", lambda house: os.link(house / "patients.csv", house / "later.csv")),
-    "a link made later": ("later.csv", lambda house: os.symlink(house / "patients.csv", house / "later.csv")),
-    "a hard link put in the place of a file": ("staff.csv", lambda house: put_in_place(house)),
-    "a folder that gets a hard link": ("later", lambda house: link_in_folder(house)),
-}
-
 
 def put_in_place(house: Path) -> None:
     (house / "staff.csv").unlink()
@@ -245,6 +238,14 @@ def link_in_folder(house: Path) -> None:
     pd.read_csv(house / "patients.csv").to_parquet(house / "later" / "part.parquet")
     os.unlink(house / "patients.csv")
     os.link(house / "later" / "part.parquet", house / "patients.csv")
+
+
+LATER = {
+    "a hard link made later": ("later.csv", lambda house: os.link(house / "patients.csv", house / "later.csv")),
+    "a link made later": ("later.csv", lambda house: os.symlink(house / "patients.csv", house / "later.csv")),
+    "a hard link put in the place of a file": ("staff.csv", put_in_place),
+    "a folder that gets a hard link": ("later", link_in_folder),
+}
 
 
 @pytest.mark.parametrize("way", list(LATER))
