@@ -419,7 +419,13 @@ SECRET = "correct-horse-battery"
 
 
 @pytest.mark.parametrize(
-    "address", [f"postgresql://ann:{SECRET}@db/ledger", f"postgresql://ann@db/ledger?password={SECRET}"]
+    "address",
+    [
+        f"postgresql://ann:{SECRET}@db/ledger",
+        f"postgresql://ann@db/ledger?password={SECRET}",
+        f"postgresql://ann@db/ledger?access_token={SECRET}",
+        f"postgresql://db/ledger?odbc_connect=UID%3Dann%3BPWD%3D{SECRET}",
+    ],
 )
 @pytest.mark.parametrize("kind", ["ledger", "source"])
 def test_find_the_password_of_the_database_in_a_pickle(address, kind):
