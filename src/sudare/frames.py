@@ -80,7 +80,8 @@ def read(source: object, columns: Sequence[str] | None = None, schema: Schema | 
     together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
     if together is None:
         raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
-    origin = os.path.abspath(source) if isinstance(source, str | os.PathLike) else source
+    # Not shortened: a/.. is where a link leads, and not always here.
+    origin = os.path.join(os.getcwd(), source) if isinstance(source, str | os.PathLike) else source
     return Table(together, origin if isinstance(origin, str | SqlSource) else None)
 
 

@@ -168,6 +168,34 @@ def test_read_another_file_than_the_account_was_asked_about(house, ledger, monke
     assert charges(ledger) == 0
 
 
+def test_charge_a_table_that_was_read_through_a_link_and_back(house, ledger, monkeypatch):
+    """Without looking at links, link/../patients.csv would be the account's own file."""
+    monkeypatch.chdir(house)
+    Path("elsewhere/inner").mkdir(parents=True)
+    os.symlink("elsewhere/inner", "link")
+    shutil.copy("staff.csv", "elsewhere/patients.csv")
+    account = ledger.account("patients", epsilon=30.0, source=house / "patients.csv")
+    with pytest.raises(BudgetError):
+        RecordPerturbation(TABLE, epsilon=1.0, account=account).fit(read("link/../patients.csv"))
+    assert charges(ledger) == 0
+
+
+@pytest.mark.parametrize("opened", [str, sqlalchemy.create_engine], ids=["address", "engine"])
+def test_charge_a_database_that_seems_to_be_behind_a_link(house, ledger, monkeypatch, opened):
+    monkeypatch.chdir(house)
+    Path("elsewhere/inner").mkdir(parents=True)
+    os.symlink("elsewhere/inner", "link")
+    shutil.copy("clinic.db", "elsewhere/clinic.db")
+    source = SqlSource(f"sqlite:///{house}/elsewhere/clinic.db", "visits")
+    account = ledger.account("visits", epsilon=30.0, source=source)
+    # A driver opens clinic.db here, and not the one that the link leads to.
+    with pytest.raises(BudgetError):
+        RecordPerturbation(AGE, epsilon=1.0, account=account).fit(
+            SqlSource(opened("sqlite:///link/../clinic.db"), "visits")
+        )
+    assert charges(ledger) == 0
+
+
 def test_read_another_database_file_whose_name_is_an_escaped_one(house, ledger):
     for name in ("my clinic.db", "my%20clinic.db"):
         shutil.copy(house / "clinic.db", house / name)

@@ -193,6 +193,13 @@ class TestText:
         assert escaped.text == f"sqlite:///{folder}/a%2520b.db t" == source_text(escaped.text)
         assert not covers(plain, escaped)
         assert source_text(SqlSource("no address", "t")) == "a database"
+        assert source_text(SqlSource("sqlite:///file::memory:?uri=true", "t")) == "a database"
+
+    def test_a_database_behind_a_link(self, folder: Path) -> None:
+        (folder / "far" / "inner").mkdir(parents=True)
+        (folder / "link").symlink_to(folder / "far" / "inner")
+        assert source_text(SqlSource("sqlite:///link/../x.db", "t")) == f"sqlite:///{folder}/x.db t"
+        assert source_text(SqlSource("sqlite:///file:link/../x.db?uri=true", "t")) == f"sqlite:///{folder}/far/x.db t"
 
     def test_sql_sources(self, folder: Path) -> None:
         spaced = folder / "my clinic.db"

@@ -376,9 +376,13 @@ def _database(url: sql.URL) -> str | None:
 
 def _sqlite_file(database: str) -> str | None:
     """The resolved path of an SQLite file; None for a database in memory."""
+    if database in ("", ":memory:"):
+        return None
     if database.startswith("file:"):
         database = unquote(_FILE_SCHEME.sub("", database.partition("?")[0]))
-    return None if database in ("", ":memory:") else os.path.realpath(database)
+        return None if database in ("", ":memory:") else os.path.realpath(database)
+    # Drivers take a/.. out of a path before anybody looks whether a is a link.
+    return os.path.realpath(os.path.abspath(database))
 
 
 def _option(url: sql.URL, name: str) -> str:
