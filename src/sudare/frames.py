@@ -41,6 +41,7 @@ CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
+DEFAULT_SCHEMAS = {"postgresql": "public"}
 
 
 def batches(
@@ -79,7 +80,8 @@ def read(source: object, columns: Sequence[str] | None = None, schema: Schema | 
     together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
     if together is None:
         raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
-    origin = os.path.abspath(source) if isinstance(source, str | os.PathLike) else source
+    # Not shortened: a/.. is where a link leads, and not always here.
+    origin = os.path.join(os.getcwd(), source) if isinstance(source, str | os.PathLike) else source
     return Table(together, origin if isinstance(origin, str | SqlSource) else None)
 
 
@@ -400,6 +402,8 @@ def sql_result(
     if re.search(r"\s", query):
         return connection.exec_driver_sql(query)
     place, _, name = query.rpartition(".")
+    # Not where a search path leads, which every connection may set otherwise: the account for a table pays for no other one.
+    place = place or DEFAULT_SCHEMAS.get(connection.dialect.name, "")
     table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
     names = wanted_columns([column.name for column in table.columns], columns, schema)
     return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))

@@ -31,6 +31,10 @@ from sudare.schema.table import attempt
 
 FORMAT: Final = 1
 FROM_ENVIRONMENT: Final = "env:"
+# Drivers have many names for options that are secrets.
+_PASSWORD: Final = re.compile(
+    r"://[^/@:]*:[^/@]+@|[?&](?!passfile=)[^=&]*(?:pass|pwd|secret|token|credential|odbc_connect)[^=&]*=", re.IGNORECASE
+)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -279,4 +283,4 @@ def _without_password(part: object, address: str | None) -> dict[str, Any]:
 
 
 def _has_password(address: str | None) -> bool:
-    return address is not None and re.search(r"://[^/@:]*:[^/@]+@|[?&]password=", address) is not None
+    return address is not None and _PASSWORD.search(address) is not None
