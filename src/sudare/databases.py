@@ -18,6 +18,8 @@ from sudare.errors import SourceUnreadable
 READING_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
 WRITING_WORDS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "INTO"})
 
+_ODBC = "odbc_connect"
+
 # Addresses by what is left of them without passwords. Never pickled; a forked process has it, a spawned one has not.
 _WHOLE_ADDRESSES: dict[sqlalchemy.URL, sqlalchemy.URL] = {}
 
@@ -109,12 +111,42 @@ def refuse_writing(query: str, dialect: str) -> None:
 
 def without_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
     """The address without passwords, by which `with_secrets` finds the whole one again in this process and its forks."""
-    secret = [name for name in url.query if "pass" in name.lower() and name.lower() != "passfile"]
+    secret = [name for name in url.query if is_secret(name)]
     # `URL.set` takes None for "leave it as it is".
     plain = url._replace(password=None).difference_update_query(secret)
+    nested = {name: _without_nested_secrets(value) for name, value in plain.query.items() if name.lower() == _ODBC}
+    plain = plain.update_query_dict(nested)
     if plain != url:
         _WHOLE_ADDRESSES[plain] = url
     return plain
+
+
+def has_secrets(url: sqlalchemy.URL) -> bool:
+    """Whether an address holds a password, by itself, as an option, or in a connection string of ODBC among its options."""
+    named = any(is_secret(name) for name in url.query)
+    return (
+        named
+        or bool(url.password)
+        or any(_without_nested_secrets(value) != value for name, value in url.query.items() if name.lower() == _ODBC)
+    )
+
+
+def is_secret(option: str) -> bool:
+    """Whether an option of an address is a password, by its name: password, passwd, sslpassword, pwd; `passfile` only names a file."""
+    name = option.strip().lower()
+    return name == "pwd" or ("pass" in name and name != "passfile")
+
+
+def _without_nested_secrets(text: str | tuple[str, ...]) -> str:
+    """A connection string of ODBC without passwords; where one could hold a semicolon, without all that follows."""
+    kept = []
+    for part in (text if isinstance(text, str) else ";".join(text)).split(";"):
+        name, _, value = part.partition("=")
+        if is_secret(name) and value.lstrip().startswith("{"):
+            break
+        if not is_secret(name):
+            kept.append(part)
+    return ";".join(kept)
 
 
 def with_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
