@@ -117,12 +117,21 @@ def refuse_writing(query: str, dialect: str) -> None:
 
 def without_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
     """The address without passwords, by which `with_secrets` finds the whole one again in this process and its forks."""
-    secret = [name for name in url.query if name.lower() not in PUBLIC_OPTIONS]
     # `URL.set` takes None for "leave it as it is".
-    plain = url._replace(password=None).difference_update_query(secret)
+    plain = url._replace(password=None).difference_update_query(secret_options(url))
     if plain != url:
         _WHOLE_ADDRESSES[plain] = url
     return plain
+
+
+def has_secrets(url: sqlalchemy.URL) -> bool:
+    """Whether an address holds a password, by itself or in an option that is not known to be public."""
+    return bool(url.password) or bool(secret_options(url))
+
+
+def secret_options(url: sqlalchemy.URL) -> list[str]:
+    """The names of an address's options that may be secret."""
+    return [name for name in url.query if name.lower() not in PUBLIC_OPTIONS]
 
 
 def with_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:

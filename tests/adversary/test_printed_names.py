@@ -125,3 +125,14 @@ def test_run_a_script_in_a_report_should_the_escaping_ever_fail() -> None:
 def test_hide_a_direction_mark_in_a_report() -> None:
     page = page_html(Page("evil\u202etitle", "a\x1blead", [], "sudare"))
     assert not unprintable(page)
+
+
+def test_move_the_cursor_of_whoever_watches_a_node(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a node tells may quote an error over what others sent."""
+    from sudare.cli.node import _say
+
+    _say("task 'a' stopped: \x1b[2J\nforged line \u202e")
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert shown.count("\n") == 1

@@ -128,6 +128,16 @@ def make_private_folder(path: Path) -> None:
         ) from None
 
 
+def check_unshared(path: Path, what: str) -> None:
+    """Raise `IdentityError` where everybody on this machine may write: what decides for a member must be the member's."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & stat.S_IWOTH:
+        raise IdentityError(
+            f"{what} '{path}' can be changed by everybody on this machine (mode {mode:03o}).",
+            f"Run: chmod o-w {shlex.quote(str(path))}; then look whether somebody did.",
+        )
+
+
 def new_private_folder(parent: Path | None, prefix: str) -> Path:
     """A new folder for its owner only, with a name that cannot be guessed; in the machine's temporary folder if `parent` is None."""
     return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))

@@ -6,6 +6,7 @@ would write another, so what was paid for once is known wherever state, approval
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from sudare.privacy.sources import Source
 
 # Of a converted δ the plan knows an upper limit that is rounded to nearest.
 _ROUNDING = 1 + 1e-9
+_MARK = re.compile(r"task '[a-z0-9-]+' of agreement [0-9a-f]{16}(,|$)")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ def mark_of(agreement: Agreement, task: str) -> str:
 def entries_of(mark: str, entries: Iterable[Entry]) -> list[Entry]:
     """The charges and disclosures of the task with this mark."""
     return [entry for entry in entries if entry.kind in ("charge", "disclosure") and _is_marked(mark, entry)]
+
+
+def is_of_a_task(entry: Entry) -> bool:
+    """Whether an entry is marked as one of a task, of whichever agreement."""
+    purpose = entry.body.get("purpose")
+    return isinstance(purpose, str) and _MARK.match(purpose) is not None
 
 
 def run_already(task: str) -> NotApproved:

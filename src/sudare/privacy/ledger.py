@@ -452,7 +452,7 @@ class Account:
             with ledger._storage.transaction() as connection:
                 head, state = self._bound(connection, ledger._head(connection), source)
                 paid, stated = in_relation(self.name, state.terms, guarantee, cost)
-                self._check_entry(paid, lambda: tables.entries(connection, self.name))
+                self._check_entry(paid, lambda: tables.entries(connection))
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
                 receipt = ledger._append(connection, head, self.name, state, "charge", {**body, "nonce": _nonce()})
         except BudgetExceeded:
@@ -484,11 +484,11 @@ class Account:
         ledger = self.ledger
         with ledger._storage.transaction() as connection:
             head = ledger._head(connection)
-            self._check_entry(None, lambda: tables.entries(connection, self.name))
+            self._check_entry(None, lambda: tables.entries(connection))
             return ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
 
     def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
-        """Raise to refuse a charge at this cost, or a disclosure (None), after these entries; a plain account refuses none.
+        """Raise to refuse a charge at this cost, or a disclosure (None), after these entries of all accounts; a plain account refuses none.
 
         Asked inside the transaction that would write it, so that of two who ask at once the second sees the first one's entry.
         """
