@@ -29,11 +29,13 @@ from sudare.consortium.member import Member
 from sudare.errors import SudareError
 from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.frames import column_types, read
+from sudare.linear import PrivateRidge
+from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, PrivateHistogram, Release
 from sudare.records import PrivateSynthesizer
 from sudare.schema import Category, Number, Schema
 from tests.experts.members import Line
-from tests.release_kit import KEY, manifest_of, with_manifest
+from tests.release_kit import KEY, manifest_of, taken_apart, with_manifest
 
 DOTS = 4_000
 MOST_PARSING_BYTES = 2_000_000
@@ -169,6 +171,31 @@ def test_keep_a_reader_of_toml_busy_with_dots(reader: Callable[[str], None], bom
         assert tracemalloc.get_traced_memory()[1] < MOST_PARSING_BYTES
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("learner", [PrivateRidge, PrivateMLPClassifier])
+def test_have_a_received_model_answer_with_what_is_no_number(tmp_path: Path, learner: type) -> None:
+    """Parameters of 10^308 in a file that is valid in all else: a clear error, and no ValueError of a library or NaN."""
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=9.0, delta=1e-3)
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, size=(60, 2)), np.arange(60) % 2
+    network = {"delta": 1e-5, "hidden": (), "bounds": (-1, 1), "encoding": "scaled", "steps": 1, "classes": [0, 1]}
+    options = {"target_bounds": (0, 1)} if learner is PrivateRidge else network
+    Release.of(learner(epsilon=1.0, account=account, **options).fit(X, y)).save(tmp_path / "honest.sudare", KEY)
+    file = (tmp_path / "honest.sudare").read_bytes()
+    manifest = manifest_of(file)
+    manifest["tensors"] = dict.fromkeys(manifest["tensors"], 0)
+    numbers = np.full(len(taken_apart(file)[1]) // 8, 1.7e308)
+    (tmp_path / "absurd.sudare").write_bytes(with_manifest(file, manifest, numbers.tobytes()))
+    model = Release.load(tmp_path / "absurd.sudare", [KEY.public_key()]).model()
+    rows = np.full((4, 2), 0.9)
+    with np.errstate(all="ignore"), pytest.raises(SudareError, match="not finite"):
+        model.score(rows, y[:4])
+    if learner is PrivateMLPClassifier:
+        for ask in (model.predict, model.predict_proba, model.predict_log_proba):
+            with np.errstate(all="ignore"), pytest.raises(SudareError, match="not finite"):
+                ask(rows)
+    with pytest.raises(SudareError, match="true values"):
+        model.score(rows)
 
 
 @pytest.mark.parametrize("place", ["name", "unit", "category"])
