@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 
 import pandas as pd
 import pyarrow as pa
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.csv_headers import CsvFile, doubt_about
-from sudare.errors import DataError, SchemaError
+from sudare.errors import DataError, SchemaError, SourceUnreadable
 from sudare.frames import batches, column_types, read
 from sudare.schema import Category, Number, Schema
 from sudare.text import looks_like_a_value
@@ -27,7 +29,6 @@ HEADERS = [
     "date,place\n2026-01-02,Kyoto\n",
     "smokes,city\ntrue,Kyoto\n",
     "first_visit,1st_dose\n37,2.5\n",
-    "age,income\n",
     "when,who\n2026年1月2日,Tanaka\n",
 ]
 RECORDS = [
@@ -51,6 +52,13 @@ RECORDS = [
     "Tanaka,male\nSuzuki,female\nSato,male\n",
     "Tanaka,Kyoto\nSuzuki,Osaka\n",
     "?,Kyoto\n3,Osaka\n",
+    "Tanaka,Kyoto\n",
+    "Tanaka,Na\nSuzuki,NA\n",
+    "Tanaka,epilepsy\nSuzuki,none\nSato,-\n",
+    "Tanaka,n.d.\nSuzuki,41\n",
+    "田中,未測定\n鈴木,41\n",
+    "tanaka@clinic.example,low\nsuzuki@clinic.example,41\n",
+    "https://clinic.example/tanaka,low\nhttps://clinic.example/suzuki,41\n",
 ]
 
 
@@ -130,6 +138,32 @@ def test_names_that_are_the_same_are_refused_in_every_format(tmp_path, names):
             read(source)
         with pytest.raises(DataError, match="same name"):
             column_types(source)
+
+
+def test_a_first_line_that_does_not_end_where_reading_stops_is_no_header(tmp_path):
+    record = ",".join("abcdefghijkl"[place] * 100_000 for place in range(12))
+    file = written(tmp_path, f"{record}\n" + ",".join("123456789012") + "\n")
+    with pytest.raises(DataError, match="all lines below"):
+        column_types(file)
+
+
+def test_a_long_cell_is_looked_at_once(tmp_path):
+    """A number with a letter at its end was once tried in n² ways: a quarter of an hour for this one. The limit is one that only this meets."""
+    file = written(tmp_path, "name,age\n" + "1" * 100_000 + "x,3\n")
+    looking = f"from sudare.frames import column_types; print(column_types({str(file)!r}).names)"
+    told = subprocess.run([sys.executable, "-c", looking], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.strip() == "['name', 'age']"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_names_that_are_not_utf8_are_not_quoted(tmp_path, encoding):
+    file = tmp_path / "table.csv"
+    file.write_bytes("naïve,b\n1,2\n".encode(encoding))
+    for look in (lambda: column_types(file), lambda: read(file)):
+        with pytest.raises(SourceUnreadable) as caught:
+            look()
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
 
 
 def test_names_have_one_spelling(tmp_path):

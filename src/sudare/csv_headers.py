@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from sudare.errors import DataError
-from sudare.text import looks_like_a_value, normal_name
+from sudare.text import looks_like_a_value, looks_measured, normal_name
 
 LONGEST_HEADER_BYTES: Final = 2**20
 SAMPLED_LINES: Final = 1000
@@ -62,6 +62,9 @@ def first_lines(file: Path) -> list[list[str]]:
         if len(lines) > SAMPLED_LINES:
             break
     is_cut = len(beginning) == LONGEST_HEADER_BYTES and 1 < len(lines) <= SAMPLED_LINES
+    if len(beginning) == LONGEST_HEADER_BYTES and len(lines) == 1:
+        # Lines follow that nobody has seen: not one of them speaks for a header.
+        return [*lines, []]
     return lines[:-1] if is_cut else lines
 
 
@@ -106,18 +109,25 @@ def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> st
     declared = {normal_name(name) for name in expected}
     if declared and declared <= set(map(normal_name, cells)):
         return None
-    if any(_holds_values(values) for values in columns) or len(lines) == 1:
+    if len(lines) == 1:
+        return "it is the only line, and holds text"
+    if any(_holds_values(values) for values in columns):
         return None
     return "it holds text, and so do all lines below it"
 
 
 def _transposed(lines: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    return [[line[place] for line in lines if place < len(line) and line[place].strip()] for place in range(width)]
+    columns: list[list[str]] = [[] for _ in range(width)]
+    for line in lines:
+        for column, cell in zip(columns, line, strict=False):
+            if cell.strip():
+                column.append(cell)
+    return columns
 
 
 def _holds_values(values: Sequence[str]) -> bool:
-    """Whether a column has cells, and all of them look like values: then a word above them is its name."""
-    return bool(values) and all(map(looks_like_a_value, values))
+    """Whether all cells of a column look like values, and one is more than a word for missing: then a word above them is its name."""
+    return any(map(looks_measured, values)) and all(map(looks_like_a_value, values))
 
 
 def _has_digit(text: str) -> bool:

@@ -277,7 +277,8 @@ def csv_as_written(file: Path, expected: Collection[str], has_header: bool | Non
     refuse_doubtful_header(lines, has_header, expected, file)
     names = public_names(lines[0], has_header) if lines and has_header is False else None
     types = attempt(lambda: csv_reader(file, None, names).schema)
-    if types is None:
+    # Names that are not UTF-8 fail when they are asked for.
+    if types is None or attempt(lambda: types.names) is None:
         raise unreadable(file, "CSV")
     return types
 
