@@ -113,6 +113,37 @@ def test_text_only_is_read_where_the_names_are_declared(tmp_path):
         read(file, schema=Schema({"else": Category(("yes", "no"))}))
 
 
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_the_row_numbers_that_pandas_writes_need_no_name(tmp_path, ending):
+    file = tmp_path / f"table{ending}"
+    pd.DataFrame({"age": [37, 41, 52], "city": ["Kyoto", "Osaka", "Nara"]}).to_csv(file)
+    assert column_types(file).names == ["column_1", "age", "city"]
+    assert read(file, schema=Schema({"age": Number(0, 110)})).names == ("age",)
+
+
+def test_an_empty_first_cell_is_an_index_if_the_declared_names_stand_beside_it(tmp_path):
+    file = written(tmp_path, ",age,city\n7,37,Kyoto\n3,41,Osaka\n9,52,Nara\n")
+    assert read(file, schema=Schema({"age": Number(0, 110)})).rows == 3
+    with pytest.raises(DataError, match="cell 1 is empty"):
+        read(file)
+    with pytest.raises(DataError, match="cell 1 is empty"):
+        read(file, schema=Schema({"weight": Number(0, 110)}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",Tanaka,Kyoto\n0,Suzuki,Osaka\n1,Sato,Nara\n2,Ito,Kobe\n",
+        ",Tanaka,37\n0,Suzuki,41\n1,Sato,52\n2,Ito,33\n",
+        ",Tanaka,\n0,Suzuki,41\n1,Sato,52\n2,Ito,33\n",
+        '"",Tanaka\n1,Suzuki\n2,Sato\n3,Ito\n',
+    ],
+)
+def test_row_numbers_do_not_make_a_record_a_header(tmp_path, text):
+    with pytest.raises(DataError, match="may be a record"):
+        read(written(tmp_path, text))
+
+
 def test_declared_names_do_not_make_values_names(tmp_path):
     file = written(tmp_path, "37,Kyoto\n41,Osaka\n")
     with pytest.raises(DataError, match="cell 1 looks like a value"):
@@ -183,7 +214,8 @@ def test_names_have_one_spelling(tmp_path):
 def test_every_first_line_gets_an_answer(lines, expected):
     reason = doubt_about(lines, expected)
     assert reason is None or "cell" in reason or "text" in reason
-    if lines and any(map(looks_like_a_value, lines[0])):
+    # An empty first cell may stand above row numbers; every other one that looks like a value is doubted.
+    if lines and any(map(looks_like_a_value, lines[0][not lines[0][0].strip() :])):
         assert reason is not None
 
 

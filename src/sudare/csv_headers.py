@@ -79,8 +79,9 @@ def refuse_doubtful_header(
     if reason is not None:
         raise DataError(
             f"The first line of {os.fspath(file)!r} may be a record and not the names of the columns: {reason}.",
-            "If it is a record, say so: --no-header, or CsvFile(path, has_header=False) in Python; the columns are then called "
-            "column_1, column_2, … If it names the columns: --header, or has_header=True. Parquet files keep names apart from values.",
+            "If it is a record, say so: --no-header, CsvFile(path, has_header=False) in Python, or has_header = false under [data] in "
+            "member.toml; the columns are then called column_1, column_2, … If it names the columns: --header, or has_header = true. "
+            "Parquet files keep names apart from values.",
         )
 
 
@@ -97,8 +98,12 @@ def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> st
     if not lines:
         return None
     cells, columns = lines[0], [list(column) for column in _transposed(lines[1:], len(lines[0]))]
+    declared = {normal_name(name) for name in expected if name.strip()}
+    has_declared = bool(declared) and declared <= set(map(normal_name, cells))
     for place, (cell, values) in enumerate(zip(cells, columns, strict=True), 1):
         if not cell.strip():
+            if place == 1 < len(cells) and (has_declared or _counts_rows(values)):
+                continue
             return f"its cell {place} is empty"
         if looks_like_a_value(cell):
             return f"its cell {place} looks like a value"
@@ -106,12 +111,13 @@ def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> st
             return f"its cell {place} occurs again in the column below it"
         if _has_digit(cell) and values and _shape(cell) == _shape(values[0]):
             return f"its cell {place} is written like the one below it"
-    declared = {normal_name(name) for name in expected}
-    if declared and declared <= set(map(normal_name, cells)):
+    if has_declared:
         return None
     if len(lines) == 1:
         return "it is the only line, and holds text"
-    if any(_holds_values(values) for values in columns):
+    # Row numbers speak for an empty cell above them, not for the words beside it.
+    named = [values for cell, values in zip(cells, columns, strict=True) if cell.strip()]
+    if any(_holds_values(values) for values in named):
         return None
     return "it holds text, and so do all lines below it"
 
@@ -128,6 +134,11 @@ def _transposed(lines: Sequence[Sequence[str]], width: int) -> list[list[str]]:
 def _holds_values(values: Sequence[str]) -> bool:
     """Whether all cells of a column look like values, and one is more than a word for missing: then a word above them is its name."""
     return any(map(looks_measured, values)) and all(map(looks_like_a_value, values))
+
+
+def _counts_rows(values: Sequence[str]) -> bool:
+    """Whether cells count 0, 1, 2, …, as pandas numbers rows below a cell that it leaves empty: the line above them is not counted."""
+    return len(values) >= 3 and list(values) == [str(row) for row in range(len(values))]
 
 
 def _has_digit(text: str) -> bool:

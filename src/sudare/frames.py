@@ -127,7 +127,11 @@ def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema
         refuse_missing_columns(columns, present)
         return list(columns)
     if schema is not None:
-        return [name for name in schema.source_columns if name in present]
+        known = [name for name in schema.source_columns if name in present]
+        # No names at all mean all columns to some readers, and an error of their own to others.
+        if not known:
+            refuse_missing_columns(schema.source_columns, present)
+        return known
     return list(present)
 
 
@@ -159,9 +163,12 @@ def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]
 def files_at(source: str | os.PathLike[str]) -> list[Path]:
     """The files that a path or pattern stands for, in the order of their names."""
     path = Path(source)
-    if "://" in os.fspath(source):
+    # A Path has one of the two slashes only. The address is not quoted: it may hold a password.
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(source)):
         raise SourceUnreadable(
-            "The source is an address, not a path.", "For a database give SqlSource(address, query)."
+            "The source is an address, not a path.",
+            "Databases are read in Python, with SqlSource(address, query) from sudare.frames, and by members of a consortium. "
+            "For other commands write the table as Parquet or CSV.",
         )
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if is_parquet(file))
@@ -176,7 +183,7 @@ def files_at(source: str | os.PathLike[str]) -> list[Path]:
     if not all(file.name.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS) for file in found):
         raise SourceUnreadable(
             f"{os.fspath(source)!r} is not a Parquet or CSV file by its name.",
-            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}.",
+            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}; databases are read with SqlSource(address, query).",
         )
     return found
 
