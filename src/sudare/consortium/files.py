@@ -244,3 +244,12 @@ def replace_keeping_old(path: Path, new: Path, kept: Path) -> None:
         os.link(path, kept)
     os.replace(new, path)
     _make_name_durable(path)
+
+
+def set_aside(path: Path, folder_name: str) -> None:
+    """Make room for a new file: the one that is there is kept in a folder beside it, under a number."""
+    folder = path.parent / folder_name
+    make_private_folder(folder)
+    number = 1 + sum(1 for _ in folder.iterdir())
+    os.replace(path, folder / f"{number:03d}-{path.name}")
+    _make_name_durable(path)

@@ -7,7 +7,6 @@ private dictionary before their first share of noise, and a dictionary's exact s
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from sudare.consortium.cards import dictionary_card
 from sudare.consortium.checkpoints import FolderStore, Store
 from sudare.consortium.desk import Activity
 from sudare.consortium.exchange import Parties, ReleaseExchange
-from sudare.consortium.files import make_private_folder, write_atomically
+from sudare.consortium.files import make_private_folder, set_aside, write_atomically
 from sudare.consortium.identity import Identity
 from sudare.consortium.learning import (
     LearnedTogether,
@@ -140,7 +139,7 @@ def write_results(task: Task, activity: Activity, place: Workplace) -> list[Path
         path = folder / f"{'model' if isinstance(task, LearningTask) else 'scaler'}.sudare"
         release = Release.of(learner)
         if path.exists() and _receipt_in(path) != release.receipt:
-            _set_aside(path)
+            set_aside(path, _EARLIER)
         if not path.exists():
             release.save(path, key=place.identity.signing_key)
         return [path]
@@ -244,7 +243,7 @@ def _own_release(task: ModelsTask | CensusTask, place: Workplace, permission: Pe
     place.results(task)
     path = place.member.own_release(task.name)
     if path.exists() and _is_of_another_task(path, permission, place.account):
-        _set_aside(path)
+        set_aside(path, _EARLIER)
     if not path.exists():
         schema, source = place.agreement.schema, place.member.source()
         columns = _columns_read(schema, task.columns) if isinstance(task, CensusTask) else None
@@ -267,14 +266,6 @@ def _is_of_another_task(path: Path, permission: Permission, account: Account) ->
     receipt = _receipt_in(path)
     charge = None if receipt is None else account.ledger.charge_of(receipt)
     return charge is not None and is_of_a_task(charge) and not entries_of(permission.mark, [charge])
-
-
-def _set_aside(path: Path) -> None:
-    """Make room for a result: what an earlier agreement left under the same name is kept in a folder of its own."""
-    folder = path.parent / _EARLIER
-    make_private_folder(folder)
-    number = 1 + sum(1 for _ in folder.iterdir())
-    os.replace(path, folder / f"{number:03d}-{path.name}")
 
 
 def _check_of(task: ModelsTask | CensusTask, place: Workplace, own: bytes) -> Callable[[Release], None]:
