@@ -101,16 +101,10 @@ def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> st
     declared = {normal_name(name) for name in expected if name.strip()}
     has_declared = bool(declared) and declared <= set(map(normal_name, cells))
     for place, (cell, values) in enumerate(zip(cells, columns, strict=True), 1):
-        if not cell.strip():
-            if place == 1 < len(cells) and (has_declared or _counts_rows(values)):
-                continue
-            return f"its cell {place} is empty"
-        if looks_like_a_value(cell):
-            return f"its cell {place} looks like a value"
-        if normal_name(cell) in map(normal_name, values):
-            return f"its cell {place} occurs again in the column below it"
-        if _has_digit(cell) and values and _shape(cell) == _shape(values[0]):
-            return f"its cell {place} is written like the one below it"
+        may_be_empty = place == 1 < len(cells) and (has_declared or _counts_rows(values))
+        fault = None if may_be_empty and not cell.strip() else _fault_of(cell, values)
+        if fault is not None:
+            return f"its cell {place} {fault}"
     if has_declared:
         return None
     if len(lines) == 1:
@@ -120,6 +114,19 @@ def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> st
     if any(_holds_values(values) for values in named):
         return None
     return "it holds text, and so do all lines below it"
+
+
+def _fault_of(cell: str, values: Sequence[str]) -> str | None:
+    """Why a cell of the first line may be a value like those below it; None where it can be a name."""
+    if not cell.strip():
+        return "is empty"
+    if looks_like_a_value(cell):
+        return "looks like a value"
+    if normal_name(cell) in map(normal_name, values):
+        return "occurs again in the column below it"
+    if _has_digit(cell) and values and _shape(cell) == _shape(values[0]):
+        return "is written like the one below it"
+    return None
 
 
 def _transposed(lines: Sequence[Sequence[str]], width: int) -> list[list[str]]:
