@@ -167,6 +167,11 @@ def spreadsheet_safe(cell: str) -> str:
     return f"'{shown}" if is_formula and not _NUMBER.fullmatch(cell) else shown
 
 
+def told(parameter: object) -> str:
+    """A parameter as errors quote it: a word in its beginning, of anything else the type alone, since it may be data in the wrong place."""
+    return repr(parameter[:40]) if isinstance(parameter, str) else f"a {type(parameter).__name__}"
+
+
 def looks_like_a_value(cell: str) -> bool:
     """Whether text is a number, a date, a truth value, an address, a word for missing, or has no letter at all."""
     text = _as_in_a_table(cell)

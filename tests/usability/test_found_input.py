@@ -23,6 +23,10 @@ from sudare.errors import (
     WrongType,
 )
 from sudare.frames import CsvFile, SqlSource, column_types, read
+from sudare.gibbs import GibbsLogisticRegression
+from sudare.linear import PrivateLogisticRegression
+from sudare.neural import PrivateMLPClassifier
+from sudare.privacy import PrivateMean
 from sudare.records import (
     CrossTable,
     LaplacePerturbation,
@@ -32,9 +36,10 @@ from sudare.records import (
     SquareWave,
     k_of_epsilon,
 )
-from sudare.schema import Category, Number, Schema
+from sudare.schema import Category, Label, Number, Schema
 
 BOUNDS = (17, 90)
+ILL = Schema({"age": Number(0, 110), "ill": Label((0, 1))})
 
 
 def test_words_in_a_secure_sum_are_refused_without_quoting_them() -> None:
@@ -255,3 +260,25 @@ def test_an_address_in_the_place_of_a_file_is_not_quoted(address: str) -> None:
             column_types(source)
         assert "SqlSource" in refusal.value.remedy
         assert "hidden-word" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("learner", "word"),
+    [
+        (PrivateLogisticRegression(method="lbfgs", schema=ILL), "'lbfgs'"),
+        (GibbsLogisticRegression(sampler="nuts", schema=ILL), "'nuts'"),
+        (PrivateMLPClassifier("dpsgd", schema=ILL), "'dpsgd'"),
+        (PrivateMLPClassifier(37.5, schema=ILL), "a float"),
+    ],
+)
+def test_a_word_that_is_none_of_the_known_ones_is_told(learner: Any, word: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"got {word}"):
+        learner.fit(pd.DataFrame({"age": [37.0, 41.0], "ill": [0, 1]}))
+
+
+def test_an_estimator_of_tables_in_memory_says_how_a_file_is_read(tmp_path: Path) -> None:
+    pd.DataFrame({"age": [37.0, 41.0]}).to_parquet(tmp_path / "people.parquet")
+    mean = PrivateMean(schema=Schema({"age": Number(0, 110)}))
+    with pytest.raises(DataError, match=r"sudare\.frames"):
+        mean.fit(tmp_path / "people.parquet")
+    mean.fit(read(tmp_path / "people.parquet", schema=mean.schema))

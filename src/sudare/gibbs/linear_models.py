@@ -24,6 +24,7 @@ from sudare.linear.rows import Rows
 from sudare.privacy.base import Plan
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
+from sudare.text import told
 
 Floats = NDArray[np.float64]
 
@@ -178,7 +179,9 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.sampler not in SAMPLERS:
-            raise InvalidParameter(f"sampler must be one of {', '.join(SAMPLERS)}.", 'Use sampler="auto".')
+            raise InvalidParameter(
+                f"sampler must be one of {', '.join(SAMPLERS)}, got {told(self.sampler)}.", 'Use sampler="auto".'
+            )
 
 
 class GibbsRidge(GibbsLinearModel, PrivateRidge):

@@ -25,6 +25,7 @@ from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.matrices import checked_matrix
 from sudare.privacy.selection import Selection, selection_plan
 from sudare.schema import Schema, encode
+from sudare.text import told
 
 Floats = NDArray[np.float64]
 
@@ -152,7 +153,9 @@ class PrivateLinearModel(ReleasedParameters):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.method not in (*METHODS, "auto"):
-            raise InvalidParameter(f"method must be auto or one of {', '.join(METHODS)}.", 'Use method="auto".')
+            raise InvalidParameter(
+                f"method must be auto or one of {', '.join(METHODS)}, got {told(self.method)}.", 'Use method="auto".'
+            )
         if not isinstance(self.norm_bound, Real) or not 1 / _LARGEST_NORM <= self.norm_bound <= _LARGEST_NORM:
             raise InvalidParameter(
                 f"norm_bound must be a positive number, got {self.norm_bound!r}.",

@@ -42,6 +42,7 @@ from sudare.privacy.base import Plan
 from sudare.privacy.content import on_grid
 from sudare.privacy.guarantee import Guarantee, readable_up
 from sudare.schema import Schema, encode
+from sudare.text import told
 
 _MOST_LAYERS: Final = 20
 _WIDEST_LAYER: Final = 2**16
@@ -286,7 +287,9 @@ class PrivateNetwork(ReleasedLayers):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.approach not in approach_names():
-            raise InvalidParameter(f"approach must be one of {', '.join(approach_names())}.", 'Use "gradient".')
+            raise InvalidParameter(
+                f"approach must be one of {', '.join(approach_names())}, got {told(self.approach)}.", 'Use "gradient".'
+            )
         widths = self.hidden if isinstance(self.hidden, Sequence) and not isinstance(self.hidden, str) else (None,)
         if len(widths) > _MOST_LAYERS or not all(_is_whole(width, _WIDEST_LAYER) for width in widths):
             raise InvalidParameter("hidden must list the widths of the hidden layers.", "Use for example (64, 64).")
