@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 
 import pandas as pd
 import pyarrow as pa
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.csv_headers import CsvFile, doubt_about
-from sudare.errors import DataError, SchemaError
+from sudare.errors import DataError, SchemaError, SourceUnreadable
 from sudare.frames import batches, column_types, read
 from sudare.schema import Category, Number, Schema
 from sudare.text import looks_like_a_value
@@ -27,7 +29,6 @@ HEADERS = [
     "date,place\n2026-01-02,Kyoto\n",
     "smokes,city\ntrue,Kyoto\n",
     "first_visit,1st_dose\n37,2.5\n",
-    "age,income\n",
     "when,who\n2026年1月2日,Tanaka\n",
 ]
 RECORDS = [
@@ -51,6 +52,13 @@ RECORDS = [
     "Tanaka,male\nSuzuki,female\nSato,male\n",
     "Tanaka,Kyoto\nSuzuki,Osaka\n",
     "?,Kyoto\n3,Osaka\n",
+    "Tanaka,Kyoto\n",
+    "Tanaka,Na\nSuzuki,NA\n",
+    "Tanaka,epilepsy\nSuzuki,none\nSato,-\n",
+    "Tanaka,n.d.\nSuzuki,41\n",
+    "田中,未測定\n鈴木,41\n",
+    "tanaka@clinic.example,low\nsuzuki@clinic.example,41\n",
+    "https://clinic.example/tanaka,low\nhttps://clinic.example/suzuki,41\n",
 ]
 
 
@@ -105,6 +113,37 @@ def test_text_only_is_read_where_the_names_are_declared(tmp_path):
         read(file, schema=Schema({"else": Category(("yes", "no"))}))
 
 
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_the_row_numbers_that_pandas_writes_need_no_name(tmp_path, ending):
+    file = tmp_path / f"table{ending}"
+    pd.DataFrame({"age": [37, 41, 52], "city": ["Kyoto", "Osaka", "Nara"]}).to_csv(file)
+    assert column_types(file).names == ["column_1", "age", "city"]
+    assert read(file, schema=Schema({"age": Number(0, 110)})).names == ("age",)
+
+
+def test_an_empty_first_cell_is_an_index_if_the_declared_names_stand_beside_it(tmp_path):
+    file = written(tmp_path, ",age,city\n7,37,Kyoto\n3,41,Osaka\n9,52,Nara\n")
+    assert read(file, schema=Schema({"age": Number(0, 110)})).rows == 3
+    with pytest.raises(DataError, match="cell 1 is empty"):
+        read(file)
+    with pytest.raises(DataError, match="cell 1 is empty"):
+        read(file, schema=Schema({"weight": Number(0, 110)}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",Tanaka,Kyoto\n0,Suzuki,Osaka\n1,Sato,Nara\n2,Ito,Kobe\n",
+        ",Tanaka,37\n0,Suzuki,41\n1,Sato,52\n2,Ito,33\n",
+        ",Tanaka,\n0,Suzuki,41\n1,Sato,52\n2,Ito,33\n",
+        '"",Tanaka\n1,Suzuki\n2,Sato\n3,Ito\n',
+    ],
+)
+def test_row_numbers_do_not_make_a_record_a_header(tmp_path, text):
+    with pytest.raises(DataError, match="may be a record"):
+        read(written(tmp_path, text))
+
+
 def test_declared_names_do_not_make_values_names(tmp_path):
     file = written(tmp_path, "37,Kyoto\n41,Osaka\n")
     with pytest.raises(DataError, match="cell 1 looks like a value"):
@@ -132,6 +171,32 @@ def test_names_that_are_the_same_are_refused_in_every_format(tmp_path, names):
             column_types(source)
 
 
+def test_a_first_line_that_does_not_end_where_reading_stops_is_no_header(tmp_path):
+    record = ",".join("abcdefghijkl"[place] * 100_000 for place in range(12))
+    file = written(tmp_path, f"{record}\n" + ",".join("123456789012") + "\n")
+    with pytest.raises(DataError, match="all lines below"):
+        column_types(file)
+
+
+def test_a_long_cell_is_looked_at_once(tmp_path):
+    """A number with a letter at its end was once tried in n² ways: a quarter of an hour for this one. The limit is one that only this meets."""
+    file = written(tmp_path, "name,age\n" + "1" * 100_000 + "x,3\n")
+    looking = f"from sudare.frames import column_types; print(column_types({str(file)!r}).names)"
+    told = subprocess.run([sys.executable, "-c", looking], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.strip() == "['name', 'age']"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_names_that_are_not_utf8_are_not_quoted(tmp_path, encoding):
+    file = tmp_path / "table.csv"
+    file.write_bytes("naïve,b\n1,2\n".encode(encoding))
+    for look in (lambda: column_types(file), lambda: read(file)):
+        with pytest.raises(SourceUnreadable) as caught:
+            look()
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+
+
 def test_names_have_one_spelling(tmp_path):
     file = written(tmp_path, "cafe\u0301, age\n1,2\n")
     frame = pa.table({"cafe\u0301": [1], " age": [2]})
@@ -149,7 +214,8 @@ def test_names_have_one_spelling(tmp_path):
 def test_every_first_line_gets_an_answer(lines, expected):
     reason = doubt_about(lines, expected)
     assert reason is None or "cell" in reason or "text" in reason
-    if lines and any(map(looks_like_a_value, lines[0])):
+    # An empty first cell may stand above row numbers; every other one that looks like a value is doubted.
+    if lines and any(map(looks_like_a_value, lines[0][not lines[0][0].strip() :])):
         assert reason is not None
 
 

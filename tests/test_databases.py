@@ -175,3 +175,33 @@ def test_an_address_without_secrets_is_itself() -> None:
     url = sqlalchemy.make_url("postgresql://ann@db/clinic?sslmode=require")
     assert without_secrets(url) == url == with_secrets(url)
     assert url not in databases._WHOLE_ADDRESSES
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "sslpassword",
+        "pwd",
+        "token",
+        "access_token",
+        "aws_secret_access_key",
+        "credentials_base64",
+        "odbc_connect",
+        "options",
+        "KEY",
+    ],
+)
+def test_only_listed_options_are_pickled(option: str) -> None:
+    source = SqlSource(f"postgresql://ann@db/clinic?sslmode=require&{option}=hunter2", "visits")
+    text = pickle.dumps(source)
+    assert b"hunter2" not in text
+    assert b"sslmode" in text
+    assert sqlalchemy.make_url(pickle.loads(text).url) == sqlalchemy.make_url(source.url)
+
+
+@pytest.mark.parametrize("name", ['"visits"', "`visits`", "[visits]", 'vis"its'])
+def test_a_name_has_no_quotes(name: str) -> None:
+    with pytest.raises(SourceUnreadable) as caught:
+        refuse_writing(name, "postgresql")
+    assert caught.value.problem == "The name of a table has quotes or brackets."
+    assert caught.value.remedy == "Give it without, or give a query."

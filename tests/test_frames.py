@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from sudare import frames
 from sudare.errors import ColumnMissing, DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
-from sudare.frames import SqlSource, as_table, batches, column_types, read, row_count
+from sudare.frames import CsvFile, SqlSource, as_table, batches, column_types, read, row_count
 from sudare.schema import Category, Label, Number, Person, Schema, encode
 from tests.schema_strategies import assert_keeps
 
@@ -308,7 +308,8 @@ def test_batches_have_at_least_one_row(batch_rows: object) -> None:
 def test_empty_sources_have_no_batches(tmp_path: Path) -> None:
     empty = arrow([])
     (tmp_path / "header.csv").write_text("x,y\n")
-    sources = [as_parquet(empty, tmp_path), tmp_path / "header.csv", empty, iter([]), pd.DataFrame({"x": []})]
+    header = CsvFile(tmp_path / "header.csv", has_header=True)
+    sources = [as_parquet(empty, tmp_path), header, empty, iter([]), pd.DataFrame({"x": []})]
     for source in sources:
         assert list(batches(source)) == []
     for source in sources:

@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 
 from sudare.text import (
     FORMULA_STARTS,
+    LONGEST_COMPOSED,
+    UNSEEN,
+    composed,
     escaped_for_terminal,
     escaped_in_json,
     is_printable,
+    looks_like_a_value,
+    looks_measured,
     name_fault,
     normal_name,
     spreadsheet_safe,
@@ -60,6 +65,56 @@ def test_controls_and_invisible_marks_do_not(mark):
 )  # fmt: skip
 def test_other_faults_are_named(name, fault):
     assert fault in str(name_fault(name))
+
+
+@pytest.mark.parametrize("character", sorted(UNSEEN))
+def test_letters_that_nobody_sees_are_refused_and_escaped(character):
+    assert "invisible mark" in str(name_fault(f"a{character}b"))
+    assert escaped_for_terminal(f"a{character}b").isascii()
+
+
+@pytest.mark.parametrize("name", ["葛\U000e0100城", "❤\ufe0f", "ที่อยู่", "שָׁלוֹם", "Việt", "a\u0316\u0317\u0318\u0319"])
+def test_marks_of_living_languages_pass(name):
+    assert name_fault(normal_name(name)) is None
+
+
+@pytest.mark.parametrize("name", ["\u0316", "\u0338a", "\ufe0fa", "a" + "\u0316" * 5, "a" + "\u0489" * 200])
+def test_marks_without_a_letter_or_in_heaps_do_not(name):
+    assert "mark that belongs to a letter" in str(name_fault(name))
+
+
+@given(st.text())
+def test_nothing_but_a_short_text_is_composed(text):
+    assert composed(text) == unicodedata.normalize("NFC", text)
+    longer = "e\u0301" * LONGEST_COMPOSED
+    assert composed(longer) == longer
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_measured"),
+    [
+        ("37", True), ("-1.5e3", True), ("1,200", True), ("12 %", True), ("2026-01-02", True), ("True", True), ("12:30", True),
+        ("inf", True), ("-", False), ("NA", False), ("none", False), ("low", False), ("", False), ("Na", False),
+        ("1" * 1000, True), ("1" * 1000 + "x", False),
+    ],
+)  # fmt: skip
+def test_what_is_measured_speaks_for_a_name_above_it(cell, is_measured):
+    assert looks_measured(cell) is is_measured
+
+
+def test_sodium_is_a_name():
+    assert not looks_like_a_value("Na")
+    assert looks_like_a_value("NA")
+    assert looks_like_a_value("na")
+
+
+@pytest.mark.parametrize("separator", [";", "|", "\t"])
+@pytest.mark.parametrize("formula", ["=1+1", ' "=1+1"', "@SUM(A1)", "＝1"])
+def test_a_separator_begins_no_formula(separator, formula):
+    safe = spreadsheet_safe(f"a{separator}{formula}")
+    for part in safe.replace("\\t", "\t").split(separator):
+        assert not part.lstrip('"\t ').startswith(FORMULA_STARTS)
+    assert spreadsheet_safe("a; b|c, d=e") == "a; b|c, d=e"
 
 
 def test_a_text_may_be_empty_but_must_be_text():

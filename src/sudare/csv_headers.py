@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from sudare.errors import DataError
-from sudare.text import looks_like_a_value, normal_name
+from sudare.text import looks_like_a_value, looks_measured, normal_name
 
 LONGEST_HEADER_BYTES: Final = 2**20
 SAMPLED_LINES: Final = 1000
@@ -62,6 +62,9 @@ def first_lines(file: Path) -> list[list[str]]:
         if len(lines) > SAMPLED_LINES:
             break
     is_cut = len(beginning) == LONGEST_HEADER_BYTES and 1 < len(lines) <= SAMPLED_LINES
+    if len(beginning) == LONGEST_HEADER_BYTES and len(lines) == 1:
+        # Lines follow that nobody has seen: not one of them speaks for a header.
+        return [*lines, []]
     return lines[:-1] if is_cut else lines
 
 
@@ -76,8 +79,9 @@ def refuse_doubtful_header(
     if reason is not None:
         raise DataError(
             f"The first line of {os.fspath(file)!r} may be a record and not the names of the columns: {reason}.",
-            "If it is a record, say so: --no-header, or CsvFile(path, has_header=False) in Python; the columns are then called "
-            "column_1, column_2, … If it names the columns: --header, or has_header=True. Parquet files keep names apart from values.",
+            "If it is a record, say so: --no-header, CsvFile(path, has_header=False) in Python, or has_header = false under [data] in "
+            "member.toml; the columns are then called column_1, column_2, … If it names the columns: --header, or has_header = true. "
+            "Parquet files keep names apart from values.",
         )
 
 
@@ -94,30 +98,54 @@ def doubt_about(lines: Sequence[Sequence[str]], expected: Collection[str]) -> st
     if not lines:
         return None
     cells, columns = lines[0], [list(column) for column in _transposed(lines[1:], len(lines[0]))]
+    declared = {normal_name(name) for name in expected if name.strip()}
+    has_declared = bool(declared) and declared <= set(map(normal_name, cells))
     for place, (cell, values) in enumerate(zip(cells, columns, strict=True), 1):
-        if not cell.strip():
-            return f"its cell {place} is empty"
-        if looks_like_a_value(cell):
-            return f"its cell {place} looks like a value"
-        if normal_name(cell) in map(normal_name, values):
-            return f"its cell {place} occurs again in the column below it"
-        if _has_digit(cell) and values and _shape(cell) == _shape(values[0]):
-            return f"its cell {place} is written like the one below it"
-    declared = {normal_name(name) for name in expected}
-    if declared and declared <= set(map(normal_name, cells)):
+        may_be_empty = place == 1 < len(cells) and (has_declared or _counts_rows(values))
+        fault = None if may_be_empty and not cell.strip() else _fault_of(cell, values)
+        if fault is not None:
+            return f"its cell {place} {fault}"
+    if has_declared:
         return None
-    if any(_holds_values(values) for values in columns) or len(lines) == 1:
+    if len(lines) == 1:
+        return "it is the only line, and holds text"
+    # Row numbers speak for an empty cell above them, not for the words beside it.
+    named = [values for cell, values in zip(cells, columns, strict=True) if cell.strip()]
+    if any(_holds_values(values) for values in named):
         return None
     return "it holds text, and so do all lines below it"
 
 
+def _fault_of(cell: str, values: Sequence[str]) -> str | None:
+    """Why a cell of the first line may be a value like those below it; None where it can be a name."""
+    if not cell.strip():
+        return "is empty"
+    if looks_like_a_value(cell):
+        return "looks like a value"
+    if normal_name(cell) in map(normal_name, values):
+        return "occurs again in the column below it"
+    if _has_digit(cell) and values and _shape(cell) == _shape(values[0]):
+        return "is written like the one below it"
+    return None
+
+
 def _transposed(lines: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    return [[line[place] for line in lines if place < len(line) and line[place].strip()] for place in range(width)]
+    columns: list[list[str]] = [[] for _ in range(width)]
+    for line in lines:
+        for column, cell in zip(columns, line, strict=False):
+            if cell.strip():
+                column.append(cell)
+    return columns
 
 
 def _holds_values(values: Sequence[str]) -> bool:
-    """Whether a column has cells, and all of them look like values: then a word above them is its name."""
-    return bool(values) and all(map(looks_like_a_value, values))
+    """Whether all cells of a column look like values, and one is more than a word for missing: then a word above them is its name."""
+    return any(map(looks_measured, values)) and all(map(looks_like_a_value, values))
+
+
+def _counts_rows(values: Sequence[str]) -> bool:
+    """Whether cells count 0, 1, 2, …, as pandas numbers rows below a cell that it leaves empty: the line above them is not counted."""
+    return len(values) >= 3 and list(values) == [str(row) for row in range(len(values))]
 
 
 def _has_digit(text: str) -> bool:

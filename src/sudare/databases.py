@@ -17,6 +17,12 @@ from sudare.errors import SourceUnreadable
 
 READING_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
 WRITING_WORDS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "INTO"})
+# Options of an address that are no secret. Drivers have many names for those that are (pwd, token, odbc_connect, …).
+PUBLIC_OPTIONS = frozenset(
+    ("host", "hostaddr", "port", "dbname", "user", "service", "passfile", "mode", "uri", "cache", "charset", "driver")
+    + ("sslmode", "sslrootcert", "sslcert", "channel_binding", "connect_timeout", "application_name", "client_encoding")
+    + ("target_session_attrs", "gssencmode", "krbsrvname", "keepalives")
+)
 
 # Addresses by what is left of them without passwords. Never pickled; a forked process has it, a spawned one has not.
 _WHOLE_ADDRESSES: dict[sqlalchemy.URL, sqlalchemy.URL] = {}
@@ -89,6 +95,8 @@ def refuse_writing(query: str, dialect: str) -> None:
     Where databases read a text differently (comments, backslashes before quotes, quoting by $$), it is refused rather than guessed.
     """
     if not re.search(r"\s", query):
+        if re.search(r"[\"`\[\]]", query):
+            raise SourceUnreadable("The name of a table has quotes or brackets.", "Give it without, or give a query.")
         return
     statement = query.strip().rstrip(";").rstrip()
     ambiguous = [r"--", r"/\*", r";", r"\\['\"`]", r"\$\w*\$", *([r"#"] if dialect in ("mysql", "mariadb") else [])]
@@ -109,12 +117,21 @@ def refuse_writing(query: str, dialect: str) -> None:
 
 def without_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:
     """The address without passwords, by which `with_secrets` finds the whole one again in this process and its forks."""
-    secret = [name for name in url.query if "pass" in name.lower() and name.lower() != "passfile"]
     # `URL.set` takes None for "leave it as it is".
-    plain = url._replace(password=None).difference_update_query(secret)
+    plain = url._replace(password=None).difference_update_query(secret_options(url))
     if plain != url:
         _WHOLE_ADDRESSES[plain] = url
     return plain
+
+
+def has_secrets(url: sqlalchemy.URL) -> bool:
+    """Whether an address holds a password, by itself or in an option that is not known to be public."""
+    return bool(url.password) or bool(secret_options(url))
+
+
+def secret_options(url: sqlalchemy.URL) -> list[str]:
+    """The names of an address's options that may be secret."""
+    return [name for name in url.query if name.lower() not in PUBLIC_OPTIONS]
 
 
 def with_secrets(url: sqlalchemy.URL) -> sqlalchemy.URL:

@@ -124,7 +124,7 @@ class AccountMismatch(BudgetError, ValueError):
     """An account exists with other terms than those asked for."""
 
     exit_code = 33
-    help = "The account was opened with another budget, relation, unit, composition or source. Open it by name alone, or use another name."
+    help = "The account was opened with another budget, relation, unit, composition or source. Open it by its name alone, without a budget or terms. A larger budget is the steward's to give (`sudare budget raise`)."
 
 
 class SourceTaken(BudgetError):
@@ -171,7 +171,8 @@ class SourceMismatch(BudgetError, ValueError):
 
     exit_code = 39
     help = (
-        "An account pays for one source. Use the account of the source that is read, or open one for it with source=…."
+        "An account pays for one source. Use the account of the source that is read, or open one for it: another --account with --budget, "
+        "source=… in Python. Not for a copy of the same records: that would double their budget."
     )
 
 

@@ -41,6 +41,7 @@ CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
+DEFAULT_SCHEMAS = {"postgresql": "public"}
 
 
 def batches(
@@ -79,7 +80,8 @@ def read(source: object, columns: Sequence[str] | None = None, schema: Schema | 
     together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
     if together is None:
         raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
-    origin = os.path.abspath(source) if isinstance(source, str | os.PathLike) else source
+    # Not shortened: a/.. is where a link leads, and not always here.
+    origin = os.path.join(os.getcwd(), source) if isinstance(source, str | os.PathLike) else source
     return Table(together, origin if isinstance(origin, str | SqlSource) else None)
 
 
@@ -125,7 +127,11 @@ def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema
         refuse_missing_columns(columns, present)
         return list(columns)
     if schema is not None:
-        return [name for name in schema.source_columns if name in present]
+        known = [name for name in schema.source_columns if name in present]
+        # No names at all mean all columns to some readers, and an error of their own to others.
+        if not known:
+            refuse_missing_columns(schema.source_columns, present)
+        return known
     return list(present)
 
 
@@ -157,9 +163,12 @@ def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]
 def files_at(source: str | os.PathLike[str]) -> list[Path]:
     """The files that a path or pattern stands for, in the order of their names."""
     path = Path(source)
-    if "://" in os.fspath(source):
+    # A Path has one of the two slashes only. The address is not quoted: it may hold a password.
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(source)):
         raise SourceUnreadable(
-            "The source is an address, not a path.", "For a database give SqlSource(address, query)."
+            "The source is an address, not a path.",
+            "Databases are read in Python, with SqlSource(address, query) from sudare.frames, and by members of a consortium. "
+            "For other commands write the table as Parquet or CSV.",
         )
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if is_parquet(file))
@@ -174,7 +183,7 @@ def files_at(source: str | os.PathLike[str]) -> list[Path]:
     if not all(file.name.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS) for file in found):
         raise SourceUnreadable(
             f"{os.fspath(source)!r} is not a Parquet or CSV file by its name.",
-            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}.",
+            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}; databases are read with SqlSource(address, query).",
         )
     return found
 
@@ -275,7 +284,8 @@ def csv_as_written(file: Path, expected: Collection[str], has_header: bool | Non
     refuse_doubtful_header(lines, has_header, expected, file)
     names = public_names(lines[0], has_header) if lines and has_header is False else None
     types = attempt(lambda: csv_reader(file, None, names).schema)
-    if types is None:
+    # Names that are not UTF-8 fail when they are asked for.
+    if types is None or attempt(lambda: types.names) is None:
         raise unreadable(file, "CSV")
     return types
 
@@ -400,6 +410,8 @@ def sql_result(
     if re.search(r"\s", query):
         return connection.exec_driver_sql(query)
     place, _, name = query.rpartition(".")
+    # Not where a search path leads, which every connection may set otherwise: the account for a table pays for no other one.
+    place = place or DEFAULT_SCHEMAS.get(connection.dialect.name, "")
     table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
     names = wanted_columns([column.name for column in table.columns], columns, schema)
     return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))

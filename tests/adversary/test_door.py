@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from sudare.privacy.content import Beside
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
 from sudare.privacy.selection import select_privately
+from sudare.records import PrivateSynthesizer
+from sudare.schema import Category, Number, Schema
 
 AGES = np.linspace(20.0, 83.0, 64).reshape(-1, 1)
 EXACT = float(AGES.mean())
@@ -83,6 +86,21 @@ def test_write_the_exact_records_beside_a_release(account, key, tmp_path):
     with pytest.raises(NotCharged):
         forged.save(tmp_path / "mean.sudare", key=key)
     assert list(tmp_path.glob("mean.*")) == []
+
+
+def test_write_the_exact_records_beside_a_release_that_has_their_digest_for_the_name_of_a_column(tmp_path, key):
+    """A synthesizer's release says which column is the label, and a column can be called like anything."""
+    named = hashlib.sha256(AGES.tobytes()).hexdigest()
+    schema = Schema({"age": Number(0, 110), named: Category(("a", "b"))})
+    account = Ledger(tmp_path / "other.db").account("patients", epsilon=3.0, delta=1e-5)
+    table = {"age": AGES[:, 0], named: np.resize(["a", "b"], len(AGES))}
+    model = PrivateSynthesizer(schema, label=named, epsilon=1.0, delta=1e-6, account=account).fit(table)
+    release = Release.of(model)
+    beside = Beside(".parquet", lambda: [AGES.tobytes()])
+    forged = dataclasses.replace(release, content=dataclasses.replace(release.content, beside=beside))
+    with pytest.raises(NotCharged):
+        forged.save(tmp_path / "rows.sudare", key=key)
+    assert list(tmp_path.glob("rows.*")) == []
 
 
 def test_enter_a_disclosure_in_the_ledger_as_a_release(account):

@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import tracemalloc
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,11 +27,13 @@ from sudare.consortium.member import Member
 from sudare.errors import SudareError
 from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.frames import column_types, read
-from sudare.privacy import Ledger, Release
+from sudare.linear import PrivateRidge
+from sudare.neural import PrivateMLPClassifier
+from sudare.privacy import Ledger, PrivateHistogram, Release
 from sudare.records import PrivateSynthesizer
-from sudare.schema import Number, Schema
+from sudare.schema import Category, Number, Schema
 from tests.experts.members import Line
-from tests.release_kit import KEY, manifest_of, with_manifest
+from tests.release_kit import KEY, manifest_of, taken_apart, with_manifest
 
 DOTS = 4_000
 MOST_PARSING_BYTES = 2_000_000
@@ -73,6 +76,13 @@ def published(table: str) -> str:
         ("Tanaka,1964-02-03", ["Suzuki,1983-05-06", "Sato,1987-08-09"], ("Tanaka", "1964")),
         ("Tanaka,Kyoto", ["Suzuki,Osaka", "Sato,Nara"], ("Tanaka", "Kyoto")),
         ("P0061,", ["P0042,7", "P0038,9"], ("P0061",)),
+        ("Tanaka Ichiro,na,Kyoto", ["Suzuki Hana,42,Osaka", "Sato Ken,38,Nara"], ("Tanaka", "Kyoto")),
+        ("Tanaka Ichiro,Unknown,Kyoto", ["Suzuki Hana,42,Osaka", "Sato Ken,38,Nara"], ("Tanaka", "Kyoto")),
+        ("田中一郎,不明", ["鈴木花,42", "佐藤健,38"], ("田中",)),
+        ("Tanaka Ichiro,HIV positive", ["Suzuki Hana,none", "Sato Ken,none"], ("Tanaka", "HIV")),
+        ("Tanaka Ichiro,HIV positive", ["Suzuki Hana,-", "Sato Ken,-"], ("Tanaka", "HIV")),
+        ("tanaka@clinic.example,low", ["suzuki@clinic.example,42", "sato@clinic.example,38"], ("tanaka",)),
+        ("Tanaka Ichiro,HIV positive", [], ("Tanaka", "HIV")),
     ],
 )
 def test_publish_the_first_record_of_a_table_without_a_header(
@@ -159,6 +169,60 @@ def test_keep_a_reader_of_toml_busy_with_dots(reader: Callable[[str], None], bom
         assert tracemalloc.get_traced_memory()[1] < MOST_PARSING_BYTES
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("learner", [PrivateRidge, PrivateMLPClassifier])
+def test_have_a_received_model_answer_with_what_is_no_number(tmp_path: Path, learner: type) -> None:
+    """Parameters of 10^308 in a file that is valid in all else: a clear error, and no ValueError of a library or NaN."""
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=9.0, delta=1e-3)
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, size=(60, 2)), np.arange(60) % 2
+    network = {"delta": 1e-5, "hidden": (), "bounds": (-1, 1), "encoding": "scaled", "steps": 1, "classes": [0, 1]}
+    options = {"target_bounds": (0, 1)} if learner is PrivateRidge else network
+    Release.of(learner(epsilon=1.0, account=account, **options).fit(X, y)).save(tmp_path / "honest.sudare", KEY)
+    file = (tmp_path / "honest.sudare").read_bytes()
+    manifest = manifest_of(file)
+    manifest["tensors"] = dict.fromkeys(manifest["tensors"], 0)
+    numbers = np.full(len(taken_apart(file)[1]) // 8, 1.7e308)
+    (tmp_path / "absurd.sudare").write_bytes(with_manifest(file, manifest, numbers.tobytes()))
+    model = Release.load(tmp_path / "absurd.sudare", [KEY.public_key()]).model()
+    rows = np.full((4, 2), 0.9)
+    with np.errstate(all="ignore"), pytest.raises(SudareError, match="not finite"):
+        model.score(rows, y[:4])
+    if learner is PrivateMLPClassifier:
+        for ask in (model.predict, model.predict_proba, model.predict_log_proba):
+            with np.errstate(all="ignore"), pytest.raises(SudareError, match="not finite"):
+                ask(rows)
+    with pytest.raises(SudareError, match="true values"):
+        model.score(rows)
+
+
+@pytest.mark.parametrize("place", ["name", "unit", "category"])
+def test_keep_whoever_opens_a_release_busy_with_accents(
+    house: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Bringing n marks into their order takes n² steps, hours for the megabyte that a release may have: what is ordered is looked at."""
+    account = Ledger("ledger.db").account("visits", epsilon=1.0)
+    schema = Schema({"age": Number(0, 110, unit="years"), "smoker": Category(("no", "yes"))})
+    rows = {"age": np.linspace(0, 110, 50), "smoker": ["no", "yes"] * 25}
+    Release.of(PrivateHistogram(schema=schema, account=account).fit(rows)).save("honest.sudare", key=KEY)
+    file, marks = Path("honest.sudare").read_bytes(), "a" + "\u0300\u0316" * 5_000
+    manifest = manifest_of(file)
+    columns = manifest["parameters"]["columns"]
+    if place == "name":
+        columns[0][0] = marks
+    elif place == "unit":
+        columns[0][1]["unit"] = marks
+    else:
+        columns[1][1]["values"] = ["no", marks]
+    Path("slow.sudare").write_bytes(with_manifest(file, manifest))
+    normalize, lengths = unicodedata.normalize, [0]
+    monkeypatch.setattr(unicodedata, "normalize", lambda form, text: lengths.append(len(text)) or normalize(form, text))
+    assert sudare("inspect", "slow.sudare")[0] != 0
+    with pytest.raises(SudareError):
+        Schema.from_toml(f'[columns."{marks}"]\nkind = "number"\nlow = 0\nhigh = 1\n')
+    with pytest.raises(SudareError):
+        Ledger("ledger.db").account(marks, epsilon=1.0)
+    assert max(lengths) <= 4096
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import base64
 import io
 import logging
 import pickle
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +24,17 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sudare.cli.keys import private_key
 from sudare.consortium import Identity, Member, ModelsTask, ScalerTask, Task
+from sudare.consortium.joining import added
 from sudare.consortium.member import Data
 from sudare.consortium.protocols import activity_of
+from sudare.consortium.statements import Revocation, Rotation, Statements, standing, statements_path
 from sudare.consortium.transport import LocalHub
 from sudare.consortium.transport.certificates import kit_files, write_kits
-from sudare.errors import IdentityError
+from sudare.errors import AgreementError, IdentityError, KeyRevoked
 from sudare.frames import SqlSource
 from sudare.privacy import PrivateMean, Release
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
+from tests.consortium.house import agreement_of, signed_by_all, three_identities
 
 PASSPHRASE = "correct horse battery"
 CLEAR, LOCKED = NoEncryption(), BestAvailableEncryption(PASSPHRASE.encode())
@@ -197,3 +201,123 @@ def test_find_a_password_or_key_in_a_pickle_or_a_printed_object(tmp_path: Path) 
             # What holds a secret is not to be pickled.
             continue
         assert not found_in(content, secrets), type(each)
+
+
+PASSWORD = "hunter2"
+ADDRESSES = {
+    "user with @": f"postgresql://clerk@clinic:{PASSWORD}@db/clinic",
+    "slash": f"postgresql://clerk:{PASSWORD}/x@db/clinic",
+    "passwd": f"mysql://db/clinic?passwd={PASSWORD}",
+    "key of a certificate": f"postgresql://db/clinic?sslpassword={PASSWORD}",
+    "capitals": f"postgresql://db/clinic?PASSWORD={PASSWORD}",
+    "ODBC": f"mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BUID%3Dclerk%3BPWD%3D{PASSWORD}%3BSERVER%3Ddb",
+    "ODBC in braces": f"mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3Bpwd%20%3D%7B%3B{PASSWORD}%7D",
+}
+
+
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES.keys())
+def test_read_a_databases_password_however_its_address_is_written(address: str, tmp_path: Path) -> None:
+    member = founded(tmp_path, ScalerTask("scales", 1.0))[0]
+    file = member.folder / "member.toml"
+    text = file.read_text().replace('source = "patients.csv"', f'url = "{address}"\nquery = "visits"')
+    file.write_text(text)
+    file.chmod(0o644)
+    with pytest.raises(IdentityError, match="holds a password"):
+        Member.load(file)
+    file.chmod(0o600)
+    with pytest.raises(TypeError, match="password"):
+        pickle.dumps(Member.load(file).data)
+    source = Member.load(file).source()
+    assert PASSWORD.encode() not in pickle.dumps(source)
+    assert sqlalchemy.make_url(pickle.loads(pickle.dumps(source)).url) == sqlalchemy.make_url(address)
+
+
+def test_go_on_with_a_revoked_key_at_a_node_that_is_running(tmp_path: Path) -> None:
+    """A node may run for months: what is added to the statements counts at once."""
+    task = ModelsTask("ages", "PrivateMean", 1.0)
+    members = founded(tmp_path, task, tables=[patients(seed, rows=60) for seed in range(3)])
+    nodes = [node_of(member, LocalHub()) for member in members]
+    revocation = Revocation(IDENTITIES["west"].public_key.hex(), "2026-11-16", "stolen").signed_by(IDENTITIES["west"])
+    statements = members[0].statements()
+    Statements(statements.signatures, (), (revocation,)).save(members[0].agreement_path)
+    with pytest.raises(KeyRevoked, match="west"):
+        nodes[0].run([task.name], most_seconds=30.0)
+    assert nodes[0].undertakings[task.name].activity is None
+
+
+def test_tell_a_running_node_nothing_new_or_nothing_that_can_be_read(tmp_path: Path) -> None:
+    """Rotations and damaged files end no node; its owner is told."""
+    member = founded(tmp_path, ScalerTask("scales", 1.0))[0]
+    told: list[str] = []
+    node = node_of(member, LocalHub())
+    node.tell = told.append
+    statements, path = member.statements(), member.agreement_path
+    statements.save(path)
+    node._heed_statements()
+    assert told == []
+    Statements(statements.signatures, (Rotation.made(IDENTITIES["west"], Identity.generated()),)).save(path)
+    node._heed_statements()
+    statements_path(path).write_text("?")
+    node._heed_statements()
+    statements_path(path).unlink()
+    node._heed_statements()
+    assert ["rotated" in told[0], "cannot be used" in told[1], "cannot be used" in told[2]] == [True] * 3
+
+
+def test_bring_a_revoked_key_back_by_handing_it_over_to_a_member_that_revoked_it() -> None:
+    """Whose signature it was could no longer be told: north's key, revoked by east and west, handed over to east's."""
+    identities = three_identities()
+    agreement = agreement_of(identities)
+    east, north, west = (identities[name] for name in ("east", "north", "west"))
+    signatures = signed_by_all(agreement, identities).signatures
+    revocation = Revocation(north.public_key.hex(), "2026", "stolen").signed_by(east).signed_by(west)
+    assert standing(agreement, Statements(signatures, (), (revocation,))).revoked == ("north",)
+    again = Statements(signatures, (Rotation.made(north, east),), (revocation,))
+    assert "north" in standing(agreement, again).revoked
+
+
+def test_bring_a_revoked_key_back_with_any_further_statements() -> None:
+    """Random statements by everybody, the thief and strangers: whoever is out stays out, and no key stands for two members."""
+    draw = random.Random(4)
+    identities = three_identities()
+    agreement = agreement_of(identities)
+    signatures = signed_by_all(agreement, identities).signatures
+    everybody = [*identities.values(), *(Identity.generated() for _ in range(3))]
+    pairs = [Rotation.made(old, new) for old in everybody for new in everybody if old is not new]
+    for _ in range(60):
+        rotations: tuple[Rotation, ...] = ()
+        revocations: tuple[Revocation, ...] = ()
+        out: set[str] = set()
+        for _ in range(6):
+            if draw.random() < 0.5:
+                rotations = (*rotations, draw.choice(pairs))
+            else:
+                statement = Revocation(draw.choice(everybody).public_key.hex(), "2026", "")
+                for signer in draw.sample(everybody, 2):
+                    statement = statement.signed_by(signer)
+                revocations = (*revocations, statement)
+            found = standing(agreement, Statements(signatures, rotations, revocations))
+            assert out <= set(found.revoked)
+            assert len(set(found.keys.values())) == len(found.keys)
+            out = set(found.revoked)
+
+
+def test_make_a_members_own_statements_unreadable_by_sending_it_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files from anywhere may be added: what nobody signed is left out, and what would be too much is not written."""
+    identities = three_identities()
+    agreement, path = agreement_of(identities), tmp_path / "agreement.toml"
+    agreement.save(path)
+    signed_by_all(agreement, identities).save(path)
+    before = statements_path(path).read_bytes()
+    junk = tuple(Rotation(f"{n:064x}", f"{n + 1:064x}", "2026", "0" * 128, "1" * 128) for n in range(300))
+    false = Revocation(identities["east"].public_key.hex(), "2026", "", {f"{n:064x}": "0" * 128 for n in range(50)})
+    file = tmp_path / "junk.statements"
+    file.write_text(Statements({}, junk, (false,)).to_toml())
+    added(agreement, path, [file])
+    assert statements_path(path).read_bytes() == before
+    monkeypatch.setattr("sudare.consortium.statements.MOST_STATEMENTS", 200)
+    with pytest.raises(AgreementError, match="nothing was written"):
+        Statements({}, junk).save(path)
+    assert statements_path(path).read_bytes() == before

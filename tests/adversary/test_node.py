@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from sudare.consortium import LearningTask
+from sudare.consortium import LearningTask, ModelsTask
+from sudare.consortium.checkpoints import MemoryStore
 from sudare.consortium.desk import STOP, Envelope
-from sudare.consortium.node import Node
+from sudare.consortium.exchange import Parties, ReleaseExchange
+from sudare.consortium.node import Node, Undertaking
 from sudare.consortium.transport import LocalHub
 from sudare.consortium.transport.certificates import write_kits
 from tests.adversary.hostile_member import RECEIPT, TERMS, HostileMember
@@ -137,6 +139,41 @@ def test_make_a_node_queue_its_release_for_every_time_it_is_asked(west: HostileM
         west.victim.session.post("west", bytes(MIB))
     waiting = west.victim.session._peers["west"].waiting
     assert sum(len(each.content) for each in waiting) <= MIB
+
+
+class Counting(MemoryStore):
+    """A store that counts what is read from it."""
+
+    read = 0
+
+    def load(self, name: str) -> bytes | None:
+        self.read += 1
+        return super().load(name)
+
+
+def test_hold_up_a_node_by_large_releases_that_it_reads_twice_a_second(tmp_path: Path) -> None:
+    """A finished task is looked at for withdrawals as long as the node runs: nobody's release is read for that."""
+    task = ModelsTask("ages", "PrivateMean", 1.0)
+    node = node_of(founded(tmp_path, task)[0], LocalHub())
+    store, names = Counting(), ("east", "north", "west")
+    for name in names:
+        store.save(f"release-{name}", bytes(MIB))
+    store.save("release-west", b"withdrawn")
+    exchange = ReleaseExchange("ages", Parties("east", dict.fromkeys(names, b"")), b"", store, lambda release: None)
+    assert exchange.finished
+    assert exchange.withdrawn() == {"west"}
+    done = Undertaking(
+        task, "finished", activity=exchange, files=tuple(tmp_path / f"{each}.sudare" for each in names[:2])
+    )
+    before = store.read
+    for _ in range(10):
+        node._see_withdrawals(done)
+    assert store.read == before
+    exchange.receive("north", Envelope("ages", "withdraw"), 0.0)
+    exchange.receive("north", Envelope("ages", "withdraw"), 0.0)
+    assert exchange.withdrawn() == {"north", "west"}
+    exchange.withdraw()
+    assert exchange.withdrawn() == set(names)
 
 
 # Over FLARE

@@ -26,6 +26,12 @@ EVIL = {
     "eight-bit cursor": f"age\x9b1A\x9b2K{FORGED_LINE}",
     "direction": f"age\u202e{FORGED_LINE}",
     "separator": f"age\u2028{FORGED_LINE}",
+    # Seen as blanks: what follows stands in a line of its own, where the terminal ends.
+    "blank letters": "age" + "\u3164" * 38 + "guarantee  ε = 0.001",
+    "blank symbols": "age" + "\u2800" * 38 + "guarantee  ε = 0.001",
+    "blanks": "age" + " " * 38 + "guarantee  ε = 0.001",
+    # Over the lines above and below.
+    "heap of marks": "age" + "\u0489" * 60,
 }
 
 
@@ -38,7 +44,8 @@ def unprintable(text: str) -> set[str]:
     return {
         character
         for character in text
-        if character != "\n" and unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+        if character != "\n"
+        and (unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") or character in "\u3164\u2800")
     }
 
 
@@ -86,7 +93,7 @@ def test_have_an_owner_publish_a_card_with_forged_lines(tmp_path: Path, kind: st
         Schema({"age": Category(("no", EVIL[kind]))})
 
 
-@pytest.mark.parametrize("kind", sorted(set(EVIL) - {"carriage return"}))
+@pytest.mark.parametrize("kind", sorted(set(EVIL) - {"carriage return", "blanks", "heap of marks"}))
 def test_forge_a_line_of_the_budget_with_the_name_of_an_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -113,6 +120,17 @@ def test_run_a_formula_in_the_stewards_spreadsheet(tmp_path: Path, name: str) ->
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
 
 
+@pytest.mark.parametrize("separator", [";", "|"])
+def test_run_a_formula_in_a_spreadsheet_that_has_other_separators(tmp_path: Path, separator: str) -> None:
+    """Where a comma stands in decimals, spreadsheets separate columns by semicolons: quotes around a cell do not help there."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.account(f"visits{separator}=1+1", epsilon=1.0)
+    ledger.raise_budget(f"visits{separator}=1+1", epsilon=2.0, reason=f'agreed{separator} "=1+1"{separator}@SUM(A1)')
+    parts = [part for line in ledger.export("csv").splitlines() for part in line.split(separator)]
+    assert len(parts) > 4
+    assert not [part for part in parts if part.lstrip('" ').startswith(("=", "+", "-", "@"))]
+
+
 def test_run_a_script_in_a_report_should_the_escaping_ever_fail() -> None:
     page = page_html(Page("A title", "A lead", [], "sudare"))
     head = page[: page.index("</head>")]
@@ -125,3 +143,14 @@ def test_run_a_script_in_a_report_should_the_escaping_ever_fail() -> None:
 def test_hide_a_direction_mark_in_a_report() -> None:
     page = page_html(Page("evil\u202etitle", "a\x1blead", [], "sudare"))
     assert not unprintable(page)
+
+
+def test_move_the_cursor_of_whoever_watches_a_node(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a node tells may quote an error over what others sent."""
+    from sudare.cli.node import _say
+
+    _say("task 'a' stopped: \x1b[2J\nforged line \u202e")
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert shown.count("\n") == 1

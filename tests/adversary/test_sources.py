@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,13 @@ from typer.testing import CliRunner
 
 from sudare.cli.main import app
 from sudare.consortium.member import Data, Member
-from sudare.errors import AccountMismatch, BudgetError, SourceTaken, SourceUnreadable, SudareError
+from sudare.errors import AccountMismatch, BudgetError, InvalidParameter, SourceTaken, SourceUnreadable, SudareError
 from sudare.frames import SqlSource, batches, read
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Ledger, PrivateMean
 from sudare.privacy.storage import Storage
 from sudare.records import RecordPerturbation
-from sudare.schema import Label, Number, Schema
+from sudare.schema import Category, Label, Number, Schema
 
 SCHEMA = """
 [columns.age]
@@ -37,6 +38,8 @@ high = 110
 kind = "category"
 values = ["no", "yes"]
 """
+AGE = Schema({"age": Number(0, 110)})
+TABLE = Schema({"age": Number(0, 110), "smoker": Category(("no", "yes"))})
 SICK = Schema({"age": Number(0, 110), "sick": Label(("no", "yes"))})
 
 
@@ -140,7 +143,171 @@ def test_point_a_member_file_at_another_table_once_the_account_is_there(house, l
         member.account(agreement)
 
 
+READ_OTHERWISE = {
+    "a pattern without an ending": lambda house: "sta*",
+    "a pattern in a folder": lambda house: "elsewhere/pat*",
+    "a folder called file:": lambda house: f"file:{house / 'patients.csv'}",
+    "a blank before the name": lambda house: " patients.csv",
+    "a blank before the folder": lambda house: f" {house / 'patients.csv'}",
+    "a pattern that goes through a link and back": lambda house: "lin*/../patients.csv",
+}
+
+
+@pytest.mark.parametrize("spelling", list(READ_OTHERWISE))
+def test_read_another_file_than_the_account_was_asked_about(house, ledger, monkeypatch, spelling):
+    monkeypatch.chdir(house)
+    staff = (house / "staff.csv").read_text()
+    for path in (f"file:{house}", f" {house}", "elsewhere/inner"):
+        (Path(path)).mkdir(parents=True)
+    os.symlink("elsewhere/inner", "link")
+    for path in (f"file:{house}/patients.csv", " patients.csv", f" {house}/patients.csv", "elsewhere/patients.csv"):
+        Path(path).write_text(staff)
+    account = ledger.account("patients", epsilon=30.0, source=house / "patients.csv")
+    with pytest.raises((BudgetError, InvalidParameter)):
+        RecordPerturbation(TABLE, epsilon=1.0, account=account).fit(READ_OTHERWISE[spelling](house))
+    assert charges(ledger) == 0
+
+
+def test_charge_a_table_that_was_read_through_a_link_and_back(house, ledger, monkeypatch):
+    """Without looking at links, link/../patients.csv would be the account's own file."""
+    monkeypatch.chdir(house)
+    Path("elsewhere/inner").mkdir(parents=True)
+    os.symlink("elsewhere/inner", "link")
+    shutil.copy("staff.csv", "elsewhere/patients.csv")
+    account = ledger.account("patients", epsilon=30.0, source=house / "patients.csv")
+    with pytest.raises(BudgetError):
+        RecordPerturbation(TABLE, epsilon=1.0, account=account).fit(read("link/../patients.csv"))
+    assert charges(ledger) == 0
+
+
+@pytest.mark.parametrize("opened", [str, sqlalchemy.create_engine], ids=["address", "engine"])
+def test_charge_a_database_that_seems_to_be_behind_a_link(house, ledger, monkeypatch, opened):
+    monkeypatch.chdir(house)
+    Path("elsewhere/inner").mkdir(parents=True)
+    os.symlink("elsewhere/inner", "link")
+    shutil.copy("clinic.db", "elsewhere/clinic.db")
+    source = SqlSource(f"sqlite:///{house}/elsewhere/clinic.db", "visits")
+    account = ledger.account("visits", epsilon=30.0, source=source)
+    # A driver opens clinic.db here, and not the one that the link leads to.
+    with pytest.raises(BudgetError):
+        RecordPerturbation(AGE, epsilon=1.0, account=account).fit(
+            SqlSource(opened("sqlite:///link/../clinic.db"), "visits")
+        )
+    assert charges(ledger) == 0
+
+
+def test_read_another_database_file_whose_name_is_an_escaped_one(house, ledger):
+    for name in ("my clinic.db", "my%20clinic.db"):
+        shutil.copy(house / "clinic.db", house / name)
+    mine, other = (
+        sqlalchemy.URL.create("sqlite", database=str(house / name)) for name in ("my clinic.db", "my%20clinic.db")
+    )
+    account = ledger.account("visits", epsilon=30.0, source=SqlSource(mine, "visits"))
+    RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(mine, "visits"))
+    with pytest.raises(BudgetError):
+        RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(other, "visits"))
+    assert charges(ledger) == 1
+
+
+READ_ELSEWHERE = {
+    "an option for another database": ("?dbname=staff", "visits"),
+    "an option for another host": ("?host=127.0.0.9", "visits"),
+    "an option for another address": ("?hostaddr=127.0.0.9", "visits"),
+    "an option for another port": ("?port=9", "visits"),
+    "several hosts": ("?host=127.0.0.9&host=127.0.0.8", "visits"),
+    "a table that differs by case": ("", "Visits"),
+}
+
+
+@pytest.mark.parametrize("spelling", list(READ_ELSEWHERE))
+def test_read_another_table_of_a_server_than_the_account_was_asked_about(ledger, spelling):
+    """The account is asked before anybody is connected to: no server is needed here."""
+    address, (options, table) = "postgresql+psycopg://localhost:1/clinic", READ_ELSEWHERE[spelling]
+    account = ledger.account("visits", epsilon=3.0, source=SqlSource(address, "visits"))
+    with pytest.raises(BudgetError):
+        RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(f"{address}{options}", table))
+
+
+def test_read_another_table_by_a_search_path(ledger):
+    """By an option, by an engine, by case, and by quotes in a name: on a server."""
+    from tests.ledgers import postgresql_server
+
+    with postgresql_server() as plain:
+        address = plain.replace("postgresql:", "postgresql+psycopg:")
+        engine = sqlalchemy.create_engine(address)
+        with engine.begin() as connection:
+            for name in ("visits", "staff.visits", '"Visits"', '"vis""its"'):
+                connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS staff")
+                connection.exec_driver_sql(f"CREATE TABLE {name} AS SELECT {90 if '.' in name else 20}::float8 AS age")
+        path = {"options": "-c search_path=staff"}
+        astray = sqlalchemy.create_engine(address, connect_args=path)
+        by_option = SqlSource(sqlalchemy.make_url(address).update_query_dict(path), "visits")
+        for source in (SqlSource(astray, "visits"), by_option, SqlSource(address, "visits")):
+            assert read(source)["age"].tolist() == [20.0]
+        account = ledger.account("visits", epsilon=30.0, source=SqlSource(address, "visits"))
+        for name in ("Visits", 'vis"its', "staff.visits"):
+            with pytest.raises(SudareError):
+                RecordPerturbation(AGE, epsilon=1.0, account=account).fit(SqlSource(address, name))
+        assert charges(ledger) == 0
+        engine.dispose()
+        astray.dispose()
+
+
 # A second account for one table
+
+
+def put_in_place(house: Path) -> None:
+    (house / "staff.csv").unlink()
+    os.link(house / "patients.csv", house / "staff.csv")
+
+
+def link_in_folder(house: Path) -> None:
+    (house / "later").mkdir()
+    pd.read_csv(house / "patients.csv").to_parquet(house / "later" / "part.parquet")
+    os.unlink(house / "patients.csv")
+    os.link(house / "later" / "part.parquet", house / "patients.csv")
+
+
+LATER = {
+    "a hard link made later": ("later.csv", lambda house: os.link(house / "patients.csv", house / "later.csv")),
+    "a link made later": ("later.csv", lambda house: os.symlink(house / "patients.csv", house / "later.csv")),
+    "a hard link put in the place of a file": ("staff.csv", put_in_place),
+    "a folder that gets a hard link": ("later", link_in_folder),
+}
+
+
+@pytest.mark.parametrize("way", list(LATER))
+def test_let_a_second_account_pay_for_a_file_by_what_is_done_after_it_was_opened(house, ledger, way):
+    path, act = LATER[way]
+    ledger.account("patients", epsilon=3.0, source=house / "patients.csv")
+    second = ledger.account("second", epsilon=3.0, source=house / path)
+    act(house)
+    with pytest.raises(SourceTaken):
+        RecordPerturbation(TABLE, epsilon=1.0, account=second).fit(house / path)
+    assert charges(ledger) == 0
+
+
+def test_let_two_accounts_pay_for_a_file_that_comes_to_match_both_patterns(house, ledger):
+    first = ledger.account("first", epsilon=3.0, source=house / "week-*.csv")
+    second = ledger.account("second", epsilon=3.0, source=house / "*-40.csv")
+    shutil.copy(house / "patients.csv", house / "week-40.csv")
+    RecordPerturbation(TABLE, epsilon=1.0, account=first).fit(house / "week-40.csv")
+    with pytest.raises(SourceTaken):
+        RecordPerturbation(TABLE, epsilon=1.0, account=second).fit(house / "week-40.csv")
+    assert charges(ledger) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="there is no /proc")
+def test_let_a_second_account_pay_for_a_file_through_an_open_handle(house, ledger):
+    ledger.account("patients", epsilon=3.0, source=house / "patients.csv")
+    second = ledger.account("second", epsilon=3.0)
+    os.link(house / "patients.csv", house / "gone.csv")
+    with (house / "gone.csv").open() as handle:
+        (house / "gone.csv").unlink()
+        os.symlink(f"/proc/self/fd/{handle.fileno()}", house / "through.csv")
+        with pytest.raises(SourceTaken):
+            RecordPerturbation(TABLE, epsilon=1.0, account=second).fit(house / "through.csv")
+    assert charges(ledger) == 0
 
 
 def opens_a_second_account(ledger: Ledger, source: Any, name: str = "second") -> bool:
@@ -280,7 +447,13 @@ SECRET = "correct-horse-battery"
 
 
 @pytest.mark.parametrize(
-    "address", [f"postgresql://ann:{SECRET}@db/ledger", f"postgresql://ann@db/ledger?password={SECRET}"]
+    "address",
+    [
+        f"postgresql://ann:{SECRET}@db/ledger",
+        f"postgresql://ann@db/ledger?password={SECRET}",
+        f"postgresql://ann@db/ledger?access_token={SECRET}",
+        f"postgresql://db/ledger?odbc_connect=UID%3Dann%3BPWD%3D{SECRET}",
+    ],
 )
 @pytest.mark.parametrize("kind", ["ledger", "source"])
 def test_find_the_password_of_the_database_in_a_pickle(address, kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +13,26 @@ import pytest
 from sudare.consortium import (
     Agreement,
     Approvals,
+    Budget,
     CensusTask,
+    Deadlines,
     DictionaryTask,
+    Identity,
     Member,
+    MemberEntry,
     ModelsTask,
     ScalerTask,
+    Statements,
     Task,
     permit,
 )
+from sudare.consortium.desk import Envelope
 from sudare.consortium.protocols import activity_of
 from sudare.consortium.transport import LocalHub
-from sudare.errors import AgreementError, NotApproved, SudareError
-from tests.consortium.clinics import founded, node_of, patients, run_together
+from sudare.errors import AgreementError, IdentityError, NotApproved, ReleaseUntrusted, SudareError
+from sudare.privacy import Release
+from sudare.privacy.container import parsed, written
+from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
 
 MEAN = ModelsTask("ages", "PrivateMean", 1.0)
 EXACT = DictionaryTask(
@@ -129,3 +138,91 @@ def test_name_a_file_of_the_members_machine_in_the_agreement(tmp_path: Path) -> 
     agreement = clinic(tmp_path, MEAN).agreement()
     with pytest.raises(AgreementError, match="checkpoint"):
         Agreement.from_dict(replace(agreement, tasks=(task,)).to_dict()).check_complete()
+
+
+def test_use_one_approval_for_a_second_table_and_account(tmp_path: Path) -> None:
+    """The ledger knows that the task was paid for, whichever of its accounts paid."""
+    member = clinic(tmp_path, MEAN)
+    attempted(member, MEAN)
+    for name in ("results", "state"):
+        shutil.move(member.folder / name, tmp_path / name)
+    patients(9, rows=60).to_csv(member.folder / "others.csv", index=False)
+    elsewhere = replace(member, account_name="second", data=replace(member.data, source="others.csv"))
+    shutil.copytree(tmp_path / "state", member.state_folder)
+    shutil.rmtree(member.state_folder / "tasks")
+    attempted(elsewhere, MEAN)
+    assert sum(account.spent().epsilon for account in member.ledger().accounts()) == 1.0
+
+
+def test_have_a_release_of_an_earlier_agreement_published_again(tmp_path: Path) -> None:
+    """A task of another agreement that has the same name is another task: its steward approved, and it pays for, a model of its own."""
+    members = founded(tmp_path, MEAN, tables=[patients(seed, rows=60) for seed in range(3)])
+    attempted(members[0], MEAN)
+    earlier = members[0].own_release(MEAN.name).read_bytes()
+    agreed_anew(tmp_path, MEAN)
+    attempted(members[0], MEAN)
+    assert members[0].own_release(MEAN.name).read_bytes() != earlier
+    assert spent(members[0]) == (2.0, 0.0)
+    assert [path.read_bytes() for path in (members[0].results_folder(MEAN.name) / "earlier").iterdir()] == [earlier]
+
+
+def test_pay_for_a_model_and_be_left_with_that_of_an_earlier_agreement(tmp_path: Path) -> None:
+    members = founded(tmp_path, ScalerTask("scales", 1.0), tables=[patients(seed, rows=60) for seed in range(3)])
+    found = []
+    for epsilon in (1.0, 2.0):
+        agreed_anew(tmp_path, ScalerTask("scales", epsilon))
+        hub = LocalHub()
+        run_together([node_of(member, hub) for member in members], ["scales"])
+        path = members[0].results_folder("scales") / "scaler.sudare"
+        found.append(Release.load(path, trusted=[IDENTITIES["east"].signing_key.public_key()]).guarantee.epsilon)
+    assert found == [1.0, 2.0]
+
+
+def agreed_anew(folder: Path, *tasks: Task) -> None:
+    """Another agreement of the same members in the place of the first, signed by all."""
+    path = folder / "agreement.toml"
+    agreement = replace(Agreement.load(path), tasks=tasks, deadlines=Deadlines(31.0, 300.0))
+    agreement.save(path)
+    statements = Statements()
+    for name in agreement.member_names:
+        statements = statements.signed(agreement, name, IDENTITIES[name])
+    statements.save(path)
+
+
+@pytest.mark.parametrize("name", ["own", "server"])
+def test_have_a_members_release_or_relay_replaced_by_ones_own_name(name: str, tmp_path: Path) -> None:
+    """Releases are kept as NAME.sudare: whoever is called "own" would overwrite every other member's own, and withdraw it."""
+    agreement = clinic(tmp_path, MEAN).agreement()
+    with pytest.raises(AgreementError, match="No member can have the name"):
+        agreement.with_member(MemberEntry(name, Identity.generated().public_key.hex(), Budget(10.0)))
+
+
+CHANGES = {
+    "column": lambda parameters: parameters["columns"][0].__setitem__(0, "else"),
+    "bound": lambda parameters: parameters["columns"][0][1].update(high=1e300),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_have_a_release_taken_that_declares_other_columns_than_were_agreed(change: str, tmp_path: Path) -> None:
+    """The digest of the schema is what its sender says; what the release was made of stands beside it."""
+    members = founded(tmp_path, MEAN, tables=[patients(seed, rows=60) for seed in range(3)])
+    for member in members[:2]:
+        attempted(member, MEAN)
+    honest = parsed(members[1].own_release(MEAN.name).read_bytes())
+    manifest = copy.deepcopy(dict(honest.manifest))
+    CHANGES[change](manifest["parameters"])
+    forged = written(manifest, honest.tensors, IDENTITIES["north"].signing_key)
+    activity = activity_of(MEAN, node_of(members[0], LocalHub())._place)
+    activity.begin(0.0)
+    activity.receive("north", Envelope(MEAN.name, "release", body=forged), 0.0)
+    assert isinstance(activity.failure, ReleaseUntrusted)
+
+
+@pytest.mark.parametrize("place", ["state", "member.toml"])
+def test_approve_a_task_as_anybody_on_the_machine(place: str, tmp_path: Path) -> None:
+    member = clinic(tmp_path, MEAN, approval=frozenset({"models"}))
+    member.state_folder.mkdir()
+    (member.folder / place).chmod(0o777)
+    with pytest.raises(IdentityError, match="everybody on this machine"):
+        node_of(Member.load(member.folder / "member.toml"), LocalHub())

@@ -90,9 +90,13 @@ def test_bad_fields_are_named(old: str, new: str, message: str, tmp_path: Path) 
     assert refused.value.remedy
 
 
+SECRETS = ["clinic:hunter2@db/clinic", "clinic@db/clinic?sslpassword=hunter2", "db/clinic?a=1&Access_Token=hunter2"]
+
+
+@pytest.mark.parametrize("address", SECRETS)
 @pytest.mark.parametrize("line", ["ledger", "url"])
-def test_a_password_in_a_file_that_others_may_read_is_refused(line: str, tmp_path: Path) -> None:
-    secret = "postgresql+psycopg://clinic:hunter2@db/clinic"
+def test_a_password_in_a_file_that_others_may_read_is_refused(line: str, address: str, tmp_path: Path) -> None:
+    secret = f"postgresql+psycopg://{address}"
     text = MEMBER.replace('ledger = "ledger.db"', f'ledger = "{secret}"')
     if line == "url":
         text = MEMBER.replace('source = "table.parquet"', f'url = "{secret}"\nquery = "visits"')

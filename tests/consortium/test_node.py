@@ -327,7 +327,7 @@ def test_a_member_file_without_a_way_to_the_others_says_what_to_add(tmp_path: Pa
         transport_of("east", members[0].transport)
 
 
-def test_killed_between_charge_and_release_a_member_goes_on_without_paying_again(
+def test_killed_between_charge_and_result_a_member_goes_on_without_paying_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = founded(tmp_path, MODELS)
@@ -337,12 +337,12 @@ def test_killed_between_charge_and_release_a_member_goes_on_without_paying_again
         raise KeyboardInterrupt
 
     with monkeypatch.context() as power_cut:
-        power_cut.setattr(Release, "save", killed)
+        power_cut.setattr("sudare.privacy.base.enter_result", killed)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 activity_of(MODELS, place)
     activity_of(MODELS, place)
-    assert [entry.kind for entry in place.account.entries()] == ["open", "charge", "release"]
+    assert [entry.kind for entry in place.account.entries()] == ["open", "charge", "result", "release"]
     # With its release a member can go on, and withdraw it, whatever became of the state.
     shutil.rmtree(members[0].state_folder)
     activity_of(MODELS, place)

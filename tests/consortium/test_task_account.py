@@ -93,15 +93,29 @@ def test_of_two_who_ask_at_once_one_pays(plain: Account) -> None:
     assert plain.spent() == (1.0, 0.0)
 
 
-def test_a_run_that_was_killed_goes_on_with_its_charge_until_something_has_left(plain: Account, tmp_path: Path) -> None:
+def test_a_run_that_was_killed_goes_on_with_its_charge_until_its_result_was_entered(
+    plain: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = patients(0, rows=50)[["age"]].to_numpy()
-    for _ in range(3):
-        model = PrivateMean(1.0, bounds=(0, 100), account=TaskAccount(plain, PERMITTED, "a", True)).fit(table)
+
+    def fitted() -> PrivateMean:
+        return PrivateMean(1.0, bounds=(0, 100), account=TaskAccount(plain, PERMITTED, "a", True)).fit(table)
+
+    with monkeypatch.context() as power_cut:
+        power_cut.setattr("sudare.privacy.base.enter_result", killed)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                fitted()
+    model = fitted()
     assert plain.spent() == (1.0, 0.0)
-    Release.of(model).save(tmp_path / "own.sudare", key=IDENTITIES["east"].signing_key)
     with pytest.raises(NotApproved, match="run already"):
-        PrivateMean(1.0, bounds=(0, 100), account=TaskAccount(plain, PERMITTED, "a", True)).fit(table)
-    assert [entry.kind for entry in plain.entries()] == ["open", "charge", "release"]
+        fitted()
+    Release.of(model).save(tmp_path / "own.sudare", key=IDENTITIES["east"].signing_key)
+    assert [entry.kind for entry in plain.entries()] == ["open", "charge", "result", "release"]
+
+
+def killed(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_disclosure_is_entered_once_a_run(plain: Account) -> None:

@@ -267,7 +267,7 @@ class TestPostgres:
         assert ledger.verify().position == 13
         with pytest.raises(LedgerError, match="kept by a database server"):
             ledger.backup("copy.db")
-        assert len(ledger.export("csv").splitlines()) == 14
+        assert len(ledger.export("csv").splitlines()) == 15
         assert "postgres:" not in repr(account).removeprefix("Account('患者 it's', Ledger('postgresql+psycopg:")
 
     def test_a_race_and_kills(self, address: str, tmp_path: Path) -> None:

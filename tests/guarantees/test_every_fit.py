@@ -186,7 +186,7 @@ CASES = [
     Case("GibbsLogisticRegression", {**APPROXIMATE, **LABELLED}, y=labels),
     Case("GibbsRidge", {**APPROXIMATE, "target_bounds": (0, 110)}, y=ages),
     Case("GibbsMean", {**APPROXIMATE, "bounds": (-1, 1)}),
-    Case("GibbsPosterior", {"loss": distance, "gradient": pull, **APPROXIMATE}),
+    Case("GibbsPosterior", {"loss": distance, "gradient": pull, "smoothness": 1.0, **APPROXIMATE}),
     Case("PrivateSynthesizer", {**PURE, "schema": BOUNDED}, table, can_be_chosen=True),
     Case("PrivateSynthesizer", {**APPROXIMATE, "schema": WITH_PERSONS}, table, says=PERSONS),
     Case("RecordPerturbation", {"bounds": (-1, 1), "epsilon": 0.7}, says=LOCAL),

@@ -331,7 +331,7 @@ class TestAccounts:
 
     def test_no_account_looks_like_another(self, ledger: Ledger, account: Account) -> None:
         before = ledger.head()
-        for name in ("patients ", "PATIENTS", "pat\u200bients"):
+        for name in ("Patients", "PATIENTS", "Ｐatients"):
             with pytest.raises(SourceTaken) as caught:
                 ledger.account(name, epsilon=1.0, source="something else")
             assert caught.value.problem == (
@@ -452,7 +452,7 @@ class TestCharging:
             account.charge(Guarantee(5.0), pure_cost(5.0), "this fit")
         assert caught.value.problem == "this fit asks for ε = 5 of account 'patients'; 2 of 3 is left."
         assert caught.value.remedy == (
-            "Use epsilon <= 2, or have the steward raise the budget (`sudare budget raise patients`). "
+            "Use epsilon <= 2, or have the steward raise the budget (`sudare budget raise patients --epsilon … --reason …`). "
             "Nothing was computed or spent."
         )
         assert account.ledger.head() == before
@@ -466,7 +466,7 @@ class TestCharging:
         assert str(caught.value) == (
             "a test asks for ε = 0.777778 of account 'it's ours'; 0.666666 of 2 is left. "
             "Use epsilon <= 0.666666, or have the steward raise the budget "
-            "(`sudare budget raise 'it'\"'\"'s ours'`). Nothing was computed or spent."
+            "(`sudare budget raise 'it'\"'\"'s ours' --epsilon … --reason …`). Nothing was computed or spent."
         )
         charge(account, 0.666666)
 
@@ -481,14 +481,21 @@ class TestCharging:
         with pytest.raises(BudgetExceeded) as caught:
             charge(account, 1.0, 7e-7)
         assert caught.value.remedy.startswith("Use delta <= 6e-07, or have the steward raise the budget")
+        assert "--delta … --reason" in caught.value.remedy
         charge(account, 1.0, 6e-7)
+
+    def test_an_account_without_delta_asks_for_none(self, ledger: Ledger) -> None:
+        with pytest.raises(BudgetExceeded) as caught:
+            charge(ledger.account("pure", epsilon=3.0), 1.0, 1e-6)
+        assert caught.value.remedy.startswith("Use delta = 0, or have the steward raise the budget")
 
     def test_when_nothing_is_left_only_the_steward_can_help(self, account: Account) -> None:
         charge(account, 3.0)
         with pytest.raises(BudgetExceeded) as caught:
             charge(account, 1.0)
         assert caught.value.problem == "a test asks for ε = 1 of account 'patients'; 0 of 3 is left."
-        assert caught.value.remedy.startswith("Have the steward raise the budget (`sudare budget raise patients`).")
+        raising = "sudare budget raise patients --epsilon … --reason …"
+        assert caught.value.remedy.startswith(f"Have the steward raise the budget (`{raising}`).")
 
     def test_when_nothing_is_left_at_all_delta_does_not_help(self, account: Account) -> None:
         charge(account, 3.0, 4e-7)
@@ -636,7 +643,7 @@ class TestCharging:
         with pytest.raises(RelationMismatch) as caught:
             charge(persons, 0.1)
         assert caught.value.problem == "Account 'p' protects persons, the guarantee only records."
-        assert caught.value.remedy == RelationMismatch.help
+        assert caught.value.remedy.startswith("Declare in the schema who a row belongs to: a section [person]")
         with pytest.raises(RelationMismatch, match=r"^Account 'p' protects persons"):
             persons.quote(Guarantee(0.1), pure_cost(0.1))
         charge(persons, 0.1, unit="person")

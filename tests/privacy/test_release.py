@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import errno
-import hashlib
 import json
 import math
 import os
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -620,9 +620,12 @@ def test_a_file_beside_a_release_is_there_before_it(release, account, tmp_path, 
     with refused(NotCharged, "The file beside this release is not the one it names."):
         with_rows.save(tmp_path / "a.sudare", KEY)
     assert leftovers(tmp_path) == []
-    # No parameter of this learner names a file, so one is taken to.
-    digest = hashlib.sha256(b"some rows").hexdigest()
-    monkeypatch.setattr("sudare.privacy.release._named_digests", lambda _content: {digest})
+    # No parameter of this learner names a file, so one is taken to, and not another one.
+    monkeypatch.setattr(PrivateMean, "beside_digest", "neighbours")
+    with refused(NotCharged, "The file beside this release is not the one it names."):
+        with_rows.save(tmp_path / "a.sudare", KEY)
+    hashed = SimpleNamespace(hexdigest=lambda: "replace-one", update=lambda _piece: None)
+    monkeypatch.setattr("sudare.privacy.release.hashlib", SimpleNamespace(sha256=lambda: hashed))
     with_rows.save(tmp_path / "a.sudare", KEY)
     assert leftovers(tmp_path) == ["a.rows", "a.sudare"]
     assert (tmp_path / "a.rows").read_bytes() == b"some rows"

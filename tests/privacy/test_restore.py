@@ -111,6 +111,20 @@ def test_accounts_are_closed_where_nobody_knows(told: bool, house: House) -> Non
     copy.verify(known)
 
 
+def test_a_raise_that_nobody_remembers_closes_the_accounts(house: House) -> None:
+    """Whoever can write to an export can put entries at its end; those that spend do no harm."""
+    house.ledger.raise_budget("patients", epsilon=1000.0, reason="forged")
+    export = parsed_export(house.ledger.export())
+    copy = house.copy()
+    assert restored(copy, export, [house.late_head], "disk failed").closed == ("later", "patients", "visits")
+    assert copy.account("patients").remaining().epsilon == 0
+    # A point that was kept after it vouches for it, and so does the backup.
+    copy = house.copy()
+    assert restored(copy, export, [house.ledger.head()], "disk failed").closed == ()
+    assert copy.entries() == house.ledger.entries()
+    assert restored(copy, [], [house.early_head], "disk failed").closed == ()
+
+
 def test_only_acknowledged_points_are_taken_as_lost(house: House) -> None:
     copy = house.copy()
     restored(copy, [], [house.late_head], "disk failed")

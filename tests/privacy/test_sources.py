@@ -22,10 +22,12 @@ from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.sources import (
+    LONGEST_SOURCE,
     MOST_FINGERPRINTS,
     Source,
     check_free,
     check_scripts,
+    check_unshared,
     covers,
     given_source,
     look_alike,
@@ -132,6 +134,14 @@ class TestText:
         assert caught.value.problem == "A source needs a name, as text."
         assert caught.value.remedy == "Give a path, an address or a description."
 
+    def test_a_source_is_not_longer_than_a_ledger_can_keep(self, folder: Path) -> None:
+        assert looked_at("x" * LONGEST_SOURCE).text == "x" * LONGEST_SOURCE
+        for source in ("x" * (LONGEST_SOURCE + 1), SqlSource("postgresql://h/d", "x" * LONGEST_SOURCE)):
+            with pytest.raises(InvalidParameter) as caught:
+                looked_at(source)
+            assert caught.value.problem == "A source has at most 8192 letters."
+            assert caught.value.remedy == "Give a shorter path or description."
+
     def test_a_file_has_one_name(self, folder: Path) -> None:
         (folder / "sub").mkdir()
         (folder / "link.parquet").symlink_to(folder / "a.parquet")
@@ -152,7 +162,7 @@ class TestText:
         plain = "postgresql://db.example:5432/clinic visits"
         for text in (
             "postgresql://db.example/clinic visits",
-            'postgresql+psycopg2://ann:secret@DB.example.:5432/clinic?sslmode=require public."Visits"',
+            'postgresql+psycopg2://ann:secret@DB.example.:5432/clinic?sslmode=require public."visits"',
             "postgresql:///?host=db.example&dbname=clinic&port=5432 visits",
         ):
             assert source_text(text) == plain
@@ -166,7 +176,30 @@ class TestText:
         assert source_text("sqlite:///:memory: t") == "sqlite:///:memory: t"
         assert source_text("postgresql://h:port/d t") == "postgresql://h:port/d t"
         assert source_text("postgresql:///d?port=x t") == "postgresql:///d?port=x t"
-        assert source_text("postgresql:///d?host=a&host=b t") == "postgresql://localhost:5432/d t"
+        assert source_text("postgresql:///d?host=a&host=b t") == "postgresql://a,b:5432/d t"
+        assert source_text("postgresql://h:1/d?host=g&port=2&dbname=e t") == "postgresql://g:2/e t"
+        assert source_text("postgresql://h/d?hostaddr=10.0.0.1&host=g t") == "postgresql://10.0.0.1:5432/d t"
+        assert source_text("postgresql://h?user=ann t") == "postgresql://h:5432/ann t"
+        assert source_text("postgresql:///?service=clinic t") == "postgresql://service=clinic:5432/service=clinic t"
+        assert Source("postgresql://service=clinic:5432/service=clinic t").database is not None
+        assert source_text("postgresql://h/d Visits") == "postgresql://h:5432/d Visits"
+        assert source_text("sqlite:///x.db MAIN.Visits") == f"sqlite:///{folder}/x.db visits"
+
+    def test_an_escape_in_the_name_of_a_file_is_a_part_of_it(self, folder: Path) -> None:
+        plain, escaped = (
+            looked_at(SqlSource(sqlalchemy.URL.create("sqlite", database=name), "t")) for name in ("a b.db", "a%20b.db")
+        )
+        assert plain.text == f"sqlite:///{folder}/a%20b.db t" == source_text("sqlite:///a%20b.db t")
+        assert escaped.text == f"sqlite:///{folder}/a%2520b.db t" == source_text(escaped.text)
+        assert not covers(plain, escaped)
+        assert source_text(SqlSource("no address", "t")) == "a database"
+        assert source_text(SqlSource("sqlite:///file::memory:?uri=true", "t")) == "a database"
+
+    def test_a_database_behind_a_link(self, folder: Path) -> None:
+        (folder / "far" / "inner").mkdir(parents=True)
+        (folder / "link").symlink_to(folder / "far" / "inner")
+        assert source_text(SqlSource("sqlite:///link/../x.db", "t")) == f"sqlite:///{folder}/x.db t"
+        assert source_text(SqlSource("sqlite:///file:link/../x.db?uri=true", "t")) == f"sqlite:///{folder}/far/x.db t"
 
     def test_sql_sources(self, folder: Path) -> None:
         spaced = folder / "my clinic.db"
@@ -250,7 +283,20 @@ class TestFiles:
         assert given_source(table.select(["age"]).slice(0, 3)) == looked_at("a.parquet")
         assert given_source(Table(table.arrow)) is None
         assert given_source(table.arrow) is None
-        assert given_source("a name") is None
+        # What a fit is given as text is read as a path, letter by letter.
+        for text in ("a name", "pat*", " a.parquet", "file:/a.parquet"):
+            assert given_source(text) == Source(f"{folder}/{text}")
+        assert given_source("a.parq*") == Source(f"{folder}/a.parq*", looked_at("a.parquet").files)
+
+    def test_a_pattern_does_not_go_up_again(self, folder: Path) -> None:
+        for act in (given_source, looked_at):
+            with pytest.raises(InvalidParameter) as caught:
+                act("x*/../a.parquet")
+            assert caught.value.problem == "A pattern of files has '..' after '*', '?' or '['."
+            assert caught.value.remedy == "Write the folder before the pattern."
+        (folder / "x*").mkdir()
+        assert looked_at("x*/../a.parquet") == looked_at("a.parquet")
+        assert looked_at(f"../{folder.name}/*.parquet").text == f"{folder}/*.parquet"
 
 
 class TestDatabases:
@@ -272,6 +318,12 @@ class TestDatabases:
         assert not overlap(visits, looked_at("a.parquet"))
         assert not overlap(visits, Source("visits"))
 
+    def test_tables_that_differ_by_case(self, folder: Path) -> None:
+        one, other = looked_at("postgresql://h/d visits"), looked_at("postgresql://h/d Visits")
+        assert overlap(one, other)
+        assert not covers(one, other)
+        assert covers(looked_at("sqlite:///x.db visits"), looked_at("sqlite:///x.db Visits"))
+
     def test_an_sqlite_file_is_a_file(self, folder: Path) -> None:
         sqlite3.connect("clinic.db").close()
         (folder / "clinic.db").write_bytes(b"")
@@ -291,6 +343,19 @@ def test_taken_by_another(folder: Path) -> None:
             check_free("staff", asked, taken)
     with pytest.raises(SourceTaken, match=r"^An account 'visıts' could be mistaken for the account 'visits'"):
         check_free("visıts", (Source("staff"),), taken)
+
+
+def test_what_an_earlier_account_pays_for(folder: Path) -> None:
+    earlier = {"patients": (Source("patients"), looked_at("a.parquet"))}
+    check_unshared("staff", looked_at("b.parquet"), earlier)
+    os.link("a.parquet", "c.parquet")
+    with pytest.raises(SourceTaken) as caught:
+        check_unshared("staff", looked_at("c.parquet"), earlier)
+    assert caught.value.problem == (
+        "What account 'staff' is to pay for belongs to account 'patients', which was there before. "
+        "Nothing was computed or spent."
+    )
+    assert caught.value.remedy == "Let that account pay; or read files that are not its own."
 
 
 class TestAccounts:
@@ -353,6 +418,19 @@ class TestAccounts:
             with pytest.raises(SourceTaken):
                 ledger.account("third", epsilon=1.0, source=source)
         assert self.kinds(second) == ["open"]
+
+    def test_of_two_accounts_for_what_became_one_file_the_first_pays(self, ledger: Ledger, folder: Path) -> None:
+        first = ledger.account("first", epsilon=3.0, source="later.parquet")
+        second = ledger.account("other", epsilon=3.0, source="a.parquet")
+        self.fitted(second, read("a.parquet"))
+        os.link("a.parquet", "later.parquet")
+        self.fitted(first, read("later.parquet"))
+        for act in (second.check_source, second.bind):
+            with pytest.raises(SourceTaken):
+                act(looked_at("a.parquet"))
+        with pytest.raises(SourceTaken):
+            second.charge(Guarantee(0.5), pure_cost(0.5), "a test", source=looked_at("a.parquet"))
+        assert self.kinds(second) == ["open", "charge", "result"]
 
     def test_a_source_that_is_named_again_is_the_same(self, ledger: Ledger, folder: Path) -> None:
         ledger.account("patients", epsilon=1.0).bind(looked_at("a.parquet"))

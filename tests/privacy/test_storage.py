@@ -572,3 +572,22 @@ class TestCopyFile:
         with Storage(folder / "copy.db", 1.0).reading() as connection:
             assert tables.entries(connection) == [FIRST]
             assert tables.account_states(connection) == {}
+
+
+def test_a_file_with_two_names_is_not_written(tmp_path: Path) -> None:
+    storage = started_storage(tmp_path)
+    os.link(tmp_path / "ledger.db", tmp_path / "other.db")
+    with pytest.raises(LedgerError) as caught, storage.transaction():
+        pass
+    assert caught.value.problem == (
+        "The ledger's file has 2 names (hard links), so a crash could undo charges. Nothing was charged."
+    )
+    assert caught.value.remedy == "Keep one name and remove the others; copy a ledger with `sudare budget backup`."
+    with storage.reading() as connection:
+        assert tables.head(connection) is not None
+    (tmp_path / "other.db").unlink()
+    with storage.transaction() as connection:
+        assert tables.head(connection) is not None
+    (tmp_path / "ledger.db").unlink()
+    with pytest.raises(LedgerMissing), storage.transaction():
+        pass

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import sqlalchemy
 
 from sudare.consortium import Member
 from sudare.consortium.transport.certificates import write_kits
@@ -21,11 +22,13 @@ from sudare.errors import (
     SourceUnreadable,
     WrongType,
 )
+from sudare.frames import read
 from sudare.privacy import Ledger
 from tests.cli.conftest import invoked, write_keys
 
 SCHEMA = '[columns.age]\nkind = "number"\nlow = 0\nhigh = 110\n[columns.ill]\nkind = "label"\nclasses = [0, 1]\n'
 TASK = "risk learning method=one-sum epsilon=1.0"
+JOIN = ("consortium", "join", "c.toml", "--name", "east", "--folder", "east", "--epsilon", 2)
 
 
 @pytest.fixture
@@ -409,3 +412,49 @@ def test_what_is_granted_opens_the_account_and_charges_it(desk: Path) -> None:
     refused = invoked(*words, "--account", "second", "--budget", 3, "-o", "third.sudare")
     assert refused.exit_code == SourceTaken.exit_code
     assert [each.name for each in Ledger("ledger.db").accounts()] == ["people"]
+
+
+# Joining with data as people have them
+
+
+def joined_with(*options: object) -> Any:
+    made = invoked("consortium", "new", "c.toml", "--name", "c", "--schema", "people.toml", "--task", TASK)
+    assert made.exit_code == 0, made.stderr
+    return invoked(*JOIN, *options)
+
+
+def test_a_member_says_of_its_csv_file_what_the_first_line_is(desk: Path) -> None:
+    (desk / "years.csv").write_text("age,ill,2026\n30,1,4\n40,0,5\n")
+    doubted = joined_with("--data", "years.csv", "--dry-run")
+    assert "[data] in member.toml" in doubted.stdout
+    outcome = invoked(*JOIN, "--data", "years.csv", "--header")
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "years.csv, which has the agreed columns" in outcome.stdout
+    assert Member.load(desk / "east" / "member.toml").data.has_header is True
+
+
+def test_data_that_lack_one_agreed_column_are_not_said_to_have_all(desk: Path) -> None:
+    pd.DataFrame({"age": [30.0, 40.0]}).to_parquet(desk / "half.parquet")
+    outcome = joined_with("--data", "half.parquet", "--dry-run")
+    assert "lacks 'ill'" in outcome.stdout
+    assert "has the agreed columns" not in outcome.stdout
+
+
+def test_an_sqlite_file_is_found_from_every_folder(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = sqlalchemy.create_engine("sqlite:///people.sqlite")
+    pd.read_parquet("people.parquet").to_sql("people", engine, index=False)
+    engine.dispose()
+    outcome = joined_with("--data", "sqlite:///people.sqlite", "--query", "people")
+    assert outcome.exit_code == 0, outcome.stderr
+    monkeypatch.chdir(desk / "east")
+    assert read(Member.load("member.toml").source()).rows == 300
+
+
+def test_a_key_without_its_passphrase_or_a_terminal_says_what_to_set(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUDARE_PASSPHRASE")
+    outcome = invoked("key", "new", "new.pem")
+    assert outcome.exit_code == IdentityError.exit_code
+    assert "SUDARE_PASSPHRASE_FILE" in outcome.stderr
+    assert not (desk / "new.pem").exists()

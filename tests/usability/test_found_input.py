@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy
 
 from sudare.consensus import averaged, graphs, secure_sum
 from sudare.dictionary import PatternDictionary, graphical_lasso
-from sudare.errors import DataError, InvalidParameter, SchemaError, SourceUnreadable, SudareError, WrongType
-from sudare.frames import column_types, read
+from sudare.errors import (
+    ColumnMissing,
+    DataError,
+    InvalidParameter,
+    SchemaError,
+    SourceUnreadable,
+    SudareError,
+    WrongType,
+)
+from sudare.frames import CsvFile, SqlSource, column_types, read
 from sudare.records import (
     CrossTable,
     LaplacePerturbation,
@@ -218,3 +227,31 @@ def test_separators_within_names_and_values_are_no_matter(tmp_path: Path) -> Non
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(SourceUnreadable):
         read(tmp_path / "empty.csv")
+
+
+# Sources
+
+
+def test_a_file_that_has_none_of_the_declared_columns_lacks_them(tmp_path: Path) -> None:
+    """It is whole, and of the right format: a headerless file under the schema of one with names, or a renamed column."""
+    pd.DataFrame({"age": [37, 41]}).to_csv(tmp_path / "people.csv", index=False)
+    pd.DataFrame({"age": [37, 41]}).to_parquet(tmp_path / "people.parquet")
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'people.sqlite'}")
+    pd.DataFrame({"age": [37, 41]}).to_sql("people", engine, index=False)
+    schema = Schema({"Alter": Number(0, 110)})
+    by_number = CsvFile(tmp_path / "people.csv", has_header=False)
+    by_query = [SqlSource(engine, "people"), SqlSource(engine, "select * from people")]
+    for source in (tmp_path / "people.csv", by_number, tmp_path / "people.parquet", *by_query):
+        with pytest.raises(ColumnMissing, match="lacks 'Alter'"):
+            read(source, schema=schema)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("address", ["postgresql://user:hidden-word@db.example/clinic", "sqlite:///clinic.db"])
+def test_an_address_in_the_place_of_a_file_is_not_quoted(address: str) -> None:
+    """A Path has one of its slashes only, and it may hold a password."""
+    for source in (address, Path(address)):
+        with pytest.raises(SourceUnreadable, match="an address, not a path") as refusal:
+            column_types(source)
+        assert "SqlSource" in refusal.value.remedy
+        assert "hidden-word" not in str(refusal.value)

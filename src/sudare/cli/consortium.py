@@ -13,9 +13,10 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificates import expiry_lines, kit_days_left
 from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+from sudare.cli.options import HasHeader
 
 if TYPE_CHECKING:
-    from sudare.consortium import Agreement, Standing
+    from sudare.consortium import Agreement, Budget, Standing
     from sudare.consortium.joining import Joining
     from sudare.errors import SudareError
     from sudare.privacy.balance import Amount
@@ -107,6 +108,7 @@ def join(
     query: Annotated[
         str | None, typer.Option("--query", help="The table, view or query, where the records are in a database.")
     ] = None,
+    has_header: HasHeader = None,
     folder: Annotated[
         Path, typer.Option("--folder", metavar="FOLDER", help="Where this member's own files are made.")
     ] = Path(),
@@ -121,11 +123,11 @@ def join(
     as_json: AsJson = False,
 ) -> None:
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
-    from sudare.consortium import Agreement
+    from sudare.consortium import Agreement, Budget
     from sudare.consortium.joining import joined
     from sudare.privacy.container import fingerprint
 
-    joining = _joining(name, folder, data, query, epsilon, delta, ledger)
+    joining = _joining(name, folder, _source(data, folder, query, has_header), Budget(epsilon, delta), ledger)
     is_new = not joining.key_path.exists()
     if dry_run:
         found = Agreement.load(agreement)
@@ -236,19 +238,37 @@ def check(
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
 
 
-def _joining(
-    name: str, folder: Path, data: str, query: str | None, epsilon: float, delta: float, ledger: str | None
-) -> Joining:
+def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Budget, ledger: str | None) -> Joining:
     """What the options say, with paths as the member's own file holds them: relative to its folder."""
-    from sudare.consortium import Budget
     from sudare.consortium.joining import LEDGER_FILE, Joining
 
-    source = {"url": data, "query": query or ""} if _is_address(data) else {"source": os.path.relpath(data, folder)}
     if ledger is None:
         ledger = LEDGER_FILE
-    elif not _is_address(ledger):
-        ledger = os.path.relpath(ledger, folder)
-    return Joining(name, folder, source, Budget(epsilon, delta), ledger)
+    else:
+        ledger = _found_from_anywhere(ledger) if _is_address(ledger) else os.path.relpath(ledger, folder)
+    return Joining(name, folder, source, budget, ledger)
+
+
+def _source(data: str, folder: Path, query: str | None, has_header: bool | None) -> dict[str, str | bool]:
+    """The section `data` of the member's own file."""
+    if _is_address(data):
+        return {"url": _found_from_anywhere(data), "query": query or ""}
+    said: dict[str, str | bool] = {} if has_header is None else {"has_header": has_header}
+    return {"source": os.path.relpath(data, folder), **said}
+
+
+def _found_from_anywhere(address: str) -> str:
+    """The address; that of an SQLite file with its whole path, because it is looked for from where a node is started."""
+    import sqlalchemy
+
+    try:
+        url = sqlalchemy.make_url(address)
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        return address
+    file = url.database or ""
+    if url.get_backend_name() != "sqlite" or not file or file.startswith((":", "file:")):
+        return address
+    return url.set(database=os.path.abspath(file)).render_as_string(hide_password=False)
 
 
 def _members(agreement: Agreement) -> str:
@@ -301,13 +321,19 @@ def _plan_lines(agreement: Agreement) -> list[str]:
 def _data_lines(joining: Joining, agreement: Agreement) -> list[str]:
     """Whether the records are there and have the agreed columns; only their names and types are looked at."""
     from sudare.errors import SudareError
-    from sudare.frames import batches
+    from sudare.frames import CsvFile, batches
+    from sudare.schema.table import refuse_missing_columns
 
     if "source" not in joining.data:
         return []
-    file = Path(os.path.relpath(joining.folder / joining.data["source"]))
+    file = Path(os.path.relpath(joining.folder / str(joining.data["source"])))
+    said = joining.data.get("has_header")
     try:
-        next(iter(batches(file, schema=agreement.schema)), None)
+        first = next(
+            iter(batches(CsvFile(file, said) if isinstance(said, bool) else file, schema=agreement.schema)), None
+        )
+        if first is not None:
+            refuse_missing_columns(agreement.schema.source_columns, first.names)
     except SudareError as error:
         return [f"Your data cannot be used as they are, so no task would run: {error}"]
     return [f"Your data: {file}, which has the agreed columns."]

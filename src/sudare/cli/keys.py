@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from sudare.errors import InvalidParameter
+from sudare.errors import IdentityError, InvalidParameter
 
 _PRIVATE = b"PRIVATE KEY-----"
 
@@ -31,7 +32,15 @@ def passphrase(file: Path | None, question: str, *, new: bool = False) -> bytes:
     from sudare.consortium.identity import passphrase_from
 
     def ask() -> str:
-        return str(typer.prompt(question, hide_input=True, confirmation_prompt=new, err=True))
+        try:
+            return str(typer.prompt(question, hide_input=True, confirmation_prompt=new, err=True))
+        except typer.Abort:
+            if sys.stdin.isatty():
+                raise
+        raise IdentityError(
+            "The key needs a passphrase, and there is no terminal to ask for it.",
+            "Set SUDARE_PASSPHRASE_FILE or SUDARE_PASSPHRASE, or give --passphrase-file where the command has it.",
+        )
 
     return passphrase_from(file, ask=ask)
 

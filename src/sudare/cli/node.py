@@ -18,6 +18,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.certificates import expiry_lines
 from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium.member import Member
@@ -203,5 +204,5 @@ def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Ite
 def _say(text: str) -> None:
     """A line for people, with the time before it."""
     clock = datetime.datetime.now().astimezone().strftime("%H:%M:%S")
-    sys.stderr.write(f"{clock} {text}\n")
+    sys.stderr.write(f"{clock} {escaped_for_terminal(text)}\n")
     sys.stderr.flush()

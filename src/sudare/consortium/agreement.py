@@ -39,6 +39,8 @@ FORMAT: Final = 1
 MOST_MEMBERS: Final = 10_000
 MOST_TASKS: Final = 1000
 MOST_FIELDS: Final = 200_000
+# Names that are somebody else's where members' names are used: in results, where each member's release is under its name, and on the line.
+RESERVED_NAMES: Final = {"own": "the file of a member's own release", "server": "the relay"}
 
 _LONGEST_PATH: Final = 300
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -100,6 +102,12 @@ class Agreement:
             names = [each.name for each in ordered]
             if len(set(names)) != len(names):
                 raise AgreementError(f"Two {listed} have the same name.", "Rename one of them.")
+        reserved = [member.name for member in self.members if member.name in RESERVED_NAMES]
+        if reserved:
+            raise AgreementError(
+                f"No member can have the name '{reserved[0]}': {RESERVED_NAMES[reserved[0]]} has it.",
+                "Choose another name.",
+            )
         keys = [member.key for member in self.members]
         if len(set(keys)) != len(keys):
             raise AgreementError("Two members have the same public key.", "Each member makes a key of its own.")

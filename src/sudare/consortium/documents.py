@@ -15,7 +15,7 @@ from typing import Any, Final
 from sudare import parsing
 from sudare.consortium.files import LARGEST_DOCUMENT_BYTES
 from sudare.errors import AgreementError
-from sudare.text import is_printable
+from sudare.text import is_printable, text_fault
 
 Scalar = bool | int | float | str
 
@@ -107,7 +107,7 @@ class Field:
 
     def text(self) -> str:
         """Text in one line, without controls and invisible marks."""
-        if not isinstance(self.value, str) or len(self.value) > _LONGEST_TEXT or not all(map(is_printable, self.value)):
+        if not isinstance(self.value, str) or text_fault(self.value, _LONGEST_TEXT) is not None:
             raise self.refused(f"printable text of at most {_LONGEST_TEXT} letters")
         return self.value
 

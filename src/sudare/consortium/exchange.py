@@ -67,6 +67,7 @@ class ReleaseExchange:
         self._begun_at = self._asked_at = 0.0
         self._answered_at: dict[str, float] = {}
         self._here: set[str] = set()
+        self._withdrawn: set[str] = set()
 
     @property
     def finished(self) -> bool:
@@ -77,6 +78,10 @@ class ReleaseExchange:
         """The releases that are here and were not withdrawn, by member."""
         held = {name: self._store.load(self._place(name)) for name in self._parties.keys}
         return {name: content for name, content in held.items() if content not in (None, _WITHDRAWN) and content}
+
+    def withdrawn(self) -> frozenset[str]:
+        """Members whose releases were withdrawn. Asked for a few times a second, so that no release is read for it."""
+        return frozenset(self._withdrawn)
 
     def releases(self) -> dict[str, Release]:
         """The same, verified again as they are read."""
@@ -97,7 +102,7 @@ class ReleaseExchange:
 
     def withdraw(self) -> None:
         """Take this member's release back. What was charged for it stays charged."""
-        self._store.save(self._place(self._parties.name), _WITHDRAWN)
+        self._forget(self._parties.name)
         self._publish(*self._others())
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
@@ -110,8 +115,7 @@ class ReleaseExchange:
         elif envelope.kind == FETCH:
             self._answer(sender, now)
         elif envelope.kind == WITHDRAW:
-            if self._store.load(self._place(sender)) != _WITHDRAWN:
-                self._store.save(self._place(sender), _WITHDRAWN)
+            self._forget(sender)
         elif self.failure is not None:
             self._posts.append((sender, Envelope(self.task, STOP)))
         else:
@@ -157,9 +161,19 @@ class ReleaseExchange:
 
     def _is_here(self, name: str) -> bool:
         """Whether a member's release, or its withdrawal, is in the store. What is there stays, so that it is looked for once."""
-        if name not in self._here and self._store.load(self._place(name)) is not None:
-            self._here.add(name)
+        if name not in self._here:
+            held = self._store.load(self._place(name))
+            if held is not None:
+                self._here.add(name)
+            if held == _WITHDRAWN:
+                self._withdrawn.add(name)
         return name in self._here
+
+    def _forget(self, name: str) -> None:
+        """A member's release was withdrawn."""
+        if self._store.load(self._place(name)) != _WITHDRAWN:
+            self._store.save(self._place(name), _WITHDRAWN)
+        self._withdrawn.add(name)
 
     def _keep(self, sender: str, envelope: Envelope) -> None:
         if envelope.kind != RELEASE:

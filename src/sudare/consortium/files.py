@@ -128,6 +128,16 @@ def make_private_folder(path: Path) -> None:
         ) from None
 
 
+def check_unshared(path: Path, what: str) -> None:
+    """Raise `IdentityError` where everybody on this machine may write: what decides for a member must be the member's."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & stat.S_IWOTH:
+        raise IdentityError(
+            f"{what} '{path}' can be changed by everybody on this machine (mode {mode:03o}).",
+            f"Run: chmod o-w {shlex.quote(str(path))}; then look whether somebody did.",
+        )
+
+
 def new_private_folder(parent: Path | None, prefix: str) -> Path:
     """A new folder for its owner only, with a name that cannot be guessed; in the machine's temporary folder if `parent` is None."""
     return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -233,4 +243,13 @@ def replace_keeping_old(path: Path, new: Path, kept: Path) -> None:
     if not kept.exists():
         os.link(path, kept)
     os.replace(new, path)
+    _make_name_durable(path)
+
+
+def set_aside(path: Path, folder_name: str) -> None:
+    """Make room for a new file: the one that is there is kept in a folder beside it, under a number."""
+    folder = path.parent / folder_name
+    make_private_folder(folder)
+    number = 1 + sum(1 for _ in folder.iterdir())
+    os.replace(path, folder / f"{number:03d}-{path.name}")
     _make_name_durable(path)

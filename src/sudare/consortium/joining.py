@@ -58,7 +58,7 @@ class Joining:
 
     name: str
     folder: Path
-    data: dict[str, str]
+    data: dict[str, str | bool]
     budget: Budget
     ledger: str = LEDGER_FILE
 

@@ -18,12 +18,12 @@ import tomli_w
 
 from sudare.consortium.agreement import Agreement
 from sudare.consortium.documents import Field, parsed_toml
-from sudare.consortium.files import PRIVATE_MODE, is_open_to_others, read_text, write_new
+from sudare.consortium.files import PRIVATE_MODE, check_unshared, is_open_to_others, read_text, write_new
 from sudare.consortium.identity import Identity
 from sudare.consortium.statements import Statements, check_is_key_of
 from sudare.consortium.tasks import KINDS
 from sudare.csv_headers import CsvFile
-from sudare.databases import SqlSource
+from sudare.databases import SqlSource, has_secrets
 from sudare.errors import AgreementError, IdentityError
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.sources import given_source
@@ -97,6 +97,7 @@ class Member:
                 f"There is no member file '{file}'.",
                 "Give it with --member FOLDER/member.toml; `sudare consortium join` makes it.",
             )
+        check_unshared(file, "The member file")
         member = cls.from_toml(read_text(file, "The member file"), file.absolute().parent)
         addresses = (member.ledger_address, member.data.url, member.transport.proxy)
         if any(_has_password(each) for each in addresses) and is_open_to_others(file):
@@ -279,4 +280,10 @@ def _without_password(part: object, address: str | None) -> dict[str, Any]:
 
 
 def _has_password(address: str | None) -> bool:
-    return address is not None and re.search(r"://[^/@:]*:[^/@]+@|[?&]password=", address) is not None
+    """Whether an address holds a password, as its driver reads it; one that cannot be read is taken to, if it could."""
+    if address is None or "://" not in address:
+        return False
+    url = attempt(lambda: sqlalchemy.make_url(address))
+    if url is None:
+        return "@" in address or "=" in address
+    return has_secrets(url)

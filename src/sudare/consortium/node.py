@@ -23,7 +23,7 @@ from sudare.consortium.desk import Activity, Desk, unexpected
 from sudare.consortium.driving import drive, settle
 from sudare.consortium.dropped_messages import DropLines
 from sudare.consortium.exchange import ReleaseExchange
-from sudare.consortium.files import make_private_folder, write_atomically
+from sudare.consortium.files import check_unshared, make_private_folder, write_atomically
 from sudare.consortium.heads import checked_ledger, remember_head
 from sudare.consortium.identity import Identity
 from sudare.consortium.logs import EventLog
@@ -31,11 +31,11 @@ from sudare.consortium.member import Member, TransportSettings
 from sudare.consortium.notes import REQUESTS, RUN, STATES, WITHDRAW
 from sudare.consortium.protocols import Workplace, activity_of, write_results
 from sudare.consortium.session import Pins, Session
-from sudare.consortium.statements import check_is_key_of, in_force
+from sudare.consortium.statements import check_is_key_of, in_force, statements_path
 from sudare.consortium.sums import SumRunner
 from sudare.consortium.tasks import Task
 from sudare.consortium.transport.base import Transport
-from sudare.errors import InvalidParameter, NotApproved, NotConnected, SudareError
+from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
 
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
@@ -83,6 +83,7 @@ class Node:
         identity = self.identity
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
+        check_unshared(self.member.state_folder, "The state folder")
         # A ledger older than the one this node used last is refused: what was spent must not be forgotten.
         checked_ledger(self.member)
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
@@ -91,6 +92,7 @@ class Node:
         self._place = Workplace(self.member, self.agreement, identity, sum_keys, keys, session)
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
+        self._statements_seen = self._version_of_statements()
         self._present: frozenset[str] = frozenset()
         self._drop_lines = DropLines()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
@@ -136,6 +138,7 @@ class Node:
         if now - self._looked_at < _LOOK_SECONDS and not any(_has_ended(each) for each in self.undertakings.values()):
             return False
         self._looked_at = now
+        self._heed_statements()
         self._notice_members(now)
         self._notice_drops(now)
         for name in self.desk.wanted() & {task.name for task in self.agreement.tasks}:
@@ -244,7 +247,8 @@ class Node:
         if undertaking.withdrawing:
             undertaking.withdrawing = False
             activity.withdraw()
-        gone = [path for path in undertaking.files if path.suffix == ".sudare" and path.stem not in activity.files()]
+        withdrawn = activity.withdrawn()
+        gone = [path for path in undertaking.files if path.suffix == ".sudare" and path.stem in withdrawn]
         if gone:
             for path in gone:
                 path.unlink(missing_ok=True)
@@ -268,6 +272,33 @@ class Node:
     def _tell_others_stopped(self, undertaking: Undertaking) -> None:
         others = [name for name in self.agreement.member_names if name != self.member.name]
         self.desk.refuse(undertaking.task.name, others, self.clock())
+
+    def _heed_statements(self) -> None:
+        """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""
+        seen = self._version_of_statements()
+        if seen == self._statements_seen:
+            return
+        self._statements_seen = seen
+        try:
+            keys = in_force(self.agreement, self.member.statements())
+        except KeyRevoked as error:
+            for undertaking in self.undertakings.values():
+                if undertaking.activity is not None and not undertaking.is_over:
+                    undertaking.activity.stop(error)
+            raise
+        except SudareError as error:
+            self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
+            return
+        if dict(keys) != dict(self._place.signing_keys):
+            self.tell("a member has rotated its key: start the node again, so that it takes the new one")
+
+    def _version_of_statements(self) -> tuple[int, ...]:
+        """What changes whenever the file of statements is written."""
+        try:
+            status = os.stat(statements_path(self.member.agreement_path))
+        except OSError:
+            return ()
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _notice_members(self, now: float) -> None:
         present, count = self.desk.session.present(now, _PRESENT_SECONDS), len(self.agreement.members)

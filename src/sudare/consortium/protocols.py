@@ -22,7 +22,7 @@ from sudare.consortium.cards import dictionary_card
 from sudare.consortium.checkpoints import FolderStore, Store
 from sudare.consortium.desk import Activity
 from sudare.consortium.exchange import Parties, ReleaseExchange
-from sudare.consortium.files import make_private_folder, write_atomically
+from sudare.consortium.files import make_private_folder, set_aside, write_atomically
 from sudare.consortium.identity import Identity
 from sudare.consortium.learning import (
     LearnedTogether,
@@ -39,7 +39,7 @@ from sudare.consortium.member import Member
 from sudare.consortium.private_dictionary import PrivateDictionaryWalk
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Circle, Patience, SumRunner, Walk
-from sudare.consortium.task_account import Permission, TaskAccount
+from sudare.consortium.task_account import Permission, TaskAccount, entries_of, is_of_a_task
 from sudare.consortium.task_defaults import LEARNING_DEFAULTS, MOST_NUMBERS
 from sudare.consortium.task_learners import columns_of, dictionary_of, learner_of, promise_of
 from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
@@ -47,16 +47,20 @@ from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary.families import Patterns
 from sudare.dictionary.private import PrivateTerms
 from sudare.dictionary.training import limited, trained
-from sudare.errors import InvalidParameter, ReleaseUntrusted
+from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
 from sudare.frames import batches, read
 from sudare.privacy import Account
+from sudare.privacy.chain import Receipt
+from sudare.privacy.container import parsed
 from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.release import Release
+from sudare.privacy.release import Release, audited
 from sudare.schema import Schema
 
 # The name of the run that pays, in the store of its task.
 _RUN: Final = "run"
+# What was in the place of a result before.
+_EARLIER: Final = "earlier"
 _BINS: Final = 20
 
 
@@ -111,7 +115,7 @@ def activity_of(task: Task, place: Workplace) -> Activity:
         deadlines = place.agreement.deadlines
         parties = Parties(place.member.name, dict(place.signing_keys))
         return ReleaseExchange(
-            task.name, parties, own, store, _check_of(task, place), deadlines.round_seconds, deadlines.task_seconds
+            task.name, parties, own, store, _check_of(task, place, own), deadlines.round_seconds, deadlines.task_seconds
         )
     raise InvalidParameter(f"Tasks of kind '{task.kind}' cannot be run yet.", "Upgrade sudare.")
 
@@ -133,8 +137,11 @@ def write_results(task: Task, activity: Activity, place: Workplace) -> list[Path
             model_of(result, place.account) if isinstance(task, LearningTask) else scaler_of(result, place.account)
         )
         path = folder / f"{'model' if isinstance(task, LearningTask) else 'scaler'}.sudare"
+        release = Release.of(learner)
+        if path.exists() and _receipt_in(path) != release.receipt:
+            set_aside(path, _EARLIER)
         if not path.exists():
-            Release.of(learner).save(path, key=place.identity.signing_key)
+            release.save(path, key=place.identity.signing_key)
         return [path]
     raise InvalidParameter(f"Task '{task.name}' has no result yet.", "Run it to its end first.")
 
@@ -235,6 +242,8 @@ def _own_release(task: ModelsTask | CensusTask, place: Workplace, permission: Pe
     """This member's release: made, charged and entered the first time, and the same file ever after."""
     place.results(task)
     path = place.member.own_release(task.name)
+    if path.exists() and _is_of_another_task(path, permission, place.account):
+        set_aside(path, _EARLIER)
     if not path.exists():
         schema, source = place.agreement.schema, place.member.source()
         columns = _columns_read(schema, task.columns) if isinstance(task, CensusTask) else None
@@ -244,9 +253,27 @@ def _own_release(task: ModelsTask | CensusTask, place: Workplace, permission: Pe
     return path.read_bytes()
 
 
-def _check_of(task: ModelsTask | CensusTask, place: Workplace) -> Callable[[Release], None]:
-    """What a release of this task must be: its learner, schema and promise, for as many rows as it says it was made of."""
-    schema = place.agreement.schema
+def _receipt_in(path: Path) -> Receipt | None:
+    """The receipt that a release file carries; None where it has none or cannot be read."""
+    try:
+        return audited(parsed(path.read_bytes())).receipt
+    except (OSError, ReleaseError):
+        return None
+
+
+def _is_of_another_task(path: Path, permission: Permission, account: Account) -> bool:
+    """Whether a release in this task's place was paid for by a task of another agreement that had the same name."""
+    receipt = _receipt_in(path)
+    charge = None if receipt is None else account.ledger.charge_of(receipt)
+    return charge is not None and is_of_a_task(charge) and not entries_of(permission.mark, [charge])
+
+
+def _check_of(task: ModelsTask | CensusTask, place: Workplace, own: bytes) -> Callable[[Release], None]:
+    """What a release of this task must be: its learner, schema and promise, for as many rows as it says it was made of.
+
+    `own` is this member's, made of the same declarations: what is declared in the others is compared with it, not with what they say.
+    """
+    schema, declared = place.agreement.schema, _declared_in(audited(parsed(own)))
     learner, expected = (
         ("RecordPerturbation", columns_of(schema, task.columns))
         if isinstance(task, CensusTask)
@@ -255,10 +282,16 @@ def _check_of(task: ModelsTask | CensusTask, place: Workplace) -> Callable[[Rele
 
     def check(release: Release) -> None:
         same_kind = (release.learner, release.schema_digest) == (learner, expected.digest)
-        if not same_kind or not _is_promise_of(task, schema, release):
+        if not same_kind or _declared_in(release) != declared or not _is_promise_of(task, schema, release):
             raise ReleaseUntrusted("It is signed, but not what the task asks for.", "Ask its sender what it published.")
 
     return check
+
+
+def _declared_in(release: Release) -> dict[str, Any]:
+    """The columns, persons and classes or bounds of the target that a release says it was made of."""
+    parameters = release.content.parameters
+    return {name: parameters[name] for name in ("columns", "person", "target") if name in parameters}
 
 
 def _is_promise_of(task: ModelsTask | CensusTask, schema: Schema, release: Release) -> bool:

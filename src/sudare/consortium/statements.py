@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,7 +23,7 @@ import tomli_w
 
 from sudare.consortium.agreement import Agreement
 from sudare.consortium.documents import Field, parsed_toml
-from sudare.consortium.files import read_text, write_document
+from sudare.consortium.files import LARGEST_DOCUMENT_BYTES, read_text, write_document
 from sudare.consortium.identity import Identity, verifies
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
 from sudare.privacy.chain import canonical_json
@@ -89,6 +89,11 @@ class Revocation:
         own = {identity.public_key.hex(): identity.sign(_REVOKING, self.text()).hex()}
         return Revocation(self.key, self.time, self.reason, {**self.signatures, **own})
 
+    def verified(self) -> Revocation:
+        """The statement with those of its signatures that verify."""
+        signers = self.signers()
+        return replace(self, signatures={key: each for key, each in self.signatures.items() if key in signers})
+
     def signers(self) -> frozenset[str]:
         """Public keys whose signatures verify."""
         return frozenset(
@@ -117,8 +122,12 @@ class Statements:
         object.__setattr__(self, "revocations", tuple(by_text[text] for text in sorted(by_text)))
 
     def merged(self, other: Statements, agreement: Agreement) -> Statements:
-        """All statements of both; of two signatures of one member the one that verifies."""
-        rotations, revocations = (*self.rotations, *other.rotations), (*self.revocations, *other.revocations)
+        """All statements of both, of the other's those that verify; of two signatures of one member the one that does."""
+        rotations = (*self.rotations, *(each for each in other.rotations if each.is_valid()))
+        revocations = (
+            *self.revocations,
+            *(each for each in map(Revocation.verified, other.revocations) if each.signatures),
+        )
         theirs = Statements(other.signatures, rotations, revocations)
         good = _good_signatures(agreement, theirs, _chains(agreement, theirs))
         return Statements({**other.signatures, **self.signatures, **good}, rotations, revocations)
@@ -168,8 +177,15 @@ class Statements:
         return cls.from_toml(read_text(path, "The file of statements")) if path.exists() else cls()
 
     def save(self, agreement_path: str | os.PathLike[str]) -> None:
-        """Write them beside an agreement's file."""
-        write_document(statements_path(agreement_path), self.to_toml().encode())
+        """Write them beside an agreement's file; raise `AgreementError` and leave that as it was if they could not be read again."""
+        text = self.to_toml()
+        count = len(self.signatures) + len(self.rotations) + len(self.revocations)
+        if count > MOST_STATEMENTS or len(text.encode()) > LARGEST_DOCUMENT_BYTES:
+            raise AgreementError(
+                f"Together these are more than {MOST_STATEMENTS} statements or {LARGEST_DOCUMENT_BYTES >> 20} MiB; nothing was written.",
+                "Add only files of members, and ask the sender of the largest what is in it.",
+            )
+        write_document(statements_path(agreement_path), text.encode())
 
 
 @dataclass(frozen=True)
@@ -253,16 +269,26 @@ class _Chains:
 
 
 def _chains(agreement: Agreement, statements: Statements) -> _Chains:
-    """The chains of rotations from the pinned keys; lost are those with a revoked key, or one handed over twice."""
+    """The chains of rotations from the pinned keys; lost are those with a revoked key, one handed over twice, or one of two members.
+
+    More statements never bring a lost member back: what counts against it only grows with them.
+    """
     successors: dict[str, set[str]] = {}
     for each in statements.rotations:
         if each.is_valid():
             successors.setdefault(each.old, set()).add(each.new)
     keys = {member.name: _chain_from(member.key, successors) for member in agreement.members}
+    reached = {member.name: _reached_from(member.key, successors) for member in agreement.members}
     # Two successors: somebody else has the old key. A circle: nobody knows which is the last.
     torn = {name for name, chain in keys.items() if chain[-1] in successors}
-    revoked = _revoked_keys(agreement.revoking_members, statements.revocations, keys)
-    return _Chains(keys, frozenset(torn | {name for name, chain in keys.items() if revoked & set(chain)}))
+    owners: dict[str, set[str]] = {}
+    for name, reach in reached.items():
+        for key in reach:
+            owners.setdefault(key, set()).add(name)
+    # A key of two members: whoever has it speaks for both, and what it signed cannot be told apart.
+    shared = {name for names in owners.values() if len(names) > 1 for name in names}
+    revoked = _revoked_keys(agreement.revoking_members, statements.revocations, owners)
+    return _Chains(keys, frozenset(torn | shared | {name for name, reach in reached.items() if revoked & reach}))
 
 
 def _chain_from(pinned: str, successors: Mapping[str, set[str]]) -> tuple[str, ...]:
@@ -273,15 +299,22 @@ def _chain_from(pinned: str, successors: Mapping[str, set[str]]) -> tuple[str, .
     return tuple(chain)
 
 
-def _revoked_keys(
-    needed: int, revocations: Iterable[Revocation], keys: Mapping[str, tuple[str, ...]]
-) -> frozenset[str]:
+def _reached_from(pinned: str, successors: Mapping[str, set[str]]) -> frozenset[str]:
+    """All keys that a member's pinned key was handed over to, by however many ways."""
+    reached, following = {pinned}, [pinned]
+    while following:
+        new = successors.get(following.pop(), set()) - reached
+        reached |= new
+        following.extend(new)
+    return frozenset(reached)
+
+
+def _revoked_keys(needed: int, revocations: Iterable[Revocation], owners: Mapping[str, set[str]]) -> frozenset[str]:
     """Keys that were given up by themselves or by enough other members."""
-    owners = {key: name for name, chain in keys.items() for key in chain}
     revoked = set()
     for each in revocations:
         signers = each.signers()
-        others = {owners[key] for key in signers if key in owners} - {owners.get(each.key)}
+        others = {name for key in signers for name in owners.get(key, ())} - owners.get(each.key, set())
         if each.key in signers or len(others) >= needed:
             revoked.add(each.key)
     return frozenset(revoked)

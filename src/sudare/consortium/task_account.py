@@ -6,6 +6,7 @@ would write another, so what was paid for once is known wherever state, approval
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from sudare.privacy.sources import Source
 
 # Of a converted δ the plan knows an upper limit that is rounded to nearest.
 _ROUNDING = 1 + 1e-9
+_MARK = re.compile(r"task '[a-z0-9-]+' of agreement [0-9a-f]{16}(,|$)")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ def entries_of(mark: str, entries: Iterable[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry.kind in ("charge", "disclosure") and _is_marked(mark, entry)]
 
 
+def is_of_a_task(entry: Entry) -> bool:
+    """Whether an entry is marked as one of a task, of whichever agreement."""
+    purpose = entry.body.get("purpose")
+    return isinstance(purpose, str) and _MARK.match(purpose) is not None
+
+
 def run_already(task: str) -> NotApproved:
     """The refusal to pay for a task a second time."""
     return NotApproved(
@@ -54,8 +62,8 @@ def run_already(task: str) -> NotApproved:
 class TaskAccount(Account):
     """An account as one run of a task sees it. `run` is a name that the run keeps in its state from before the charge.
 
-    Where `is_resumed`, whoever comes again under the same run goes on with the first charge, unless something it paid for has
-    left: what was drawn before was then lost with the process. Sums keep their own receipt instead.
+    Where `is_resumed`, whoever comes again under the same run goes on with the first charge, unless its result was entered
+    already: of one charge there is one result. Sums keep their own receipt instead.
     """
 
     def __init__(self, account: Account, permission: Permission, run: str, is_resumed: bool) -> None:
@@ -88,15 +96,12 @@ class TaskAccount(Account):
         return super().disclose(what, towards, numbers, mark)
 
     def _begun(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Charged | None:
-        """The charge of this run, if it was entered and nothing it paid for has left."""
+        """The charge of this run, if it was entered and nothing was computed for it yet."""
         receipt = super().receipt_of(guarantee, cost, what, mark)
         promised = None if receipt is None else self.ledger.promised(receipt)
         if receipt is None or promised is None:
             return None
-        released = [entry for entry in self.entries() if entry.kind == "release"]
-        if receipt.position in {entry.body["charge"] for entry in released}:
-            return None
-        return Charged(receipt, promised)
+        return Charged(receipt, promised) if self.ledger.result_of(receipt) is None else None
 
     def _marked(self, purpose: str) -> str:
         mark = self._permission.mark

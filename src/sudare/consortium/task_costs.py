@@ -49,9 +49,11 @@ def opened_account(member: Member) -> Account | None:
 
 
 def entries_at(member: Member) -> list[Entry]:
-    """The entries of the member's account; none before it was opened."""
-    account = opened_account(member)
-    return [] if account is None else account.entries()
+    """The entries of the member's ledger, of all accounts: a task is paid for once, whichever paid. None before there is a ledger."""
+    try:
+        return member.ledger(create=False).entries()
+    except LedgerMissing:
+        return []
 
 
 def terms_at(member: Member, agreement: Agreement) -> Terms:

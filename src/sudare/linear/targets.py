@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
@@ -21,6 +22,22 @@ Floats = NDArray[np.float64]
 
 # Kinds of numpy types: booleans and integers.
 WHOLE: Final = "biu"
+
+
+def refuse_no_target(y: object) -> None:
+    """Raise InvalidParameter where there is nothing to compare predictions with: a model from a release has no schema to find it by."""
+    if y is None:
+        raise InvalidParameter("A score needs the true values.", "Give them: score(X, y).")
+
+
+def finite_answers(answers: Floats) -> Floats:
+    """The answers of a model. Raise DataError where one is not finite, as those of a received model with absurd parameters may be."""
+    if not np.all(np.isfinite(answers)):
+        raise DataError(
+            "The model's answers are not finite: its parameters are too large for these rows.",
+            "Ask its sender, and look at your rows: their units may be others than the model's.",
+        )
+    return answers
 
 
 class ClassTarget(ClassifierMixin):
@@ -34,6 +51,7 @@ class ClassTarget(ClassifierMixin):
         """Accuracy. Exact: for the owner only. Without y the label is taken from the table."""
         if y is None and self.schema is not None and self.schema.label is not None:
             y = self.classes_[self.schema.encode_target(X)]
+        refuse_no_target(y)
         return float(super().score(X, y, sample_weight))
 
     def _declared_classes(self) -> Any:
@@ -82,7 +100,8 @@ class NumberTarget(RegressorMixin):
         """R². Exact: for the owner only. Without y the target is taken from the table."""
         if y is None and self.schema is not None and self.schema.target is not None:
             y = self.schema.encode_target(X)
-        return float(super().score(X, y, sample_weight))
+        refuse_no_target(y)
+        return float(r2_score(y, finite_answers(self.predict(X)), sample_weight=sample_weight))
 
     def _outputs(self) -> int:
         return 1

@@ -17,6 +17,7 @@ from sudare.linear.targets import (
     checked_numbers,
     checked_target_bounds,
     class_codes,
+    finite_answers,
 )
 from sudare.neural.models import PrivateNetwork
 from sudare.neural.routes import Floats, LossName, Singles
@@ -111,12 +112,12 @@ class PrivateMLPClassifier(ClassTarget, PrivateNetwork):
         self.random_state = random_state
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the classes."""
-        return np.asarray(softmax(self._scores(X), axis=1))
+        """Probabilities of the classes. Raise DataError where the parameters are too large for the rows."""
+        return np.asarray(softmax(finite_answers(self._scores(X)), axis=1))
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Logarithms of the probabilities."""
-        return np.asarray(log_softmax(self._scores(X), axis=1))
+        """Logarithms of the probabilities. Raise DataError where the parameters are too large for the rows."""
+        return np.asarray(log_softmax(finite_answers(self._scores(X)), axis=1))
 
     def decision_function(self, X: Any) -> Floats:
         """Scores: above zero for the second of two classes; else one column a class."""
@@ -124,8 +125,8 @@ class PrivateMLPClassifier(ClassTarget, PrivateNetwork):
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each row."""
-        codes = np.argmax(self._scores(X), axis=1)
+        """The class of each row. Raise DataError where the parameters are too large for the rows."""
+        codes = np.argmax(finite_answers(self._scores(X)), axis=1)
         predicted: NDArray[Any] = self.classes_[codes]
         return predicted
 

@@ -144,6 +144,8 @@ class PrivateEstimator(BaseEstimator):
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
+    # Which of them is the SHA-256 of the file that leaves beside a release, where one may.
+    beside_digest: ClassVar[str | None] = None
     # Exact facts about the records: they stay in the process that looked at the data.
     for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "_source")
     neighbours: Neighbours = "replace-one"

@@ -30,7 +30,11 @@ def in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> tu
             "The cost of a charge is not the (epsilon, delta) of its guarantee.", "State what the cost pays for."
         )
     if terms.unit == "person" and guarantee.unit != "person":
-        raise RelationMismatch(f"Account '{name}' protects persons, the guarantee only records.", RelationMismatch.help)
+        raise RelationMismatch(
+            f"Account '{name}' protects persons, the guarantee only records.",
+            "Declare in the schema who a row belongs to: a section [person] with column and most_rows. "
+            "A promise to records says nothing of somebody with several. Nothing was computed or spent.",
+        )
     stated, paid = guarantee.to(terms.neighbours), cost.to(terms.neighbours, guarantee.neighbours)
     # What is stated is what is paid: of a Gaussian cost more is known than of any other (ε, δ).
     return paid, replace(stated, epsilon=asked_amount(paid).epsilon, delta=asked_amount(paid).delta)
@@ -54,11 +58,13 @@ def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, stat
     if affordable != "0":
         advice = f"Use epsilon <= {affordable}{f' at delta = {readable_up(guarantee.delta)}' if asked.delta else ''}, or have"
     elif budget.composition == "basic" and asked.delta > left.delta:
-        advice = f"Use delta <= {readable_down(left.delta)}, or have"
+        advice = f"Use delta {f'<= {readable_down(left.delta)}' if left.delta else '= 0'}, or have"
     else:
         advice = "Have"
+    raised = "--delta …" if advice.startswith("Use delta") else "--epsilon …"
     return BudgetExceeded(
         f"{what} asks for ε = {readable_up(asked.epsilon)}{delta} of account '{name}'; "
         f"{readable_down(left.epsilon)} of {readable_up(decimal_up(budget.epsilon))}{left_delta} is left.",
-        f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)}`). Nothing was computed or spent.",
+        f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)} {raised} --reason …`). "
+        "Nothing was computed or spent.",
     )

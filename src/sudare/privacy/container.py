@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted
 from sudare.parsing import NotParsed, finite_float, parsed_json
 from sudare.privacy.chain import canonical_json
-from sudare.text import is_printable
+from sudare.text import text_fault
 
 LARGEST_HEADER_BYTES: Final = 1 << 20
 LARGEST_FILE_BYTES: Final = 64 << 20
@@ -106,7 +106,9 @@ def parsed(file: bytes) -> Parsed:
         raise _malformed(f"it has more than {LARGEST_TENSOR_COUNT} tensors")
     manifest = _json_object(metadata["manifest"].encode())
     if not _can_be_shown(manifest):
-        raise _malformed("a text in it has a control character, a line break or an invisible mark")
+        raise _malformed(
+            "a text in it has a control character, a line break, an invisible mark, or many blanks or marks in a row"
+        )
     arguments = metadata["manifest"], metadata["public_key"]
     if header != _header(*arguments, metadata["digest"], metadata["signature"], shapes):
         raise _malformed("its header is not in canonical form")
@@ -186,7 +188,7 @@ def _json_object(text: bytes) -> dict[str, Any]:
 def _can_be_shown(value: object) -> bool:
     """Whether every text is such as cannot forge a line of a card: names, categories and units are printed."""
     if isinstance(value, str):
-        return all(map(is_printable, value))
+        return text_fault(value, longest=LARGEST_HEADER_BYTES) is None
     if isinstance(value, dict):
         return all(_can_be_shown(key) and _can_be_shown(entry) for key, entry in value.items())
     return not isinstance(value, list) or all(map(_can_be_shown, value))

@@ -46,7 +46,7 @@ from sudare.privacy.guarantee import (
     checked_epsilon,
     readable_up,
 )
-from sudare.privacy.sources import Source, check_free, check_scripts, covers
+from sudare.privacy.sources import Source, check_free, check_scripts, check_unshared, covers
 from sudare.privacy.storage import Storage
 from sudare.text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
@@ -403,9 +403,19 @@ class Account:
         return Quote(asked_amount(cost), state.amount_left(), after.amount_left(), after.is_admitted())
 
     def check_source(self, source: Source | None) -> None:
-        """Raise SourceMismatch unless this account is for the source, or for none yet. Data in memory have no source to look at."""
-        if source is not None:
-            _check_source(self.name, self.terms, source)
+        """Raise SourceMismatch unless this account is for the source, or for none yet. Data in memory have no source to look at.
+
+        Raise SourceTaken if it leads by now to what an account that was there before pays for.
+        """
+        if source is None:
+            return
+        with self.ledger._storage.reading() as connection:
+            self.ledger._head(connection)
+            terms = _state(connection, self.name).terms
+            before = tables.opened_before(connection, self.name)
+            earlier = {name: owned for name, owned in _taken(connection).items() if name in before}
+        _check_source(self.name, terms, source)
+        check_unshared(self.name, source, earlier)
 
     def bind(self, source: Source) -> None:
         """Bind an account that has only a name for its source to a path or database, for ever; one that has another is refused."""
@@ -436,12 +446,13 @@ class Account:
         only a name for its source is bound to it.
         """
         _checked_sentences(what=what, purpose=purpose)
+        self.check_source(source)
         ledger = self.ledger
         try:
             with ledger._storage.transaction() as connection:
                 head, state = self._bound(connection, ledger._head(connection), source)
                 paid, stated = in_relation(self.name, state.terms, guarantee, cost)
-                self._check_entry(paid, lambda: tables.entries(connection, self.name))
+                self._check_entry(paid, lambda: tables.entries(connection))
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
                 receipt = ledger._append(connection, head, self.name, state, "charge", {**body, "nonce": _nonce()})
         except BudgetExceeded:
@@ -473,11 +484,11 @@ class Account:
         ledger = self.ledger
         with ledger._storage.transaction() as connection:
             head = ledger._head(connection)
-            self._check_entry(None, lambda: tables.entries(connection, self.name))
+            self._check_entry(None, lambda: tables.entries(connection))
             return ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
 
     def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
-        """Raise to refuse a charge at this cost, or a disclosure (None), after these entries; a plain account refuses none.
+        """Raise to refuse a charge at this cost, or a disclosure (None), after these entries of all accounts; a plain account refuses none.
 
         Asked inside the transaction that would write it, so that of two who ask at once the second sees the first one's entry.
         """

@@ -228,7 +228,7 @@ class Release:
         ledger.enter_release(leaving.receipt, leaving.content.digest())
         if beside is not None:
             # First this: a release that names a file which is not there would help nobody.
-            write_new(target.with_suffix(beside.suffix), beside.pieces(), _named_digests(leaving.content))
+            write_new(target.with_suffix(beside.suffix), beside.pieces(), _named_digests(leaving))
         write_new(target, [file])
 
     def _check_is_result(self, ledger: Ledger) -> None:
@@ -398,9 +398,10 @@ def _installed() -> dict[str, str]:
     return {package: version(package) for package in ("opendp", "sudare")}
 
 
-def _named_digests(content: Content) -> frozenset[str]:
-    """The texts among the parameters, one of which is the digest of the file beside."""
-    return frozenset(value for value in content.parameters.values() if isinstance(value, str))
+def _named_digests(release: Release) -> frozenset[str]:
+    """The digest of the file beside, by the one parameter that its learner has for it; none where it has none."""
+    name = learner_class(release.learner).beside_digest
+    return frozenset() if name is None else frozenset({str(release.content.parameters[name])})
 
 
 def _exists(target: Path) -> ReleaseExists:

@@ -35,7 +35,8 @@ class Restoration:
 def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], reason: str) -> Restoration:
     """Bring a copy up to date with exported entries; close its accounts unless it then has every known point.
 
-    Without any known point nobody can tell whether something is missing, and the accounts are closed, too.
+    Without any known point nobody can tell whether something is missing, and the accounts are closed, too. So they are if the
+    export raises a budget after the last known point: whoever could write to the export could have put that in.
     """
     if not reason.strip() or text_fault(reason) is not None:
         raise InvalidParameter("Restoring needs a reason.", "Say why in a sentence; it stays in the ledger.")
@@ -46,10 +47,20 @@ def restored(ledger: Ledger, exported: Iterable[Entry], known: Iterable[Head], r
         )
     ledger.verify()
     added = _continued(ledger, list(exported))
-    lost = missing_points(ledger.entries(), points)
-    closed = () if points and not lost else _closed(ledger, lost, reason)
+    entries = ledger.entries()
+    lost = missing_points(entries, points)
+    is_known = points and not lost and not _raises(entries[max(_last(points) + 1, len(entries) - added) :])
+    closed = () if is_known else _closed(ledger, lost, reason)
     ledger.verify(points)
     return Restoration(added, tuple(lost), closed)
+
+
+def _last(points: list[Head]) -> int:
+    return max(point.position for point in points)
+
+
+def _raises(entries: list[Entry]) -> bool:
+    return any(entry.kind == "raise" for entry in entries)
 
 
 def parsed_export(text: str) -> list[Entry]:

@@ -24,6 +24,8 @@ from sqlalchemy.exc import ArgumentError
 from sudare.databases import SqlSource
 from sudare.errors import InvalidParameter, SourceTaken
 
+# No path is longer. Entries of a ledger that are too long to be read again would end it.
+LONGEST_SOURCE: Final = 8192
 # So many files of a folder are remembered one by one; of further ones only the path is.
 MOST_FINGERPRINTS: Final = 256
 
@@ -35,6 +37,10 @@ _SAME_BACKENDS: Final = {"mariadb": "mysql"}
 _DEFAULT_SCHEMAS: Final = {"postgresql": "public", "sqlite": "main", "mssql": "dbo"}
 _THIS_MACHINE: Final = ("", "localhost", "127.0.0.1", "::1")
 _QUOTES: Final = str.maketrans("", "", '"`[]')
+# Where names of tables that differ in the case of plain letters are one table.
+_CASE_IS_IGNORED: Final = ("sqlite", "mssql")
+_LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+_PATTERN: Final = re.compile(r"[*?\[]")
 
 # Letters of other scripts that look like Latin ones (a selection from Unicode's confusables.txt, UTS #39). Full-width and
 # mathematical letters are made plain by normal form KC before.
@@ -132,17 +138,37 @@ def source_text(source: object) -> str:
     """One text for one source: paths are resolved, databases told without user, password and driver; other text is a name."""
     if isinstance(source, SqlSource):
         return _sql_text(source)
+    text = _checked_text(source)
+    path = _path(source, text)
+    if path is not None:
+        return _resolved(path)
+    database = _parsed_database(text)
+    return text if database is None else _database_text(*database)
+
+
+def _checked_text(source: object) -> str:
     text = os.fspath(source) if isinstance(source, str | os.PathLike) else None
     if not isinstance(text, str) or not text.strip():
         raise InvalidParameter("A source needs a name, as text.", "Give a path, an address or a description.")
-    text = text if isinstance(source, os.PathLike) else text.strip()
+    return text if isinstance(source, os.PathLike) else text.strip()
+
+
+def _path(source: object, text: str) -> str | None:
+    """The path that a declared source names; None for what is not one."""
     scheme = _FILE_SCHEME.match(text)
     if scheme is not None:
-        return os.path.realpath(unquote(text[scheme.end() :]))
-    if isinstance(source, os.PathLike) or _is_path(text):
-        return os.path.realpath(text)
-    database = _parsed_database(text)
-    return text if database is None else _database_text(*database)
+        return unquote(text[scheme.end() :])
+    return text if isinstance(source, os.PathLike) or _is_path(text) else None
+
+
+def _resolved(path: str) -> str:
+    """A path without links. A pattern that goes up again is refused: where that leads depends on links that match it."""
+    found = None if os.path.exists(path) else _PATTERN.search(path)
+    if found is not None and ".." in path[found.start() :].split("/"):
+        raise InvalidParameter(
+            "A pattern of files has '..' after '*', '?' or '['.", "Write the folder before the pattern."
+        )
+    return os.path.realpath(path)
 
 
 def _is_path(text: str) -> bool:
@@ -155,7 +181,14 @@ def _is_path(text: str) -> bool:
 def looked_at(source: object) -> Source:
     """A source with its files as they are now."""
     text = source_text(source)
-    return Source(text, tuple(sorted(map(_fingerprint, _statuses(_paths(Source(text))).values())))[:MOST_FINGERPRINTS])
+    path = None if isinstance(source, SqlSource) else _path(source, _checked_text(source))
+    return _with_files(text, _paths(Source(text)) if path is None else _files_at(path))
+
+
+def _with_files(text: str, paths: list[str]) -> Source:
+    if len(text) > LONGEST_SOURCE:
+        raise InvalidParameter(f"A source has at most {LONGEST_SOURCE} letters.", "Give a shorter path or description.")
+    return Source(text, tuple(sorted(map(_fingerprint, _statuses(paths).values())))[:MOST_FINGERPRINTS])
 
 
 def given_source(data: object) -> Source | None:
@@ -163,7 +196,11 @@ def given_source(data: object) -> Source | None:
     from sudare.schema import Table
 
     origin = data.origin if isinstance(data, Table) else data
-    if not isinstance(origin, str | os.PathLike | SqlSource):
+    if isinstance(origin, str | os.PathLike):
+        # Whatever it looks like, it is read as a path, letter by letter: never as a name or an address.
+        path = os.fspath(origin)
+        return _with_files(_resolved(path), _files_at(path))
+    if not isinstance(origin, SqlSource):
         return None
     found = looked_at(origin)
     return found if found.is_verifiable else None
@@ -187,7 +224,8 @@ def overlap(one: Source, other: Source) -> bool:
     if one.is_path and other.is_path:
         return _contains(one.text, other.text) or not _file_keys(one).isdisjoint(_file_keys(other))
     if one.database is not None and other.database is not None:
-        return _is_same_database(one, other) and (_table(one) == _table(other) or "" in (_table(one), _table(other)))
+        tables = [same_letters(_table(source)) for source in (one, other)]
+        return _is_same_database(one, other) and (tables[0] == tables[1] or "" in tables)
     return not one.is_verifiable and not other.is_verifiable and look_alike(one.text, other.text)
 
 
@@ -207,19 +245,34 @@ def check_free(name: str, sources: tuple[Source, ...], taken: dict[str, tuple[So
             )
 
 
+def check_unshared(name: str, source: Source, earlier: dict[str, tuple[Source, ...]]) -> None:
+    """Raise SourceTaken if what is to be read now is another account's that was there before: by a link or a file that came later."""
+    for owner, owned in earlier.items():
+        if any(overlap(source, other) for other in owned):
+            raise SourceTaken(
+                f"What account '{name}' is to pay for belongs to account '{owner}', which was there before. "
+                "Nothing was computed or spent.",
+                "Let that account pay; or read files that are not its own.",
+            )
+
+
 # Files
 
 
 def _paths(source: Source) -> list[str]:
     """The files that a source stands for now."""
     if source.is_path:
-        if os.path.isdir(source.text):
-            return [entry.path for entry in os.scandir(source.text)]
-        return [source.text] if os.path.exists(source.text) else glob.glob(source.text)
+        return _files_at(source.text)
     database = source.database
     if database is None or not database[0].startswith("sqlite:///"):
         return []
-    return [database[0].removeprefix("sqlite:///").replace("%20", " ")]
+    return [unquote(database[0].removeprefix("sqlite:///"))]
+
+
+def _files_at(path: str) -> list[str]:
+    if os.path.isdir(path):
+        return [entry.path for entry in os.scandir(path)]
+    return [path] if os.path.exists(path) else glob.glob(path)
 
 
 def _statuses(paths: list[str]) -> dict[str, os.stat_result]:
@@ -273,11 +326,13 @@ def _table(source: Source) -> str:
 
 
 def _sql_text(source: SqlSource) -> str:
-    url = source.url.url if isinstance(source.url, sql.Engine) else source.url
-    address = url.render_as_string() if isinstance(url, sql.URL) else url
-    database = _parsed_database(f"{address.replace(' ', '%20')} {source.query}")
+    try:
+        url = source.url.url if isinstance(source.url, sql.Engine) else sql.make_url(source.url)
+        database = _database(url)
+    except (ArgumentError, ValueError):
+        database = None
     # A database in memory is nowhere else: like a frame it has no source that could be looked at.
-    return "a database" if database is None else _database_text(*database)
+    return "a database" if database is None else _database_text(database, _table_name(source.query, database))
 
 
 def _database_text(database: str, table: str) -> str:
@@ -291,38 +346,56 @@ def _parsed_database(text: str) -> tuple[str, str] | None:
         return None
     try:
         url = sql.make_url(address)
-        port = url.port or int(_option(url, "port") or 0)
+        if url.get_backend_name() == "sqlite":
+            # Versions of SQLAlchemy differ in whether they take the escapes out.
+            url = url.set(database=unquote(address.partition("://")[2].partition("?")[0].removeprefix("/")))
+        database = _database(url)
     except (ArgumentError, ValueError):
         return None
+    return None if database is None else (database, _table_name(query, database))
+
+
+def _database(url: sql.URL) -> str | None:
+    """One text for a database, whoever logs in and with which driver; None for one in memory. A ValueError if a port is no number."""
     backend = url.get_backend_name().lower()
     backend = _SAME_BACKENDS.get(backend, backend)
     if backend == "sqlite":
         file = _sqlite_file(url.database or "")
         # Written without blanks, so that the table's name can follow after one.
-        return None if file is None else (f"sqlite:///{file.replace(' ', '%20')}", _table_name(query, backend))
-    host = (url.host or _option(url, "host") or "").rstrip(".").casefold()
+        return None if file is None else f"sqlite:///{file.replace('%', '%25').replace(' ', '%20')}"
+    # Options are stronger than the address, as they are for the drivers.
+    service = _option(url, "service") and f"service={_option(url, 'service')}"
+    host = _option(url, "hostaddr") or _option(url, "host") or url.host or service
+    host = host.rstrip(".").casefold()
     host = "localhost" if host in _THIS_MACHINE or host.startswith("/") else host
-    port = port or _DEFAULT_PORTS.get(backend, 0)
-    name = url.database or _option(url, "dbname") or url.username or ""
-    return f"{backend}://{host}:{port}/{name}", _table_name(query, backend)
+    port = int(_option(url, "port") or 0) or url.port or _DEFAULT_PORTS.get(backend, 0)
+    user = _option(url, "user") or url.username or ""
+    name = _option(url, "dbname") or url.database or service or user
+    return f"{backend}://{host}:{port}/{name}"
 
 
 def _sqlite_file(database: str) -> str | None:
     """The resolved path of an SQLite file; None for a database in memory."""
+    if database in ("", ":memory:"):
+        return None
     if database.startswith("file:"):
         database = unquote(_FILE_SCHEME.sub("", database.partition("?")[0]))
-    return None if database in ("", ":memory:") else os.path.realpath(database.replace("%20", " "))
+        return None if database in ("", ":memory:") else os.path.realpath(database)
+    # Drivers take a/.. out of a path before anybody looks whether a is a link.
+    return os.path.realpath(os.path.abspath(database))
 
 
-def _option(url: sql.URL, name: str) -> str | None:
-    value = url.query.get(name)
-    return value if isinstance(value, str) else None
+def _option(url: sql.URL, name: str) -> str:
+    """An option of an address, all of its values if there are several; empty where there is none."""
+    value = url.query.get(name, "")
+    return value if isinstance(value, str) else ",".join(value)
 
 
-def _table_name(query: str, backend: str) -> str:
-    """A table's name without quotes, default schema and case; nothing for a query."""
-    text = query.strip()
+def _table_name(query: str, database: str) -> str:
+    """A table's name without quotes and default schema, in plain letters where case is ignored; nothing for a query."""
+    text, backend = query.strip(), database.partition(":")[0]
     if re.search(r"\s", text):
         return ""
-    place, _, name = text.translate(_QUOTES).casefold().rpartition(".")
+    text = text.translate(_QUOTES)
+    place, _, name = (text.translate(_LOWER) if backend in _CASE_IS_IGNORED else text).rpartition(".")
     return name if place in ("", _DEFAULT_SCHEMAS.get(backend)) else f"{place}.{name}"

@@ -155,8 +155,26 @@ class Storage:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sql.Connection]:
         """A write transaction: all of it is durable, or none of it happened."""
+        self._check_one_name()
         with self._errors_explained(), self.engine.begin() as connection:
             yield connection
+
+    def _check_one_name(self) -> None:
+        """Raise LedgerError if the file has several names.
+
+        What SQLite needs after a crash lies beside the name it was opened by: opened by another one, the file would seem whole, and
+        what is charged then would be undone later.
+        """
+        try:
+            names = 1 if self.path is None else self.path.stat().st_nlink
+        except OSError:
+            # Opening it tells what is wrong.
+            return
+        if names > 1:
+            raise LedgerError(
+                f"The ledger's file has {names} names (hard links), so a crash could undo charges. Nothing was charged.",
+                "Keep one name and remove the others; copy a ledger with `sudare budget backup`.",
+            )
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sql.Connection]:

@@ -165,6 +165,13 @@ def has_entries(connection: sql.Connection, account: str) -> bool:
     return connection.execute(query).one_or_none() is not None
 
 
+def opened_before(connection: sql.Connection, account: str) -> set[str]:
+    """The names of the accounts that were opened before this one."""
+    own = sql.select(sql.func.min(_entries.c.position)).where(_entries.c.account == account).scalar_subquery()
+    query = sql.select(_entries.c.account).where(_entries.c.kind == "open", _entries.c.position < own)
+    return set(connection.execute(query).scalars())
+
+
 def _entry(row: sql.Row[Any]) -> Entry:
     """An entry, if every cell has its type and the body is the one text for what it says."""
     texts = (row.previous, row.time, row.account, row.kind, row.body, row.hash)

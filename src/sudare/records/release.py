@@ -67,6 +67,7 @@ class RecordPerturbation(PrivateEstimator):
     """
 
     extra_parameters = ("perturbations", "row_epsilon", "rows_digest", "shuffled")
+    beside_digest = "rows_digest"
     delta = 0.0
 
     table_: PerturbedTable

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from sudare.errors import SchemaError
-from sudare.text import name_fault, normal_name, text_fault
+from sudare.text import composed, name_fault, normal_name, text_fault
 
 Level = str | int | bool
 LevelKind = Literal["text", "integer", "boolean"]
@@ -238,7 +237,7 @@ def listed(values: object, fact: str) -> tuple[object, ...]:
 
 def printable_text(value: object, fact: str) -> str:
     """`value` as text in its one spelling (NFC). Raise SchemaError unless it can be shown in one line without changing anything else there."""
-    text = unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+    text = composed(value) if isinstance(value, str) else value
     fault = text_fault(text)
     if fault is not None:
         raise SchemaError(f"`{fact}` has a value that {fault}.", f"Give `{fact}` as plain text in quotes.")

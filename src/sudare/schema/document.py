@@ -28,6 +28,7 @@ DRAFT_HEADING = """\
 # Bounds taken from the data would tell about the data. Values outside the bounds are clipped.
 # Remove the columns that are not used. The column to predict: kind = "label" with classes = [...],
 # or, for a number, a section [target] with column = "...".
+# Where values may be missing: missing = "centre", "indicator" or a number; for a category the value that gaps count as.
 # If several rows can belong to one person: a section [person] with column = "..." and most_rows = the most there can be.
 """
 DRAFT_QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {

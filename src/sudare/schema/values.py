@@ -144,5 +144,6 @@ def wrong_type(name: str, declared: str, arrow_type: Any) -> WrongType:
 def missing_value(name: str) -> MissingValue:
     return MissingValue(
         f"Column {name!r} lacks a value, and the schema does not say what that means.",
-        "Declare `missing` for it in the schema, or fill the gap before use.",
+        'Declare `missing` for it in the schema ("centre", "indicator" or a number; for a category the value that gaps count as), '
+        "or fill the gap before use.",
     )
