@@ -187,7 +187,6 @@ def test_an_address_without_secrets_is_itself() -> None:
         "aws_secret_access_key",
         "credentials_base64",
         "odbc_connect",
-        "options",
         "KEY",
     ],
 )

@@ -21,7 +21,7 @@ WRITING_WORDS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "INTO"})
 PUBLIC_OPTIONS = frozenset(
     ("host", "hostaddr", "port", "dbname", "user", "service", "passfile", "mode", "uri", "cache", "charset", "driver")
     + ("sslmode", "sslrootcert", "sslcert", "channel_binding", "connect_timeout", "application_name", "client_encoding")
-    + ("target_session_attrs", "gssencmode", "krbsrvname", "keepalives")
+    + ("target_session_attrs", "gssencmode", "krbsrvname", "keepalives", "options")
 )
 
 # Addresses by what is left of them without passwords. Never pickled; a forked process has it, a spawned one has not.

@@ -205,6 +205,7 @@ def plain(address: str) -> psycopg.Connection[tuple[Any, ...]]:
 class TestPostgres:
     def test_records_are_read_in_a_transaction_that_cannot_write(self, address: str) -> None:
         """Neither by an address, nor by an engine that commits every statement by itself."""
+        place = str(sql.make_url(address).query["options"]).rpartition("=")[2]
         with plain(address) as other:
             other.execute("CREATE TABLE visits AS SELECT generate_series(1, 5) AS age")
             other.execute("CREATE SEQUENCE tickets")
@@ -212,7 +213,10 @@ class TestPostgres:
                 "CREATE FUNCTION wipe() RETURNS integer LANGUAGE sql AS 'DELETE FROM visits; SELECT 1 AS done'"
             )
         for url in (address, sql.create_engine(address, isolation_level="AUTOCOMMIT")):
-            assert read(SqlSource(url, "visits")).rows == 5
+            # A name without a schema is one in `public`, wherever the search path leads.
+            with pytest.raises(SourceUnreadable):
+                read(SqlSource(url, "visits"))
+            assert read(SqlSource(url, f"{place}.visits")).rows == 5
             assert read(SqlSource(url, "SELECT age FROM visits WHERE age > 2"), ["age"]).rows == 3
             for query in ("SELECT wipe() AS x", "SELECT nextval('tickets') AS x", "SELECT age FROM visits FOR SHARE"):
                 with pytest.raises(SourceUnreadable):
