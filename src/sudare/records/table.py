@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalformed, SourceUnreadable
+from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalformed, SourceUnreadable, SudareError
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import opened_without_waiting, write_new
 from sudare.records.categorical import CategoryPerturbation, SetPerturbation
@@ -169,6 +169,8 @@ class PerturbedTable:
                 if status.st_size not in (0, self.frame.size):
                     raise another
                 file = np.memmap(stream, dtype=np.uint8, mode="r")
+        except SudareError:
+            raise
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is empty"
             raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({reason}).", "Check the path.") from None
