@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import resource
+import threading
 import tracemalloc
 import unicodedata
 import warnings
@@ -30,7 +32,7 @@ from sudare.frames import column_types, read
 from sudare.linear import PrivateRidge
 from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, PrivateHistogram, Release
-from sudare.records import PrivateSynthesizer
+from sudare.records import PrivateSynthesizer, RecordPerturbation, released
 from sudare.schema import Category, Number, Schema
 from tests.experts.members import Line
 from tests.release_kit import KEY, manifest_of, taken_apart, with_manifest
@@ -194,6 +196,29 @@ def test_have_a_received_model_answer_with_what_is_no_number(tmp_path: Path, lea
                 ask(rows)
     with pytest.raises(SudareError, match="true values"):
         model.score(rows)
+
+
+def test_keep_whoever_opens_perturbed_rows_waiting_for_a_pipe(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows beside a release come as a pipe that nobody writes to; the test writes to it, so that it ends where the attack works."""
+    monkeypatch.setattr(released, "LARGEST_FILE_BYTES", released.LARGEST_HEADER_BYTES + 2**12)
+    account = Ledger("ledger.db").account("visits", epsilon=1.0)
+    model = RecordPerturbation(Schema({"age": Number(0, 110)}), epsilon=1.0, account=account)
+    Release.of(model.fit({"age": np.linspace(0, 110, 5_000)})).save("rows.sudare", key=KEY)
+    Path("rows.rows.parquet").unlink()
+    os.mkfifo("rows.rows.parquet")
+    waited: list[bool] = []
+
+    def write_if_anybody_waits() -> None:
+        with contextlib.suppress(OSError):
+            os.close(os.open("rows.rows.parquet", os.O_WRONLY | os.O_NONBLOCK))
+            waited.append(True)
+
+    timer = threading.Timer(20, write_if_anybody_waits)
+    timer.start()
+    code = sudare("reconstruct", "rows.sudare", "--column", "age")[0]
+    timer.cancel()
+    assert code != 0
+    assert not waited
 
 
 @pytest.mark.parametrize("place", ["name", "unit", "category"])

@@ -268,7 +268,7 @@ class Release:
 def read(path: str | os.PathLike[str]) -> Parsed:
     """The parsed content of a file, whose kind and size are looked at before it is read."""
     try:
-        with open(path, "rb", opener=_opened_without_waiting) as file:
+        with open(path, "rb", opener=opened_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise SourceUnreadable(f"'{Path(path).name}' is not a file.", "Give the path of a release.")
@@ -282,7 +282,7 @@ def read(path: str | os.PathLike[str]) -> Parsed:
     return parsed(content)
 
 
-def _opened_without_waiting(path: str, flags: int) -> int:
+def opened_without_waiting(path: str, flags: int) -> int:
     """A handle at once: opening a pipe that nobody writes to would otherwise wait for ever."""
     return os.open(path, flags | os.O_NONBLOCK)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalformed, SourceUnreadable
+from sudare.errors import ColumnMissing, DataError, NotReleasable, ReleaseMalformed, SourceUnreadable, SudareError
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.release import write_new
+from sudare.privacy.release import opened_without_waiting, write_new
 from sudare.records.categorical import CategoryPerturbation, SetPerturbation
 from sudare.records.linking import Statement
 from sudare.records.numbers import NumberPerturbation
@@ -153,17 +154,29 @@ class PerturbedTable:
         write_new(Path(path), self.parquet())
 
     def opened(self, path: str | os.PathLike[str]) -> PerturbedTable:
-        """The table with its rows, where they are in a file beside the release; it is looked through, and read when needed."""
+        """The table with its rows, where they are in a file beside the release; it is looked through, and read when needed.
+
+        Kind and size of the file are looked at before that: a pipe would keep a reader waiting for ever.
+        """
+        another = ReleaseMalformed(
+            "This is not the file of rows that the release names.", "Ask its sender for the file again."
+        )
         try:
-            file = np.memmap(path, dtype=np.uint8, mode="r")
+            with open(path, "rb", opener=opened_without_waiting) as stream:
+                status = os.fstat(stream.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise SourceUnreadable(f"'{Path(path).name}' is not a file.", "Give the path of the rows.")
+                if status.st_size not in (0, self.frame.size):
+                    raise another
+                file = np.memmap(stream, dtype=np.uint8, mode="r")
+        except SudareError:
+            raise
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is empty"
             raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({reason}).", "Check the path.") from None
         found = replace(self, stored=FileColumns(self.frame, file))
         if found.digest() != self.expected_digest or not self.frame.holds(file):
-            raise ReleaseMalformed(
-                "This is not the file of rows that the release names.", "Ask its sender for the file again."
-            )
+            raise another
         return found
 
     def _check_name(self, name: str) -> None:
