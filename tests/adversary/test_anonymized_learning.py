@@ -25,6 +25,7 @@ def regression(high: float, rows: int, outputs: int) -> Facts:
     return Facts(rows, (1, outputs), "squared", "replace-one", schema, "centred", (-1.0, 1.0))
 
 
+@pytest.mark.long
 def test_tell_a_record_of_zero_from_one_of_five_quarters_by_the_bias_of_a_regression():
     """Once predictions are beyond every target, slopes of whole rows are between 7 and 7.04 (the threshold), and the noise
     covered just that; a shortened row is far outside. The last update then ends at one side of its interval or at the other.

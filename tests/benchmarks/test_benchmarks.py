@@ -96,8 +96,12 @@ def test_paillier_sums_what_we_sum() -> None:
     assert found == pytest.approx((values[0] + 2 * values[1]).tolist())
 
 
-def test_our_side_has_every_case_and_each_runs() -> None:
+def test_our_side_has_every_case() -> None:
     assert {benchmark.case for benchmark in BENCHMARKS} == set(ours.CASES) == set(TINY)
+
+
+@pytest.mark.long
+def test_every_case_of_our_side_runs() -> None:
     for name, arguments in TINY.items():
         ours.CASES[name](**arguments)()
 

@@ -63,6 +63,7 @@ def check_same_bits(results: dict[str, object], members: int) -> None:
         np.testing.assert_array_equal(found.home.weights, in_process.weights_[position])
 
 
+@pytest.mark.long
 def test_what_a_member_learns_at_home_is_the_same_as_in_one_process() -> None:
     usual = chapter_truth().records(np.random.default_rng(4), 120)
     strange = np.random.default_rng(9).normal(9.0, 0.5, (60, 4))

@@ -112,6 +112,7 @@ def test_a_terminal_without_greek_does_not_crash(played: Played) -> None:
     assert "? = 1.0, ? = 0: strong" in shown.stdout
 
 
+@pytest.mark.long
 def test_a_second_run_leaves_the_first_alone(played: Played, tmp_path: Path) -> None:
     shutil.copytree(played.folder / "demo", tmp_path / "demo")
     (tmp_path / "demo" / "mine.txt").write_text("mine")

@@ -1450,17 +1450,17 @@ def test_messages_name_no_folders(path: Path, folder: Path) -> None:
         assert secret not in repr(caught.value)
 
 
-class AtMostTwo(Account):
-    """Refuses whatever would be its third entry, and charges of more than 1/2."""
+class AtMostFourEntries(Account):
+    """Refuses whatever would be the ledger's fifth entry, and charges of more than 1/2."""
 
     def _check_entry(self, cost, entries) -> None:  # type: ignore[no-untyped-def]
-        if len(entries()) > 2 or (cost is not None and cost.epsilon > 0.5):
+        if len(entries()) > 3 or (cost is not None and cost.epsilon > 0.5):
             raise InvalidParameter("no", "no")
 
 
 def test_an_account_that_refuses_does_so_before_anything_is_written(tmp_path: Path) -> None:
     plain = Ledger(tmp_path / "ledger.db").account("p", epsilon=9.0)
-    account = AtMostTwo(plain.ledger, "p")
+    account = AtMostFourEntries(plain.ledger, "p")
     with pytest.raises(InvalidParameter):
         charge(account, 0.6)
     charge(account, 0.5)
