@@ -59,8 +59,8 @@ def fits(table, deviation, bound=noise.TABLE_DISTANCE):
 
 
 def test_the_standard_table_has_the_law_to_the_stated_distance():
-    standard_table.cache_clear()
     """All 12,289 thresholds. The bound that the table computed for itself holds too, and is below the one that is charged."""
+    standard_table.cache_clear()
     table = standard_table()
     assert len(table.thresholds) == noise.TABLE_REACH * noise.TABLE_DEVIATION + 1
     assert table.distance <= noise.TABLE_DISTANCE
