@@ -19,11 +19,12 @@ from typing import Any
 
 import pytest
 
+from sudare.privacy import ledger as ledger_room
 from sudare.privacy import tables
 from sudare.privacy.accounting import approximate_cost, gaussian_cost, pure_cost
 from sudare.privacy.chain import Receipt, next_entry
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.ledger import Account, Charged, Ledger, Result
+from sudare.privacy.ledger import Account, Charged, Ledger
 from sudare.privacy.storage import Storage
 
 # The identity and the first entry of a ledger.
@@ -73,7 +74,7 @@ def compute(ledger: Ledger, receipt: Receipt, content: str) -> None:
     """Enter a result for a charge, as a learner does at the end of its fit."""
     promised = ledger.promised(receipt)
     assert promised is not None
-    ledger._enter_result(receipt, promised, Result("PrivateMean", content, "5" * 64))
+    ledger._enter_result(receipt, promised, ledger_room.Result("PrivateMean", content, "5" * 64))
 
 
 def release(ledger: Ledger, receipt: Receipt, content: str) -> None:

@@ -158,12 +158,14 @@ def test_have_a_release_of_an_earlier_agreement_published_again(tmp_path: Path) 
     """A task of another agreement that has the same name is another task: its steward approved, and it pays for, a model of its own."""
     members = founded(tmp_path, MEAN, tables=[patients(seed, rows=60) for seed in range(3)])
     attempted(members[0], MEAN)
-    earlier = members[0].own_release(MEAN.name).read_bytes()
+    earlier = (members[0].folder / "results" / MEAN.name / "own.sudare").read_bytes()
     agreed_anew(tmp_path, MEAN)
     attempted(members[0], MEAN)
-    assert members[0].own_release(MEAN.name).read_bytes() != earlier
+    assert (members[0].folder / "results" / MEAN.name / "own.sudare").read_bytes() != earlier
     assert spent(members[0]) == (2.0, 0.0)
-    assert [path.read_bytes() for path in (members[0].results_folder(MEAN.name) / "earlier").iterdir()] == [earlier]
+    assert [path.read_bytes() for path in (members[0].folder / "results" / MEAN.name / "earlier").iterdir()] == [
+        earlier
+    ]
 
 
 def test_pay_for_a_model_and_be_left_with_that_of_an_earlier_agreement(tmp_path: Path) -> None:
@@ -173,7 +175,7 @@ def test_pay_for_a_model_and_be_left_with_that_of_an_earlier_agreement(tmp_path:
         agreed_anew(tmp_path, ScalerTask("scales", epsilon))
         hub = LocalHub()
         run_together([node_of(member, hub) for member in members], ["scales"])
-        path = members[0].results_folder("scales") / "scaler.sudare"
+        path = members[0].folder / "results" / "scales" / "scaler.sudare"
         found.append(Release.load(path, trusted=[IDENTITIES["east"].signing_key.public_key()]).guarantee.epsilon)
     assert found == [1.0, 2.0]
 
@@ -209,7 +211,7 @@ def test_have_a_release_taken_that_declares_other_columns_than_were_agreed(chang
     members = founded(tmp_path, MEAN, tables=[patients(seed, rows=60) for seed in range(3)])
     for member in members[:2]:
         attempted(member, MEAN)
-    honest = parsed(members[1].own_release(MEAN.name).read_bytes())
+    honest = parsed((members[1].folder / "results" / MEAN.name / "own.sudare").read_bytes())
     manifest = copy.deepcopy(dict(honest.manifest))
     CHANGES[change](manifest["parameters"])
     forged = written(manifest, honest.tensors, IDENTITIES["north"].signing_key)
