@@ -8,7 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.pipeline import make_pipeline
 
-from sudare.errors import BudgetExceeded, DataError, InvalidParameter, NotCharged, SeededNoiseRefused
+from sudare.errors import BudgetExceeded, DataError, InvalidParameter, NotCharged, SeededNoiseRefused, SourceMismatch
+from sudare.frames import read
 from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean, Release
 from sudare.privacy import selection as room
 from sudare.privacy.accounting import decimal_up, exact
@@ -484,3 +485,20 @@ def test_default_number_of_tries(monkeypatch):
     monkeypatch.setattr(room, "logarithmic_draw", lambda parameter, noise: seen.append(parameter) or 1)
     select_privately(candidates(2, 3, 4), table(), epsilon=1.0, row_scores=more_bins_are_better, random_state=0)
     assert seen == [12]
+
+
+def test_an_account_pays_for_choices_from_its_own_source_only(tmp_path):
+    for name in ("own", "other"):
+        pd.DataFrame({"age": [20.0, 30.0, 40.0]}).to_parquet(tmp_path / f"{name}.parquet")
+    account = Ledger(tmp_path / "ledger.db").account("own", epsilon=3.0, source=tmp_path / "own.parquet")
+    schema = Schema({"age": Number(0, 110)})
+    means = [PrivateMean(schema=schema)]
+    with pytest.raises(SourceMismatch):
+        select_privately(
+            means, read(tmp_path / "other.parquet"), epsilon=1.0, row_scores=lambda *_: np.ones(3), account=account
+        )
+    assert account.spent() == (0.0, 0.0)
+    select_privately(
+        means, read(tmp_path / "own.parquet"), epsilon=1.0, row_scores=lambda *_: np.ones(3), account=account
+    )
+    assert account.spent() == (1.0, 0.0)
