@@ -387,6 +387,15 @@ class TestAccounts:
         self.fitted(account, pd.DataFrame({"age": [30.0, 40.0]}))
         ledger.verify()
 
+    def test_no_account_is_bound_to_the_source_of_another(self, ledger: Ledger, folder: Path) -> None:
+        """Whichever comes first by name."""
+        for name, owner in (("ants", "bees"), ("zebras", "yaks")):
+            account = ledger.account(name, epsilon=1.0)
+            ledger.account(owner, epsilon=1.0, source="a.parquet" if owner == "bees" else "b.parquet")
+            with pytest.raises(SourceTaken):
+                account.bind(looked_at("a.parquet" if owner == "bees" else "b.parquet"))
+            assert self.kinds(account) == ["open"]
+
     def test_an_account_with_a_name_is_bound_by_its_first_charge(self, ledger: Ledger, folder: Path) -> None:
         account = ledger.account("patients", epsilon=1.0)
         model = PrivateMean(epsilon=0.5, schema=AGES, account=account)
