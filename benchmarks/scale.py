@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sudare.consensus.sharing.keys import MemberKeys
 from sudare.consensus.sharing.masks import Seat, SumContext, masked
 from sudare.consortium.learning import LearningTerms, MemberTable, ModelReading, consortium_model
 from sudare.consortium.learning.noise_shares import GaussianShares, PureShares
@@ -22,6 +21,7 @@ from sudare.consortium.learning.requests import GradientSum, MeanSum
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Label, Number, Schema
+from sudare.sums.keys import MemberKeys
 
 COLUMNS, ROWS, MEMBERS, ALL_ROWS = 30, 4 * 65_536, 10_000, 10**9
 WIDTH = COLUMNS + 1

@@ -14,7 +14,7 @@ from sudare.consensus import MemberKeys, Participant, Seat, SumContext
 from sudare.consensus.messages import Event, Message, Missing
 from sudare.consensus.participant import Persist
 from sudare.consensus.sharing.masks import apply_pair_mask
-from sudare.consensus.sharing.streams import stretched
+from sudare.sums.streams import stretched
 
 Words = NDArray[np.uint64]
 

@@ -16,7 +16,6 @@ from sudare.consensus.attacks import (
     watched_members,
 )
 from sudare.consensus.averaging import METHODS, Method, averaging_plan, trajectory
-from sudare.consensus.dissemination import Parcel, begun, step
 from sudare.consensus.graphs import (
     Graph,
     base_k,
@@ -28,6 +27,7 @@ from sudare.consensus.graphs import (
     random_regular,
 )
 from sudare.errors import DataError, InvalidParameter
+from sudare.sums.dissemination import Parcel, begun, step
 
 # Approximate in the far tail, so a thousand times stricter than one false alarm in a million; seeded besides.
 SMALLEST_CHI_SQUARE_P = 1e-9

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sudare.consensus.messages import Message, SumState
 from sudare.consensus.rehearsal import rehearse
-from sudare.consensus.wire import packed, packed_size, unpacked
 from sudare.errors import MessageMalformed
+from sudare.sums.wire import packed, packed_size, unpacked
 from tests.consensus.sums import context, participants, random_words
 
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.consensus.graphs import cycle
-from sudare.consensus.sharing import shamir
 from sudare.consensus.sharing.chunks import averaged_sum, chunk_runs, chunked
-from sudare.consensus.sharing.keys import MemberKeys, PublicKeys
 from sudare.consensus.sharing.shares import additive_shares, words_sum
-from sudare.consensus.sharing.streams import derived, extracted, permutation, stretched, unit_floats
 from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums import shamir
+from sudare.sums.keys import MemberKeys, PublicKeys
+from sudare.sums.streams import derived, extracted, permutation, stretched, unit_floats
 
 SEED = bytes(range(32))
 RESIDUES = st.integers(0, shamir.PRIME - 1)

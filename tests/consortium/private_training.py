@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sudare.consensus.wire import unpacked
 from sudare.consortium.private_dictionary import PrivateDictionaryWalk
 from sudare.consortium.sitting import Attempt
 from sudare.consortium.sums import Checkpoint, Finished, Stand, Words
@@ -17,6 +16,7 @@ from sudare.dictionary import PatternDictionary
 from sudare.dictionary.private import PrivateTerms
 from sudare.privacy import Account, Guarantee, Ledger
 from sudare.privacy.noise import SystemNoise
+from sudare.sums.wire import unpacked
 from tests.consortium.rehearsed import CrashingStore
 
 BOUNDS = (np.full(2, -8.0), np.full(2, 8.0))

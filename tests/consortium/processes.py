@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.consensus.wire import unpacked
 from sudare.consortium.checkpoints import FolderStore
 from sudare.consortium.desk import Desk
 from sudare.consortium.driving import drive, settle
@@ -40,6 +39,7 @@ from sudare.consortium.transport.certificates import write_kits
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
+from sudare.sums.wire import unpacked
 from tests.consortium.namespaces import PORT, RELAY, Network
 
 ROOT = Path(__file__).resolve().parents[2]

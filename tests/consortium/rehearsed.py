@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.checkpoints import MemoryStore
 from sudare.consortium.desk import Desk
 from sudare.consortium.identity import Identity
@@ -17,6 +16,7 @@ from sudare.consortium.rehearsal import GoodNetwork, Rehearsal
 from sudare.consortium.session import Pace, Pins, Session
 from sudare.consortium.sums import Circle, Finished, Patience, SumRunner, Walk, Words
 from sudare.errors import SudareError
+from sudare.sums.wire import packed, unpacked
 
 IDENTITIES = [Identity.generated() for _ in range(12)]
 

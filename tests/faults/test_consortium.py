@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.desk import Envelope
 from sudare.consortium.identity import Identity
 from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading
@@ -30,6 +29,7 @@ from sudare.errors import (
     TaskStopped,
 )
 from sudare.privacy import Account, Ledger
+from sudare.sums.wire import packed, unpacked
 from tests.consortium.rehearsed import Consortium, CrashingStore, Killed, RoughNetwork, SteppingWalk, pins_of
 
 

@@ -17,9 +17,7 @@ import numpy as np
 import psutil
 import pytest
 
-from sudare.consensus import wire
 from sudare.consensus.messages import Given, Message, Passed, Ready, Report, Revealed, Stopped
-from sudare.consensus.wire import packed
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.desk import HELD, STOP, Envelope
 from sudare.consortium.driving import drive
@@ -29,6 +27,8 @@ from sudare.consortium.node import Node
 from sudare.consortium.session import Session
 from sudare.consortium.sums import Total
 from sudare.consortium.transport import LocalHub, LocalTransport, Packet
+from sudare.sums import wire
+from sudare.sums.wire import packed
 from tests.adversary.hostile_member import GOODBYE, HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
 from tests.consortium.clinics import IDENTITIES, founded, node_of
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sudare.consensus import protocol
-from sudare.consensus.wire import unpacked
 from sudare.consortium import session
 from sudare.consortium.sitting import Attempt
 from sudare.consortium.sums import Checkpoint, Finished, Stand, Words
+from sudare.sums.wire import unpacked
 from tests.consortium.rehearsed import Consortium, RoughNetwork
 
 WORDS = 4

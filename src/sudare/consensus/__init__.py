@@ -1,7 +1,6 @@
 """Sums without a server: graphs, averaging, hiding addends, and what each way of hiding risks."""
 
 from sudare.consensus.averaging import AveragingResult, Plan, averaged, averaging_plan
-from sudare.consensus.fixed_point import FixedPoint
 from sudare.consensus.graphs import (
     Graph,
     base_k,
@@ -16,8 +15,9 @@ from sudare.consensus.graphs import (
 from sudare.consensus.messages import Message, Missing
 from sudare.consensus.participant import Participant
 from sudare.consensus.secure_sum import SecureSum, secure_sum
-from sudare.consensus.sharing.keys import MemberKeys, PublicKeys
 from sudare.consensus.sharing.masks import Seat, SumContext
+from sudare.sums.fixed_point import FixedPoint
+from sudare.sums.keys import MemberKeys, PublicKeys
 
 __all__ = [
     "AveragingResult",

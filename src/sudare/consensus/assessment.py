@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.consensus import dissemination
 from sudare.consensus.attacks import determined_members
 from sudare.consensus.averaging import METHODS, Method, averaging_plan
 from sudare.consensus.graphs import Graph
@@ -26,6 +25,7 @@ from sudare.consensus.risk import (
     simulated_coalition_breach,
 )
 from sudare.errors import InvalidParameter
+from sudare.sums import dissemination
 
 MOST_ATTACKED_MEMBERS: Final = 200
 """Above this the observability attack is not simulated: it solves for all members at once."""

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.consensus.averaging import Plan, trajectory
-from sudare.consensus.dissemination import Parcel, covered
 from sudare.errors import DataError, InvalidParameter
+from sudare.sums.dissemination import Parcel, covered
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]

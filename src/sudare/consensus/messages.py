@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus import dissemination
 from sudare.consensus.sharing.masks import Dealing, HeldShares, Vote
-from sudare.consensus.wire import MOST_VALUES, packed, unpacked
 from sudare.errors import MessageMalformed
+from sudare.sums import dissemination
+from sudare.sums.wire import MOST_VALUES, packed, unpacked
 
 Words = NDArray[np.uint64]
 Members = frozenset[int]

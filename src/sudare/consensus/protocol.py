@@ -55,8 +55,8 @@ from sudare.consensus.relaying import (
     unit_row,
 )
 from sudare.consensus.sharing.masks import Seat, dealings, masked, opened_dealing
-from sudare.consensus.sharing.shamir import PRIME, SEED_LIMBS
 from sudare.errors import MaskReused, MembersMissing, MessageMalformed, SecondTotalRefused, SumError
+from sudare.sums.shamir import PRIME, SEED_LIMBS
 
 Words = NDArray[np.uint64]
 Outgoing = tuple[Message, ...]

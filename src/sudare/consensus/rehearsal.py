@@ -12,8 +12,8 @@ import numpy as np
 
 from sudare.consensus.messages import Body, Event, Given, Message, Missing, Passed, Ready
 from sudare.consensus.participant import Participant
-from sudare.consensus.wire import packed_size
 from sudare.errors import SumError
+from sudare.sums.wire import packed_size
 
 
 @dataclass

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus import dissemination
-from sudare.consensus.dissemination import Parcel
 from sudare.consensus.messages import Body, Given, Members, Message, Passed, Relay, SumState
 from sudare.consensus.sharing.masks import Seat
+from sudare.sums import dissemination
+from sudare.sums.dissemination import Parcel
 
 Words = NDArray[np.uint64]
 

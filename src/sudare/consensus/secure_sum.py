@@ -10,21 +10,20 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sudare.consensus import dissemination
 from sudare.consensus.averaging import Method
-from sudare.consensus.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.consensus.graphs import Graph, graph_named
 from sudare.consensus.participant import Participant
 from sudare.consensus.rehearsal import failure_of, rehearse
-from sudare.consensus.sharing import shamir
 from sudare.consensus.sharing.chunks import averaged_sum, chunk_runs, chunked
-from sudare.consensus.sharing.keys import MemberKeys
 from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.consensus.sharing.paillier import keypairs, paillier_average
 from sudare.consensus.sharing.shares import additive_shares, words_sum
-from sudare.consensus.sharing.streams import fresh_seed
 from sudare.errors import DataError, InvalidParameter, MembersMissing
 from sudare.schema.arguments import Numbers
+from sudare.sums import dissemination, shamir
+from sudare.sums.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
+from sudare.sums.keys import MemberKeys
+from sudare.sums.streams import fresh_seed
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.documents import NAME
 from sudare.consortium.dropped_messages import Drops, Reason
 from sudare.consortium.session import MOST_MESSAGE_BYTES, Delivery, Session
 from sudare.consortium.transport.base import Packet
 from sudare.consortium.transport.queues import Limits, SenderQuotas
 from sudare.errors import ConsortiumError, MessageMalformed, SudareError
+from sudare.sums.wire import packed, unpacked
 
 # Messages for tasks that have not begun here, or not come so far.
 HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)

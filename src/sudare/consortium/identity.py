@@ -31,7 +31,7 @@ from sudare.errors import IdentityError, InvalidParameter
 from sudare.privacy.container import fingerprint
 
 if TYPE_CHECKING:
-    from sudare.consensus.sharing.keys import MemberKeys
+    from sudare.sums.keys import MemberKeys
 
 PHRASE_VARIABLE: Final = "SUDARE_PASSPHRASE"
 PHRASE_FILE_VARIABLE: Final = "SUDARE_PASSPHRASE_FILE"
@@ -141,14 +141,14 @@ class Identity:
 
     def derived(self, purpose: bytes, context: bytes) -> bytes:
         """32 secret bytes for a purpose and context: the same after a restart, and none tells anything about another."""
-        from sudare.consensus.sharing.streams import derived, extracted
+        from sudare.sums.streams import derived, extracted
 
         root = extracted(_ROOT_SALT, self._key.private_bytes_raw())
         return derived(root, purpose, context)
 
     def member_keys(self, context: bytes) -> MemberKeys:
         """Keys for sums: the same after a restart, others for every context (agreement and task)."""
-        from sudare.consensus.sharing.keys import MemberKeys
+        from sudare.sums.keys import MemberKeys
 
         purposes = (b"exchange key", b"voting key", b"root of own masks")
         return MemberKeys(*(self.derived(purpose, context) for purpose in purposes))

@@ -10,9 +10,9 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from sudare.consensus.sharing.keys import PublicKeys
 from sudare.consortium.transport.base import MOST_PACKET_BYTES
 from sudare.errors import AgreementMismatch
+from sudare.sums.keys import PublicKeys
 
 # A receiver remembers which counters came; a sender never runs further ahead of what was acknowledged.
 MOST_AHEAD: Final = 4096

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.entrance import Entrance, check_present, new_mark, receipt_text
 from sudare.consortium.sums import Finished
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary, Words, totals_heard
@@ -25,6 +24,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import Passage
+from sudare.sums.wire import packed, unpacked
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.consensus.sharing.keys import MemberKeys
 from sudare.consortium.agreement import Agreement
 from sudare.consortium.approvals import permit
 from sudare.consortium.cards import dictionary_card
@@ -56,6 +55,7 @@ from sudare.privacy.declared import rows_per_unit
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import Release, audited
 from sudare.schema import Schema
+from sudare.sums.keys import MemberKeys
 
 # The name of the run that pays, in the store of its task.
 _RUN: Final = "run"

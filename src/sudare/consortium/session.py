@@ -26,7 +26,6 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sudare.consensus.sharing.keys import PublicKeys
 from sudare.consortium.agreement import differing_fields, parsed_field_digests
 from sudare.consortium.dropped_messages import Drops
 from sudare.consortium.identity import verifies
@@ -34,6 +33,7 @@ from sudare.consortium.peers import MOST_AHEAD, Channel, Peer, Pending
 from sudare.consortium.transport.base import MOST_PACKET_BYTES, Packet
 from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed
 from sudare.parsing import NotParsed, parsed_json
+from sudare.sums.keys import PublicKeys
 
 _HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
 _HEADER: Final = struct.Struct("<4sB16s16sQ")

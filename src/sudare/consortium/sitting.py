@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from sudare.consensus.messages import Message, Missing, SumState, most_message_bytes
 from sudare.consensus.participant import Participant
-from sudare.consensus.sharing.keys import MemberKeys, PublicKeys
 from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.consortium.desk import Envelope
 from sudare.errors import MessageMalformed, SumError
+from sudare.sums.keys import MemberKeys, PublicKeys
 
 Words = NDArray[np.uint64]
 SUM = "sum"

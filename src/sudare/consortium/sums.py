@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.consensus.messages import most_message_bytes
-from sudare.consensus.sharing.keys import PublicKeys
-from sudare.consensus.wire import MOST_VALUES, packed
 from sudare.consortium.checkpoints import Store
 from sudare.consortium.desk import STOP, Envelope, read_as, unexpected
 from sudare.consortium.sitting import SUM, Attempt, Circle, Sitting, Total
 from sudare.errors import IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
+from sudare.sums.keys import PublicKeys
+from sudare.sums.wire import MOST_VALUES, packed
 
 Words = NDArray[np.uint64]
 

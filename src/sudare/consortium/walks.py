@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.sums import Finished
 from sudare.dictionary.em import Script
 from sudare.dictionary.families import Floats
@@ -20,6 +19,7 @@ from sudare.dictionary.training import Conversation, Dictionary, MemberState, be
 from sudare.privacy.chain import Receipt
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
+from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sudare.consensus.fixed_point import FixedPoint
 from sudare.consensus.secure_sum import EXACT, Hide, secure_sum
-from sudare.consensus.sharing.keys import MemberKeys
 from sudare.dictionary.families import Floats
 from sudare.errors import InvalidParameter, MembersMissing
+from sudare.sums.fixed_point import FixedPoint
+from sudare.sums.keys import MemberKeys
 
 # Addends lie within ±1. Floats of that size have no finer bits worth keeping, and a thousand members still fit into 64.
 ADDENDS: Final = FixedPoint(-1.0, 1.0, 2.0**-52)

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.consensus.sharing.streams import SEED_BYTES, fresh_seed
 from sudare.errors import DataError
 from sudare.neural.routes import Singles
 from sudare.neural.sampling import Standing
 from sudare.parsing import parsed_json
 from sudare.privacy.chain import canonical_json
+from sudare.sums.streams import SEED_BYTES, fresh_seed
 
 _FORMAT: Final = "sudare checkpoint 1"
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sudare.consensus.sharing.streams import SEED_BYTES
 from sudare.neural.course import Course
 from sudare.neural.network import (
     LARGEST_PARAMETER,
@@ -25,6 +24,7 @@ from sudare.neural.network import (
 from sudare.neural.routes import Layers, Singles
 from sudare.neural.sampling import random_order, standard_normals
 from sudare.privacy.noise import NoiseSource
+from sudare.sums.streams import SEED_BYTES
 
 
 def ordinarily_learned(

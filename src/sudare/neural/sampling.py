@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sudare.consensus.sharing.streams import SEED_BYTES, derived, stretched, unit_floats
 from sudare.linear.descent import poisson_sample
 from sudare.privacy.discrete_gaussian import MORE_BITS, WORDS_PER_NUMBER, discrete_gaussian
 from sudare.privacy.noise import Words, WordSource
+from sudare.sums.streams import SEED_BYTES, derived, stretched, unit_floats
 
 Booleans = NDArray[np.bool_]
 Places = NDArray[np.int32]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.consensus.wire import unpacked
 from sudare.consortium.learning import LearningWalk, ScalerTerms, learned_together, walk
 from sudare.consortium.learning.rehearsal import masked_adder, plain_adder, threshold_for, walked
 from sudare.consortium.sums import Finished
@@ -21,6 +20,7 @@ from sudare.errors import (
 from sudare.privacy import Ledger
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import pass_again
+from sudare.sums.wire import unpacked
 from tests.consortium.learning.kit import SCHEMA, arrays, member_tables, tables, terms
 
 EVERYONE = (0, 1, 2, 3)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sudare.consensus.averaging import Method, Plan, averaging_plan, trajectory
 from sudare.consensus.graphs import Graph
-from sudare.consensus.sharing.streams import derived, permutation, unit_floats
 from sudare.errors import InvalidParameter
+from sudare.sums.streams import derived, permutation, unit_floats
 
 Floats = NDArray[np.float64]
 

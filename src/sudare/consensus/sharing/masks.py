@@ -22,10 +22,10 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-from sudare.consensus.sharing.keys import MemberKeys, PublicKeys
-from sudare.consensus.sharing.shamir import SEED_LIMBS, secrets_from, seed_from_limbs, seed_limbs, shares_of
-from sudare.consensus.sharing.streams import SEED_BYTES, derived, stretched
 from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums.keys import MemberKeys, PublicKeys
+from sudare.sums.shamir import SEED_LIMBS, secrets_from, seed_from_limbs, seed_limbs, shares_of
+from sudare.sums.streams import SEED_BYTES, derived, stretched
 
 Words = NDArray[np.uint64]
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.consensus.graphs import Graph
-from sudare.consensus.sharing.streams import derived, unit_floats
 from sudare.consensus.spectra import nonzero_range
 from sudare.errors import ExtraMissing, InvalidParameter
+from sudare.sums.streams import derived, unit_floats
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus.sharing.streams import fresh_seed, stretched
 from sudare.errors import InvalidParameter
+from sudare.sums.streams import fresh_seed, stretched
 
 Words = NDArray[np.uint64]
 

@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 
 from sudare.consensus.participant import Participant
 from sudare.consensus.rehearsal import failure_of, rehearse
-from sudare.consensus.sharing.keys import MemberKeys
 from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.consortium.learning.noise_shares import Words
 from sudare.consortium.learning.one_sum import Learned
@@ -29,6 +28,7 @@ from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
 from sudare.schema.arguments import Numbers
+from sudare.sums.keys import MemberKeys
 
 HideWords = Literal["masks", "nothing"]
 Present = tuple[int, ...]

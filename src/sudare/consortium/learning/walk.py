@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from sudare.consensus.wire import packed, unpacked
 from sudare.consortium.entrance import Entrance, check_present, new_mark, receipt_text
 from sudare.consortium.learning.descent import learned
 from sudare.consortium.learning.noise_shares import Words
@@ -28,6 +27,7 @@ from sudare.privacy.chain import Receipt, canonical_json
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.release import Passage
+from sudare.sums.wire import packed, unpacked
 
 Terms = LearningTerms | ScalerTerms
 Outcome = Learned | CommonScales

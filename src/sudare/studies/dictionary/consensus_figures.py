@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus import dissemination
 from sudare.consensus.assessment import Proposal
 from sudare.consensus.assessment_panels import chain_panel, chunks_panel
 from sudare.consensus.attacks import recovered, recovered_addends, transcript_of
@@ -34,6 +33,7 @@ from sudare.consensus.risk import (
 from sudare.consensus.spectra import chebyshev_rounds, constant_rounds, cycle_second_eigenvalue, rounds_to
 from sudare.report.plots import Panel, Series, curves
 from sudare.studies.results import Cell, Estimate, ResultTable
+from sudare.sums import dissemination
 
 Floats = NDArray[np.float64]
 

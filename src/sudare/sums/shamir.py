@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus.sharing.streams import SEED_BYTES, stretched
 from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums.streams import SEED_BYTES, stretched
 
 Words = NDArray[np.uint64]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.consensus.dissemination import Parcel, State, begun, covered, rounds_of, step
 from sudare.errors import InvalidParameter
+from sudare.sums.dissemination import Parcel, State, begun, covered, rounds_of, step
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.consensus.fixed_point import FixedPoint
 from sudare.errors import DataError, ImplausibleTotal, InvalidParameter
+from sudare.sums.fixed_point import FixedPoint
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=True, width=64)
 

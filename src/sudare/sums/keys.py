@@ -11,8 +11,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from sudare.consensus.sharing.streams import derived, extracted
 from sudare.errors import InvalidParameter
+from sudare.sums.streams import derived, extracted
 
 _KEY_BYTES: Final = 32
 _PAIR_SALT: Final = b"sudare pairwise secret"
