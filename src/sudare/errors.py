@@ -337,6 +337,13 @@ class MessageMalformed(SumError, ValueError):
     help = "A message or saved state is damaged or was not written by sudare. Nothing in it was used."
 
 
+class StatementsContradict(SumError):
+    """Members were told different things about one sum; signed statements show it."""
+
+    exit_code = 86
+    help = "Somebody said different things about one sum to different members. No total was used: `sudare consortium blame` shows who signed what."
+
+
 class ConsortiumError(SudareError):
     """Members cannot work together as things are."""
 

@@ -57,6 +57,10 @@ def new(
     threshold: Annotated[
         int | None, typer.Option("--threshold", min=1, help="How many members must stay in a sum. Default: all.")
     ] = None,
+    dishonest: Annotated[
+        int | None,
+        typer.Option("--dishonest", min=0, help="How many members may cheat in a sum and open nothing. Default: 1."),
+    ] = None,
     round_seconds: Annotated[float, typer.Option("--round-seconds", help="How long to wait in one round.")] = 60.0,
     task_seconds: Annotated[float, typer.Option("--task-seconds", help="How long a task may take.")] = 86_400.0,
     dry_run: DryRun = False,
@@ -72,7 +76,7 @@ def new(
         name,
         Schema.load(schema),
         tasks=tuple(map(task_from_words, tasks)),
-        sums=Sums(threshold=threshold),
+        sums=Sums(threshold=threshold, dishonest=dishonest),
         deadlines=Deadlines(round_seconds, task_seconds),
     )
     made = Agreement.from_dict(made.to_dict())

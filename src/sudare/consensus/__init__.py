@@ -12,10 +12,7 @@ from sudare.consensus.graphs import (
     hypercube,
     random_regular,
 )
-from sudare.consensus.messages import Message, Missing
-from sudare.consensus.participant import Participant
 from sudare.consensus.secure_sum import SecureSum, secure_sum
-from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.sums.fixed_point import FixedPoint
 from sudare.sums.keys import MemberKeys, PublicKeys
 
@@ -24,14 +21,9 @@ __all__ = [
     "FixedPoint",
     "Graph",
     "MemberKeys",
-    "Message",
-    "Missing",
-    "Participant",
     "Plan",
     "PublicKeys",
-    "Seat",
     "SecureSum",
-    "SumContext",
     "averaged",
     "averaging_plan",
     "base_k",

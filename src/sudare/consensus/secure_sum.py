@@ -12,17 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudare.consensus.averaging import Method
 from sudare.consensus.graphs import Graph, graph_named
-from sudare.consensus.participant import Participant
-from sudare.consensus.rehearsal import failure_of, rehearse
 from sudare.consensus.sharing.chunks import averaged_sum, chunk_runs, chunked
-from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.consensus.sharing.paillier import keypairs, paillier_average
 from sudare.consensus.sharing.shares import additive_shares, words_sum
 from sudare.errors import DataError, InvalidParameter, MembersMissing
 from sudare.schema.arguments import Numbers
 from sudare.sums import dissemination, shamir
+from sudare.sums.context import Roster, Seat, SumContext, check_threshold, most_dishonest
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.sums.keys import MemberKeys
+from sudare.sums.neighbours import neighbourhood
+from sudare.sums.party import Party
+from sudare.sums.simulation import failure_of, simulate
 from sudare.sums.streams import fresh_seed
 
 Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ EXACT: Final = frozenset({"masks", "shares", "shamir", "nothing"})
 DISSEMINATION: Final = "dissemination"
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),
+    "dishonest": Numbers(0, whole=True, optional=True),
     "chunks": Numbers(1, whole=True),
     "chunk_spread": Numbers(0),
     "tolerance": Numbers(0, 1, open_low=True, open_high=True),
@@ -51,7 +53,7 @@ class SecureSum:
     total : the sum (for inexact ways of hiding: what the first member holds).
     included : whose vectors are in the sum.
     saturated : how many values of each member were outside the declared range. A member knows its own count only.
-    rounds : rounds in which vectors were sent. Masks with repair exchange short messages as well: shares, votes, seeds.
+    rounds : rounds in which vectors were sent. Masks exchange short messages as well: keys, shares, votes, statements.
     values_per_round : the most vectors one member sent in one round, that is values for every number that is summed.
     bits_sent : by all members together, short messages included.
     """
@@ -83,6 +85,7 @@ def secure_sum(
     *,
     fixed_point: FixedPoint | None = None,
     threshold: int | None = None,
+    dishonest: int | None = None,
     keys: Sequence[MemberKeys] | None = None,
     leave_after: Mapping[int, int] | None = None,
     chunks: int = 5,
@@ -91,7 +94,7 @@ def secure_sum(
     tolerance: float = 1e-3,
     key_bits: int = 2048,
 ) -> SecureSum:
-    """The sum of one vector per member, as each member learns it; a rehearsal in one process. Proof: proofs/secure_sums.md.
+    """The sum of one vector per member, as each member learns it; in one process. Proof: proofs/secure_sums.md.
 
     Parameters
     ----------
@@ -100,8 +103,9 @@ def secure_sum(
         (Ruan et al. 2017) or "nothing" (the same bits as masks, for simulation).
     over : "dissemination", or for chunks and Paillier a graph or its name. Chunks without a graph go over dissemination too.
     fixed_point : declared range and precision; ±2^20 in steps of 2^−32 if not given. Not for chunks and Paillier, which use floats.
-    threshold : t. Masks: with t < S, S − t members may leave and t − 1 colluders learn only the sum of the others; default S. Shamir: t
-        shares open the sum; default ⌊S/2⌋ + 1.
+    threshold : t. Masks: with t < S, S − t members may leave; default S, where nobody may. Shamir: t shares open the sum; default ⌊S/2⌋ + 1.
+    dishonest : masks only: so many members, and whoever collects, may do anything and still learn only the sum of the others; 2t > S +
+        dishonest. Default: as many as t allows.
     keys : members' keys, at least as many as vectors, to be used again and again; fresh ones otherwise.
     leave_after : members that fall silent, and after how many messages. Masks only.
     chunks, chunk_spread : how many chunks, uniform in ± the spread.
@@ -112,7 +116,13 @@ def secure_sum(
     """
     if hide not in HIDES:
         raise InvalidParameter(f"There is no way of hiding named {hide!r}.", f"Use one of: {', '.join(HIDES)}.")
-    given = {"threshold": threshold, "chunks": chunks, "chunk_spread": chunk_spread, "tolerance": tolerance}
+    given = {
+        "threshold": threshold,
+        "dishonest": dishonest,
+        "chunks": chunks,
+        "chunk_spread": chunk_spread,
+        "tolerance": tolerance,
+    }
     for name, value in {**given, "key_bits": key_bits}.items():
         _ARGUMENTS[name].check(name, value)
     if set(leave_after or {}) - set(range(len(vectors))):
@@ -127,7 +137,7 @@ def secure_sum(
                 f"Under {hide} words are summed exactly; averaging over a graph would not.", "Use over='dissemination'."
             )
         grid = FixedPoint() if fixed_point is None else fixed_point
-        return _exact_sum(vectors, hide, grid, threshold, keys, leave_after)
+        return _exact_sum(vectors, hide, grid, threshold, dishonest, keys, leave_after)
     rows = _finite_rows(vectors)
     if hide == "paillier":
         return _under_paillier(rows, _graph(over, len(rows), hide), tolerance, key_bits)
@@ -139,6 +149,7 @@ def _exact_sum(
     hide: Hide,
     grid: FixedPoint,
     threshold: int | None,
+    dishonest: int | None,
     keys: Sequence[MemberKeys] | None,
     leave_after: Mapping[int, int] | None,
 ) -> SecureSum:
@@ -148,7 +159,8 @@ def _exact_sum(
     saturated: list[int] = []
     words = _encoded(vectors, grid, saturated)
     if hide == "masks":
-        found = _under_masks(words, members, members if threshold is None else threshold, keys, leave_after)
+        chosen = members if threshold is None else threshold
+        found = _under_masks(words, members, chosen, dishonest, keys, leave_after)
     elif hide == "shares":
         found = _in_shares(list(words))
     elif hide == "shamir":
@@ -193,26 +205,35 @@ def _under_masks(
     words: Iterator[Words],
     members: int,
     threshold: int,
+    dishonest: int | None,
     keys: Sequence[MemberKeys] | None,
     leave_after: Mapping[int, int] | None,
 ) -> _Words:
     owned = [MemberKeys.generated() for _ in range(members)] if keys is None else list(keys[:members])
     if len(owned) < members:
         raise InvalidParameter(f"{len(owned)} keys for {members} members.", "Give keys for every member.")
+    roster = Roster(tuple(map(str, range(members))), tuple(each.public for each in owned))
+    expected = most_dishonest(members, threshold) if dishonest is None else dishonest
+    check_threshold(members, threshold, expected)
+    hood = None if threshold == members else neighbourhood(members, expected, members - threshold, threshold)
     # A fresh name makes fresh masks: cached keys never mask two vectors alike.
-    context = SumContext(os.urandom(16).hex(), "secure_sum", 0, 0, tuple(map(str, range(members))), threshold)
-    publics = tuple(each.public for each in owned)
-    participants = [
-        Participant(Seat(context, position, own, publics), next(words)) for position, own in enumerate(owned)
-    ]
-    traffic = rehearse(participants, leave_after)
-    left = traffic.left
-    finished = [each.total for position, each in enumerate(participants) if position not in left]
-    if not finished or any(total is None for total in finished):
-        raise failure_of(participants) or MembersMissing("Nobody was left to finish the sum.", "Begin another attempt.")
-    included = next(each.included for each in participants if each.included is not None)
-    totals = tuple(None if position in left else each.total for position, each in enumerate(participants))
+    name = os.urandom(16).hex()
+    context = SumContext(
+        name, "secure_sum", 0, _attempt(members, leave_after), roster, threshold, expected, neighbourhood=hood
+    )
+    parties = [Party(Seat(context, position, own), next(words)) for position, own in enumerate(owned)]
+    traffic = simulate(parties, leave_after)
+    finished = {position: each for position, each in enumerate(parties) if each.total is not None}
+    if not finished:
+        raise failure_of(parties) or MembersMissing("Too few were left to finish the sum.", "Begin another attempt.")
+    included = next(each.included for each in finished.values() if each.included is not None)
+    totals = tuple(None if each in traffic.left else parties[each].total for each in range(members))
     return _Words(totals, included, traffic.rounds, traffic.vectors_per_round, traffic.bits)
+
+
+def _attempt(members: int, leave_after: Mapping[int, int] | None) -> int:
+    """The first attempt whose collector stays."""
+    return next((each for each in range(members) if each not in (leave_after or {})), 0)
 
 
 def _disseminated(values: Sequence[Words], add: dissemination.Add = np.add) -> _Words:

@@ -33,6 +33,7 @@ from sudare.consortium.tasks import (
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
 from sudare.privacy.chain import canonical_json
 from sudare.schema import Number, Schema
+from sudare.sums.context import least_threshold
 from sudare.text import is_printable
 
 FORMAT: Final = 1
@@ -70,10 +71,14 @@ class MemberEntry:
 
 @dataclass(frozen=True)
 class Sums:
-    """How addends are hidden in sums, and how many members must stay for a sum to be finished (None: all)."""
+    """How addends are hidden in sums, how many members must stay for a sum to be finished (None: all), and how many may be dishonest.
+
+    So many members, and whoever collects a sum, may do anything and still open nobody's addend. None is one, or nobody of two.
+    """
 
     hidden_by: Literal["masks"] = "masks"
     threshold: int | None = None
+    dishonest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,11 @@ class Agreement:
         return len(self.members) if self.sums.threshold is None else self.sums.threshold
 
     @property
+    def dishonest(self) -> int:
+        """How many members may do anything in a sum without opening anybody's addend."""
+        return min(1, max(len(self.members) - 2, 0)) if self.sums.dishonest is None else self.sums.dishonest
+
+    @property
     def revoking_members(self) -> int:
         """How many members can say that another one's key no longer counts: the threshold, or where that is all, all others."""
         return max(1, min(self.threshold, len(self.members) - 1))
@@ -178,7 +188,7 @@ class Agreement:
                 )
 
     def check_complete(self) -> None:
-        """Nothing, if the agreement can be signed: enough members, a task, and thresholds that fit their number."""
+        """Raise AgreementError unless the agreement can be signed: enough members, a task, and thresholds that fit their number."""
         count, threshold = len(self.members), self.threshold
         if count < 2:
             raise AgreementError(
@@ -187,10 +197,17 @@ class Agreement:
         if not self.tasks:
             raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
         self.check_learnable()
-        # Any two groups of t share a member, and nobody votes twice: no two totals are opened.
-        if not count < 2 * threshold <= 2 * count:
+        if not 0 <= self.dishonest <= count - 2:
             raise AgreementError(
-                f"`sums.threshold` does not fit {count} members.", f"Use a number from {count // 2 + 1} to {count}."
+                f"`sums.dishonest` does not fit {count} members: two of them must be honest.",
+                f"Use a number from 0 to {count - 2}.",
+            )
+        # Any two groups of t share an honest member, and it votes once: no two totals are opened.
+        if not (count + self.dishonest < 2 * threshold <= 2 * count or threshold == count):
+            least = least_threshold(count, self.dishonest)
+            raise AgreementError(
+                f"`sums.threshold` does not fit {count} members, of whom {self.dishonest} may be dishonest.",
+                f"Use a number from {least} to {count}." if least < count else f"Use {count}: nobody may leave.",
             )
         for task in self.tasks:
             check_parameters(task)
@@ -203,13 +220,17 @@ class Agreement:
                 self._check_unknown_shares(f"tasks.{task.name}.tolerance", task.tolerance)
 
     def _check_unknown_shares(self, field: str, known: int) -> None:
-        """Nothing, if at least one share of the noise is in every total and known to nobody who looks."""
-        count, leaving = len(self.members), len(self.members) - self.threshold
-        if not leaving < known < count:
+        """Raise AgreementError unless the noise counts on no share of those who may leave or be dishonest (whoever looks is one)."""
+        count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
+        if not leaving + looking <= known < count:
             raise AgreementError(
-                f"`{field}` does not fit {count} members, of whom {leaving} may leave.",
-                "It counts those who may leave and at least one curious member, and leaves one honest: "
-                f"use a number from {leaving + 1} to {count - 1}.",
+                f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may look.",
+                "It counts those who may leave and those who may be dishonest (one at least), and leaves one honest: "
+                + (
+                    f"use a number from {leaving + looking} to {count - 1}."
+                    if leaving + looking < count
+                    else "expect fewer of them."
+                ),
             )
 
     def _check_number_columns(self, task: DictionaryTask) -> None:
@@ -244,11 +265,12 @@ class Agreement:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries of plain types; `Agreement.from_dict` gives the same agreement back."""
-        threshold = {} if self.sums.threshold is None else {"threshold": self.sums.threshold}
+        counts = {"threshold": self.sums.threshold, "dishonest": self.sums.dishonest}
+        told = {name: value for name, value in counts.items() if value is not None}
         return {
             "format": FORMAT,
             "name": self.name,
-            "sums": {"hidden_by": self.sums.hidden_by, **threshold},
+            "sums": {"hidden_by": self.sums.hidden_by, **told},
             "deadlines": vars(self.deadlines).copy(),
             "members": {each.name: {"key": each.key, "budget": vars(each.budget).copy()} for each in self.members},
             "tasks": {task.name: task.to_dict() for task in self.tasks},
@@ -396,9 +418,13 @@ def _member(name: str, section: Field) -> MemberEntry:
 
 
 def _sums(section: Field) -> Sums:
-    fields = section.table(("hidden_by",), ("threshold",))
+    fields = section.table(("hidden_by",), ("threshold", "dishonest"))
     fields["hidden_by"].word(("masks",))
-    return Sums("masks", fields["threshold"].whole(1, MOST_MEMBERS) if "threshold" in fields else None)
+    return Sums(
+        "masks",
+        fields["threshold"].whole(1, MOST_MEMBERS) if "threshold" in fields else None,
+        fields["dishonest"].whole(0, MOST_MEMBERS) if "dishonest" in fields else None,
+    )
 
 
 def _deadlines(section: Field) -> Deadlines:

@@ -19,20 +19,18 @@ from sudare.sums.wire import packed, unpacked
 # Messages for tasks that have not begun here, or not come so far.
 HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)
 _MOST_STOPS: Final = 256
-# Its own fields, and the positions of members.
-_MOST_ENVELOPE_VALUES: Final = 1 << 13
+_MOST_ENVELOPE_VALUES: Final = 16
 _LARGEST_WHOLE: Final = 2**53
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message of a task: which step it belongs to, and its content. `members` are positions in the agreement."""
+    """A message of a task: which step it belongs to, and its content."""
 
     task: str
     kind: str
     iteration: int = 0
     attempt: int = 0
-    members: frozenset[int] = frozenset()
     body: bytes = b""
 
     def to_bytes(self) -> bytes:
@@ -198,7 +196,7 @@ class Desk:
             return
         if self._tasks is not None and envelope.task not in self._tasks:
             self._drop(delivery, "unknown-task")
-        elif envelope.kind == STOP and (envelope.body or envelope.members):
+        elif envelope.kind == STOP and envelope.body:
             self._drop(delivery, "too-large")
         elif self._offer(delivery, envelope, now):
             self._offer_held(envelope.task, now)

@@ -107,7 +107,7 @@ class ReleaseExchange:
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in."""
-        if envelope.kind != RELEASE and (envelope.body or envelope.members):
+        if envelope.kind != RELEASE and envelope.body:
             self.stop(MessageMalformed(f"'{sender}' sent more than it may say here.", "Use one program version."))
         elif envelope.kind == STOP:
             if not self.finished and self.failure is None:

@@ -172,7 +172,9 @@ def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> Lea
 
 def _sums(task: Task, place: Workplace, store: Store, walk: Walk) -> SumRunner:
     agreement = place.agreement
-    circle = Circle(agreement.digest, agreement.member_names, place.member.name, place.keys, agreement.threshold)
+    threshold, dishonest = agreement.threshold, agreement.dishonest
+    names, own = agreement.member_names, place.member.name
+    circle = Circle(agreement.digest, names, own, place.keys, threshold, dishonest)
     patience = Patience(agreement.deadlines.round_seconds, agreement.deadlines.task_seconds)
     return SumRunner(task.name, circle, walk, store, place.session.known_publics, patience)
 

@@ -37,7 +37,7 @@ from sudare.sums.keys import PublicKeys
 
 _HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
 _HEADER: Final = struct.Struct("<4sB16s16sQ")
-_MAGIC: Final = b"SDR1"
+_MAGIC: Final = b"SDR2"
 _NOBODY: Final = bytes(16)
 _KEY_BYTES: Final = 32
 _SIGNATURE_BYTES: Final = 64

@@ -1,38 +1,46 @@
-"""One sum among the members of an agreement: attempts at it, who takes part, and its messages in envelopes.
+"""One sum among the members of an agreement: attempts at it, deadlines, and its messages in envelopes.
 
-A sum may take several attempts: when members left before they had dealt their shares, those who stay begin again without
-them. All of them know who left (they reported the same), so they begin the same attempt; whoever hears of a later attempt
-than its own joins it, unless it has already promised its input to another set of members.
+Each attempt has another collector. A member begins the next one when its own was stopped or made no progress, or when more members speak of it
+than may be dishonest. A vote that was cast stays: no later attempt makes a total over other members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus.messages import Message, Missing, SumState, most_message_bytes
-from sudare.consensus.participant import Participant
-from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.consortium.desk import Envelope
-from sudare.errors import MessageMalformed, SumError
+from sudare.errors import MembersMissing, MessageMalformed, SumError
+from sudare.sums.context import Roster, Seat, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
+from sudare.sums.messages import Message, history_after, most_message_bytes
+from sudare.sums.neighbours import neighbourhood
+from sudare.sums.party import Party, PartyState
+from sudare.sums.statements import Statement
 
 Words = NDArray[np.uint64]
 SUM = "sum"
+# A collector goes on without those who are there and say nothing after two deadlines; members wait for it longer than that.
+_DEADLINES_OF_A_ROUND: Final = 2
+_DEADLINES_OF_A_COLLECTOR: Final = 5
+# Reasons after which no other attempt is made: somebody lied, or the input was promised to another set of members.
+_FINAL: Final = ("contradiction", "second total")
 
 
 @dataclass(frozen=True)
 class Circle:
-    """Among whom sums are made: the agreement's digest, its members in their order, this one's name and keys, and the threshold."""
+    """Among whom sums are made: the agreement's digest, its members in their order, this one's name and keys, the threshold, how many may lie."""
 
     agreement: str
     members: tuple[str, ...]
     name: str
     keys: MemberKeys
     threshold: int
+    dishonest: int
 
     @property
     def position(self) -> int:
@@ -64,23 +72,11 @@ class Attempt:
 
     iteration: int
     number: int
-    members: frozenset[int]
     sum_state: bytes
-
-    @property
-    def rank(self) -> tuple[int, int, list[int]]:
-        """Of two attempts at one sum all join the one that ranks higher."""
-        return self.number, len(self.members), sorted(self.members)
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether it ended without a total."""
-        state = SumState.from_bytes(self.sum_state)
-        return state.stopped is not None and state.total is None
 
 
 class Sitting:
-    """This member in one sum."""
+    """This member in one sum. `history` is the digest of all totals heard before."""
 
     def __init__(
         self,
@@ -88,45 +84,59 @@ class Sitting:
         circle: Circle,
         publics: tuple[PublicKeys, ...],
         iteration: int,
+        history: bytes,
         addend: Words,
         save: Callable[[Attempt], None],
     ) -> None:
         self.iteration = iteration
-        self._task, self._circle, self._publics, self._addend, self._save = task, circle, publics, addend, save
+        self._task, self._circle, self._addend, self._save = task, circle, addend, save
+        self._history = history
+        self._roster = Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
-        self._settled: tuple[str, ...] | None = None
         self._unsaved: Attempt | None = None
+        self._ahead: dict[str, int] = {}
+        self._earlier_statements: tuple[Statement, ...] = ()
+        self.failure: SumError | None = None
 
-    def begin(self, members: frozenset[int], saved: Attempt | None) -> None:
-        """Begin, or take up what was saved: the same bytes again, or another attempt if that one was stopped."""
+    def begin(self, saved: Attempt | None, now: float) -> None:
+        """Begin, or take up what was saved: the same bytes again, or the next attempt if that one was stopped."""
         if saved is None:
-            self._attempt(0, members, None)
+            self._attempt(0, None, now)
             return
-        if not saved.was_stopped:
-            self._attempt(saved.number, saved.members, saved.sum_state)
-            return
-        state = SumState.from_bytes(saved.sum_state)
-        self._settled = state.record.settled
-        left = frozenset(sorted(saved.members)[place] for place in state.left)
-        again = saved.members - left if self._may_join(saved.members - left) else self._circle.everyone
-        self._attempt(saved.number + 1, again, saved.sum_state)
+        self._attempt(saved.number, saved.sum_state, now)
+        self._look_whether_stopped(now, frozenset(self._circle.members))
 
-    def receive(self, sender: str, envelope: Envelope) -> None:
-        """A message of this sum; those of attempts that were given up change nothing."""
-        theirs = Attempt(self.iteration, envelope.attempt, envelope.members, b"")
-        if theirs.rank > self._current.rank and self._may_join(envelope.members):
-            self._attempt(envelope.attempt, envelope.members, self._participant.state.to_bytes())
-        place = self._circle.members.index(sender)
-        if theirs.rank != self._current.rank or place not in envelope.members:
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """A message of this sum. False if it is of a later attempt than this member's; those of earlier ones change nothing."""
+        if envelope.attempt > self._number:
+            self._ahead[sender] = envelope.attempt
+            self._join_the_others(now)
+        if envelope.attempt > self._number and self.failure is None and self.total is None:
+            return False
+        if envelope.attempt == self._number:
+            self._received(sender, envelope, now)
+        return True
+
+    def _received(self, sender: str, envelope: Envelope, now: float) -> None:
+        message = self._read(sender, envelope)
+        if message is None:
+            # Whoever sends what cannot be read is heard as if it were silent.
             return
-        if len(envelope.body) > most_message_bytes(len(self._addend), len(self._order)):
-            raise MessageMalformed(f"'{sender}' sent more than a sum of this size needs.", "Use one program version.")
-        message = Message.from_bytes(envelope.body)
-        if message.sender != self._order.index(place):
-            raise MessageMalformed(f"'{sender}' sent a message in another's name.", "Ask that member by telephone.")
-        self._send(self._participant.receive(message))
+        self._send(self._party.receive(message))
+        self._note_progress(now)
         if self.total is None or self._circle.may_lose_some:
             self.flush()
+
+    def _read(self, sender: str, envelope: Envelope) -> Message | None:
+        """The message in an envelope; None unless it is one that this sender can send to this member."""
+        if len(envelope.body) > most_message_bytes(len(self._addend), len(self._circle.members)):
+            return None
+        try:
+            message = Message.from_bytes(envelope.body)
+        except MessageMalformed:
+            return None
+        ends = self._circle.members.index(sender), self._circle.position
+        return message if (message.sender, message.receiver) == ends else None
 
     def flush(self) -> None:
         """Save what was not saved yet.
@@ -138,78 +148,133 @@ class Sitting:
             self._save(self._unsaved)
             self._unsaved = None
 
-    def lose(self, names: Iterable[str]) -> None:
-        """These members were silent for too long."""
-        for name in names:
-            position = self._circle.members.index(name)
-            if position in self._current.members and self.total is None and self.stopped is None:
-                self._send(self._participant.receive(Missing(self._order.index(position))))
+    def tick(self, now: float, present: frozenset[str], deadline_seconds: float) -> None:
+        """Time passed. `present` are the members heard of within the deadline."""
+        if self.failure is not None:
+            return
+        awaited = {self._circle.members[position] for position in self._party.waits_for}
+        waited = now - self._progress_at
+        if self._collects and self._circle.may_lose_some:
+            is_over = waited >= deadline_seconds and not awaited & present
+            if awaited and (is_over or waited >= _DEADLINES_OF_A_ROUND * deadline_seconds):
+                self._send(self._party.expire())
+                self._note_progress(now)
                 self.flush()
+        elif self.total is None and awaited:
+            self._look_for_the_awaited(awaited, waited, present, deadline_seconds, now)
+        self._look_whether_stopped(now, present)
 
-    def try_without_those_who_left(self) -> bool:
-        """Another attempt at a sum that was stopped, if the agreement lets that many be missing."""
-        left = frozenset(self._order[place] for place in self._participant.state.left)
-        staying = self._current.members - left
-        if not left or not self._may_join(staying):
-            return False
-        self._attempt(self._current.number + 1, staying, self._participant.state.to_bytes())
-        return True
+    def _look_for_the_awaited(
+        self, awaited: set[str], waited: float, present: frozenset[str], deadline_seconds: float, now: float
+    ) -> None:
+        absent = sorted(awaited - present)
+        if not self._circle.may_lose_some:
+            if absent and waited >= deadline_seconds:
+                named = ", ".join(f"'{name}'" for name in absent)
+                self.failure = MembersMissing(
+                    f"This sum over {len(self._circle.members)} members needs all of them to the end; missing: {named}.",
+                    "Nothing was opened. Wait until they are back and begin another task.",
+                )
+            return
+        if (absent and waited >= deadline_seconds) or waited >= _DEADLINES_OF_A_COLLECTOR * deadline_seconds:
+            self._next_attempt(now, present)
 
     @property
     def total(self) -> Total | None:
-        """The sum and whose addends are in it, once known."""
-        words, included = self._participant.total, self._participant.included
-        if words is None or included is None:
-            return None
-        return Total(words, frozenset(self._order[place] for place in included))
+        """The sum and whose addends are in it, once it may be used."""
+        words, included = self._party.total, self._party.included
+        return None if words is None or included is None else Total(words, included)
 
-    @property
-    def stopped(self) -> str | None:
-        """Why this attempt was stopped, if it was."""
-        return self._participant.state.stopped
-
-    @property
-    def failure(self) -> SumError | None:
-        """The same as an error."""
-        return self._participant.failure
+    def history_with(self, total: Total) -> bytes:
+        """The digest of all totals heard, with this one."""
+        return history_after(self._history, self._party.seat.context, total.included, total.words)
 
     def posts(self) -> list[tuple[str, Envelope]]:
         """What is to be sent."""
         posts, self._posts = self._posts, []
         return posts
 
-    def _may_join(self, members: frozenset[int]) -> bool:
-        circle = self._circle
-        enough = members <= circle.everyone and circle.position in members and circle.threshold <= len(members)
-        if not enough or self._settled is None:
-            return enough
-        settled, names = set(self._settled), {circle.members[position] for position in members}
-        # An input that was promised to a total over some members is never put into one over others.
-        return settled == names or (len(members) > circle.threshold and settled <= names)
+    # Attempts
 
-    def _attempt(self, number: int, members: frozenset[int], saved: bytes | None) -> None:
-        circle = self._circle
-        self._current, self._order = Attempt(self.iteration, number, members, b""), sorted(members)
-        names = tuple(circle.members[position] for position in self._order)
-        context = SumContext(
-            circle.agreement, self._task, self.iteration, number, names, circle.threshold, len(circle.members)
+    @property
+    def _collects(self) -> bool:
+        return self._party.seat.context.collector == self._circle.position
+
+    def _join_the_others(self, now: float) -> None:
+        """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it."""
+        numbers = sorted(self._ahead.values(), reverse=True)
+        if len(numbers) > self._circle.dishonest and self.total is None and self.failure is None:
+            joined = numbers[self._circle.dishonest]
+            if joined > self._number:
+                self._begin_attempt(joined, now)
+
+    def _look_whether_stopped(self, now: float, present: frozenset[str]) -> None:
+        """Make the next attempt where this one was stopped, if there can be one."""
+        if self._party.stopped is None or self.failure is not None or self.total is not None:
+            return
+        if self._party.stopped in _FINAL or not self._circle.may_lose_some:
+            self.failure = self._party.failure
+        else:
+            self._next_attempt(now, present)
+
+    def _next_attempt(self, now: float, present: frozenset[str]) -> None:
+        """The next attempt whose collector is there; none is left after every member has collected twice."""
+        count = len(self._circle.members)
+        for number in range(self._number + 1, 2 * count):
+            collector = self._circle.members[(self.iteration + number) % count]
+            if collector in present or collector == self._circle.name:
+                self._begin_attempt(number, now)
+                return
+        self.failure = self._party.failure or MembersMissing(
+            f"{2 * count} attempts at a sum were not finished.",
+            "Nothing was opened. Look at `sudare status`, and begin another task.",
         )
-        publics = tuple(self._publics[position] for position in self._order)
-        seat = Seat(context, self._order.index(circle.position), circle.keys, publics)
-        self._participant = Participant(seat, self._addend, self._persist, saved)
-        self._settled = self._participant.state.record.settled
-        self._send(self._participant.begin())
+
+    def _begin_attempt(self, number: int, now: float) -> None:
+        self._earlier_statements = self.statements
+        self._attempt(number, self._party.state.to_bytes(), now)
+
+    def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
+        circle = self._circle
+        self._number, self._progress_at = number, now
+        leaving = len(circle.members) - circle.threshold
+        hood = neighbourhood(len(circle.members), circle.dishonest, leaving, circle.threshold)
+        context = SumContext(
+            circle.agreement,
+            self._task,
+            self.iteration,
+            number,
+            self._roster,
+            circle.threshold,
+            circle.dishonest,
+            self._history,
+            hood,
+        )
+        seat = Seat(context, circle.position, circle.keys)
+        self._party = Party(seat, self._addend, self._persist, saved)
+        self._stage = self._party.progress
+        self._send(self._party.begin())
         self.flush()
 
+    def _note_progress(self, now: float) -> None:
+        if self._party.progress != self._stage:
+            self._stage, self._progress_at = self._party.progress, now
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything signed that was heard or said, in all attempts of this life of the process."""
+        return tuple(dict.fromkeys((*self._earlier_statements, *self._party.statements)))
+
     def _persist(self, sum_state: bytes) -> None:
-        current, self._settled = self._current, self._participant.state.record.settled
-        self._unsaved = Attempt(current.iteration, current.number, current.members, sum_state)
+        self._unsaved = Attempt(self.iteration, self._number, sum_state)
 
     def _send(self, messages: tuple[Message, ...]) -> None:
-        current = self._current
         if messages:
             self.flush()
         for message in messages:
-            receiver = self._circle.members[self._order[message.receiver]]
-            envelope = Envelope(self._task, SUM, self.iteration, current.number, current.members, message.to_bytes())
+            receiver = self._circle.members[message.receiver]
+            envelope = Envelope(self._task, SUM, self.iteration, self._number, message.to_bytes())
             self._posts.append((receiver, envelope))
+
+
+__all__ = ["SUM", "Attempt", "Circle", "PartyState", "Sitting", "Total"]

@@ -15,12 +15,14 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consensus.messages import most_message_bytes
 from sudare.consortium.checkpoints import Store
 from sudare.consortium.desk import STOP, Envelope, read_as, unexpected
 from sudare.consortium.sitting import SUM, Attempt, Circle, Sitting, Total
 from sudare.errors import IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
+from sudare.sums.blame import Transcript
+from sudare.sums.context import NO_HISTORY
 from sudare.sums.keys import PublicKeys
+from sudare.sums.messages import most_message_bytes
 from sudare.sums.wire import MOST_VALUES, packed
 
 Words = NDArray[np.uint64]
@@ -62,12 +64,12 @@ class Patience:
 
 @dataclass(frozen=True)
 class Stand:
-    """Where the walk stands before the sum of an iteration, which begins among these members."""
+    """Where the walk stands before the sum of an iteration; `history` is the digest of all totals heard before."""
 
     iteration: int
     state: bytes
     addend: Words
-    members: frozenset[int]
+    history: bytes
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class SumRunner:
         self._stands: dict[int, Stand] = {}
         self._told: dict[str, Total] = {}
         self._begun_at = self._asked_at = 0.0
+        self._was_early = False
         self._answered_at: dict[str, float] = {}
 
     # As an activity
@@ -143,8 +146,9 @@ class SumRunner:
             return True
         if self._publics is None or (envelope.kind == SUM and envelope.iteration > self.iteration):
             return False
+        self._was_early = False
         self._guarded(self._received, sender, envelope, now)
-        return True
+        return not self._was_early
 
     def tick(self, now: float, present: frozenset[str]) -> None:
         """Those who were silent for too long have left."""
@@ -195,25 +199,23 @@ class SumRunner:
         saved = [checkpoint for checkpoint in map(self._saved, (0, 1)) if checkpoint is not None]
         if not saved:
             state, addend = self._walk.begun()
-            saved = [Checkpoint(Stand(0, state, addend, self._circle.everyone), None)]
+            saved = [Checkpoint(Stand(0, state, addend, NO_HISTORY), None)]
         for checkpoint in sorted(saved, key=lambda each: each.stand.iteration):
             self._sit(checkpoint.stand, checkpoint.attempt, now)
         self._conclude(now)
 
     def _sit(self, stand: Stand, saved: Attempt | None, now: float) -> None:
-        """Take part in the sum after this stand, if this member is among those who do."""
-        self._told, self._asked_at, self._sum_began_at = {}, now, now
+        """Take part in the sum after this stand."""
+        self._told, self._asked_at = {}, now
         self._stand, self.iteration = stand, stand.iteration
         circle, iteration, publics = self._circle, self.iteration, self._publics
         self._stands = {each: old for each, old in self._stands.items() if each == iteration - 1} | {iteration: stand}
         self._sittings = {each: old for each, old in self._sittings.items() if each == iteration - 1}
-        was_given_up = saved is not None and saved.was_stopped and self._saved_total(iteration) is not None
-        if circle.position not in stand.members or publics is None or was_given_up:
-            self._save(Checkpoint(stand, saved))
+        if publics is None:
             return
-        sitting = Sitting(self.task, circle, publics, iteration, stand.addend, self._save_attempt)
+        sitting = Sitting(self.task, circle, publics, iteration, stand.history, stand.addend, self._save_attempt)
         self._sittings[iteration] = sitting
-        sitting.begin(stand.members, saved)
+        sitting.begin(saved, now)
         self._collect(sitting)
 
     # The store: the current and the last sum, in two places that take turns
@@ -247,7 +249,7 @@ class SumRunner:
         elif envelope.kind == SUM:
             sitting = self._sittings.get(envelope.iteration)
             if sitting is not None:
-                sitting.receive(sender, envelope)
+                self._was_early = not sitting.receive(sender, envelope, now)
                 self._collect(sitting)
                 self._conclude(now)
         else:
@@ -273,11 +275,9 @@ class SumRunner:
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
         self._check_keys()
-        absent = [name for name in self._circle.members if name not in present]
-        if absent and now - self._sum_began_at >= self.deadline_seconds:
-            for sitting in self._sittings.values():
-                sitting.lose(absent)
-                self._collect(sitting)
+        for sitting in self._sittings.values():
+            sitting.tick(now, present, self.deadline_seconds)
+            self._collect(sitting)
         if not self.finished:
             self._conclude(now)
         if self._circle.may_lose_some and not self.finished and now - self._asked_at >= _ASK_SECONDS:
@@ -300,14 +300,8 @@ class SumRunner:
                 break
             self._advance(total, now)
         sitting = self._sittings.get(self.iteration)
-        if self.finished or sitting is None or sitting.stopped is None or sitting.stopped == "left out":
-            if sitting is not None and sitting.stopped == "left out" and not self._circle.may_lose_some:
-                self.failure = sitting.failure
-            return
-        if sitting.stopped == "missing" and sitting.try_without_those_who_left():
-            self._sum_began_at = now
-            self._collect(sitting)
-        else:
+        if not self.finished and self.failure is None and sitting is not None and sitting.failure is not None:
+            self._save_transcript(sitting)
             self.failure = sitting.failure
 
     def _total_of_sum(self) -> Total | None:
@@ -325,13 +319,22 @@ class SumRunner:
     def _advance(self, total: Total, now: float) -> None:
         if self._circle.may_lose_some and self._saved_total(self.iteration) is None:
             self._store.save(f"total-{self.iteration:08d}", packed(total))
+        sitting = self._sittings[self.iteration]
+        self._save_transcript(sitting)
         state, following = self._walk.step(self._stand.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):
-            for sitting in self._sittings.values():
-                sitting.flush()
+            for each in self._sittings.values():
+                each.flush()
             self.result = following
             return
-        self._sit(Stand(self.iteration + 1, state, following, total.included), None, now)
+        self._sit(Stand(self.iteration + 1, state, following, sitting.history_with(total)), None, now)
+
+    def _save_transcript(self, sitting: Sitting) -> None:
+        """Keep what was signed in a sum, for `sudare consortium blame`."""
+        if self._publics is not None:
+            keys = tuple(each.signing for each in self._publics)
+            transcript = Transcript(self._circle.members, keys, self.task, sitting.iteration, sitting.statements)
+            self._store.save(f"transcript-{sitting.iteration:08d}", packed(transcript))
 
     # Sending
 

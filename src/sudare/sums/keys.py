@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from sudare.errors import InvalidParameter
@@ -24,18 +22,6 @@ class PublicKeys:
 
     exchange: bytes
     signing: bytes
-
-    def verifies(self, signature: bytes, text: bytes) -> bool:
-        """Whether the member signed the text."""
-        try:
-            self._verifier.verify(signature, text)
-        except InvalidSignature:
-            return False
-        return True
-
-    @cached_property
-    def _verifier(self) -> Ed25519PublicKey:
-        return Ed25519PublicKey.from_public_bytes(self.signing)
 
 
 class MemberKeys:
@@ -71,12 +57,16 @@ class MemberKeys:
         return self._signing.sign(text)
 
     def _agreed(self, other: PublicKeys) -> bytes:
-        try:
-            secret = self._exchange.exchange(X25519PublicKey.from_public_bytes(other.exchange))
-        except ValueError:
-            raise InvalidParameter(
-                "A member's public key is not a usable X25519 key.", "Ask it for its key again."
-            ) from None
-        both = b"".join(sorted((self.public.exchange, other.exchange)))
-        self._secrets[other.exchange] = extracted(_PAIR_SALT, secret + both)
+        self._secrets[other.exchange] = agreed_secret(self._exchange, self.public.exchange, other.exchange)
         return self._secrets[other.exchange]
+
+
+def agreed_secret(own: X25519PrivateKey, own_public: bytes, other_public: bytes) -> bytes:
+    """The X25519 secret of two keys, bound to both public keys. Raise InvalidParameter for a key of small order."""
+    try:
+        secret = own.exchange(X25519PublicKey.from_public_bytes(other_public))
+    except ValueError:
+        raise InvalidParameter(
+            "A member's public key is not a usable X25519 key.", "Ask it for its key again."
+        ) from None
+    return extracted(_PAIR_SALT, secret + b"".join(sorted((own_public, other_public))))

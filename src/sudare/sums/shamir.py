@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.errors import InvalidParameter
 from sudare.sums.streams import SEED_BYTES, stretched
 
 Words = NDArray[np.uint64]
@@ -61,9 +61,14 @@ def shares_of(secrets: Words, threshold: int, count: int, seed: bytes) -> Words:
         raise InvalidParameter(
             f"A threshold of {threshold} does not fit {count} shares.", f"Use a threshold between 1 and {count}."
         )
+    return shares_at(range(count), secrets, threshold, seed)
+
+
+def shares_at(holders: Sequence[int], secrets: Words, threshold: int, seed: bytes) -> Words:
+    """Shares (holders × secrets) of these holders, counted from zero, of the polynomials that the seed gives."""
     coefficients = field_elements(seed, (threshold - 1) * len(secrets)).reshape(threshold - 1, len(secrets))
-    points = np.arange(1, count + 1, dtype=np.uint64)[:, np.newaxis]
-    values = np.zeros((count, len(secrets)), dtype=np.uint64)
+    points = np.array(holders, dtype=np.uint64)[:, np.newaxis] + _ONE
+    values = np.zeros((len(points), len(secrets)), dtype=np.uint64)
     for row in coefficients:
         values = field_product(field_sum(values, row), points)
     return field_sum(values, secrets)
@@ -96,6 +101,34 @@ def secrets_from(shares: Mapping[int, Words], threshold: int) -> Words:
     return total
 
 
+def field_inverse(values: Words) -> Words:
+    """Inverses of residues that are not zero, by Fermat: x^(p−2), p − 2 = 2^61 − 3."""
+    result, power = np.ones_like(values), values
+    for bit in range(61):
+        if (PRIME - 2) >> bit & 1:
+            result = field_product(result, power)
+        power = field_product(power, power)
+    return result
+
+
+def secrets_of_many(holders: Words, shares: Words) -> Words:
+    """Secrets (owners × limbs) behind shares (owners × t × limbs) of holders (owners × t), counted from zero, all owners at once."""
+    points = holders + _ONE
+    weights = np.ones_like(points)
+    denominators = np.ones_like(points)
+    for place in range(points.shape[1]):
+        other = points[:, place, np.newaxis]
+        others = np.arange(points.shape[1]) != place
+        weights = np.where(others, field_product(weights, np.broadcast_to(other, points.shape)), weights)
+        difference = reduced(other + _P - points)
+        denominators = np.where(others, field_product(denominators, difference), denominators)
+    weights = field_product(weights, field_inverse(denominators))
+    total = np.zeros((shares.shape[0], shares.shape[2]), dtype=np.uint64)
+    for place in range(points.shape[1]):
+        total = field_sum(total, field_product(shares[:, place], weights[:, place, np.newaxis]))
+    return total
+
+
 def seed_limbs(seed: bytes) -> Words:
     """A seed of 32 bytes as residues."""
     padded = seed.ljust(SEED_LIMBS * _LIMB_BYTES, b"\x00")
@@ -103,10 +136,10 @@ def seed_limbs(seed: bytes) -> Words:
     return np.array(limbs, dtype=np.uint64)
 
 
-def seed_from_limbs(limbs: Words) -> bytes:
-    """The seed that limbs stand for."""
+def seed_or_none(limbs: Words) -> bytes | None:
+    """The seed that limbs stand for; None if they stand for none, as where a share was wrong."""
     if len(limbs) != SEED_LIMBS or (limbs >= np.uint64(1 << 8 * _LIMB_BYTES)).any():
-        raise MessageMalformed("Shares do not give a seed.", "Somebody's share is wrong; the sum cannot be opened.")
+        return None
     padded = b"".join(int(limb).to_bytes(_LIMB_BYTES, "little") for limb in limbs)
     return padded[:SEED_BYTES]
 

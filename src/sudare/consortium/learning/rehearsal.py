@@ -11,9 +11,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sudare.consensus.participant import Participant
-from sudare.consensus.rehearsal import failure_of, rehearse
-from sudare.consensus.sharing.masks import Seat, SumContext
 from sudare.consortium.learning.noise_shares import Words
 from sudare.consortium.learning.one_sum import Learned
 from sudare.consortium.learning.reading import MemberTable, ModelReading
@@ -28,7 +25,11 @@ from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
 from sudare.schema.arguments import Numbers
+from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold
 from sudare.sums.keys import MemberKeys
+from sudare.sums.messages import history_after
+from sudare.sums.party import Party
+from sudare.sums.simulation import failure_of, simulate
 
 HideWords = Literal["masks", "nothing"]
 Present = tuple[int, ...]
@@ -173,29 +174,35 @@ def walked(
 
 
 def threshold_for(terms: Terms) -> int:
-    """So many must stay to the end of a sum: fewer missing members than t, and always more than half."""
-    return max(terms.members - terms.known_shares + 1, terms.members // 2 + 1)
+    """So many must stay to the end of a sum: with one dishonest member no more shares of the noise are known or missing than t."""
+    dishonest = min(1, terms.members - 2)
+    return max(terms.members - terms.known_shares + 1, least_threshold(terms.members, dishonest))
 
 
 def masked_adder(terms: Terms, threshold: int) -> AddUp:
-    """Sums under pairwise masks. If more have left than the threshold allows, nobody sends anything."""
+    """Sums under masks. If more have left than the threshold allows, nobody sends anything."""
     keys = [MemberKeys.generated() for _ in range(terms.members)]
+    roster = Roster(tuple(map(str, range(terms.members))), tuple(each.public for each in keys))
     session, iterations = os.urandom(16).hex(), itertools.count()
+    history = [NO_HISTORY]
 
     def add_up(words: Mapping[int, Words], leaving: frozenset[int]) -> tuple[Words, Present]:
         present = sorted(set(words) - leaving)
         _check_enough(present, threshold)
-        publics = tuple(keys[each].public for each in present)
-        names, number = tuple(map(str, present)), next(iterations)
-        context = SumContext(session, "learning", number, 0, names, threshold, terms.members)
-        participants = [
-            Participant(Seat(context, place, keys[each], publics), words[each]) for place, each in enumerate(present)
+        number, dishonest = next(iterations), min(1, terms.members - 2)
+        # The first attempt whose collector is there.
+        attempt = next(each for each in range(terms.members) if (number + each) % terms.members in present)
+        context = SumContext(session, "learning", number, attempt, roster, threshold, dishonest, history[-1])
+        parties = [
+            Party(Seat(context, each, keys[each]), words.get(each, np.zeros_like(words[present[0]])))
+            for each in range(terms.members)
         ]
-        rehearse(participants)
-        total = participants[0].total
-        if total is None:
-            raise failure_of(participants) or MembersMissing("A sum was not finished.", "Begin again.")
-        return total, tuple(present)
+        simulate(parties, {each: 0 for each in range(terms.members) if each not in present})
+        total, included = parties[present[0]].total, parties[present[0]].included
+        if total is None or included is None:
+            raise failure_of(parties) or MembersMissing("A sum was not finished.", "Begin again.")
+        history.append(history_after(history[-1], context, included, total))
+        return total, tuple(sorted(included))
 
     return add_up
 

@@ -1,0 +1,354 @@
+"""The collector of a sum that members may leave: it adds masked vectors, passes on what members say, and opens the total.
+
+Nobody has to trust it: members check what it tells them (`sudare.sums.member`), and one that lies makes the sum fail. It goes from round to
+round when everyone has answered, or at a deadline if enough have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums.context import Seat, SumContext, bitmap
+from sudare.sums.masks import MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
+from sudare.sums.messages import (
+    Advertised,
+    Body,
+    Certified,
+    Dealt,
+    Delivered,
+    Directory,
+    GivenUp,
+    Included,
+    Masked,
+    Members,
+    Message,
+    Opened,
+    OpenedShares,
+    Revealed,
+    SumKeys,
+    Voted,
+    Withdrawn,
+    heard_content,
+    included_content,
+    vote_content,
+)
+from sudare.sums.shamir import secrets_of_many, seed_or_none
+from sudare.sums.statements import Statement, holds, stated
+
+Words = NDArray[np.uint64]
+Outgoing = tuple[Message, ...]
+
+
+@dataclass
+class CollectorState:
+    """What a collector remembers. `stage` is what it waits for, from `waiting` members; `gone` are those that answer no more, in any stage.
+
+    Of masked vectors it keeps the sum only. `shares` are what members gave out after the vote.
+    """
+
+    length: int
+    stage: str = "keys"
+    keys: dict[int, Statement] = field(default_factory=dict)
+    boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    inputs: dict[int, bool] = field(default_factory=dict)
+    masked_total: Words | None = None
+    votes: dict[int, bytes] = field(default_factory=dict)
+    shares: dict[int, Statement] = field(default_factory=dict)
+    gone: dict[int, bool] = field(default_factory=dict)
+    waiting: int = 0
+    total: Words | None = None
+
+
+def begun(members: int, length: int) -> CollectorState:
+    """The state before anything came, for vectors of so many words."""
+    return CollectorState(length, masked_total=np.zeros(length, dtype=np.uint64), waiting=members)
+
+
+def step(seat: Seat, state: CollectorState, message: Message) -> Outgoing:
+    """Take a message into the state, and return what to send.
+
+    What comes twice, out of turn or is not what it must be changes nothing, but that its sender is not waited for.
+    """
+    sender, body = message.sender, message.body
+    if state.stage in ("done", "stopped") or sender in state.gone:
+        return ()
+    is_waited_for = sender in _asked(seat, state) and sender not in _answers(state)
+    if isinstance(body, Withdrawn):
+        is_taken = False
+    else:
+        expected, take = _TAKEN[state.stage]
+        if not is_waited_for or not isinstance(body, expected):
+            return ()
+        try:
+            is_taken = take(seat, state, sender, body)
+        except (MessageMalformed, InvalidParameter):
+            is_taken = False
+    if not is_taken:
+        state.gone[sender] = True
+    state.waiting -= int(is_waited_for)
+    return _gone_on(seat, state) if state.waiting == 0 else ()
+
+
+def expired(seat: Seat, state: CollectorState) -> Outgoing:
+    """The deadline of a round has passed: go on with those who have answered if they are enough, or give up."""
+    if state.stage in ("done", "stopped"):
+        return ()
+    return _gone_on(seat, state)
+
+
+def waits_for(seat: Seat, state: CollectorState) -> Members:
+    """Those whose answers this round still waits for."""
+    if state.stage in ("done", "stopped"):
+        return frozenset()
+    return frozenset(_asked(seat, state)) - frozenset(_answers(state)) - frozenset(state.gone)
+
+
+# What is waited for, and what came of it
+
+
+def _asked(seat: Seat, state: CollectorState) -> Collection[int]:
+    """Who was asked in this round: those who have answered in the one before."""
+    rounds = ("keys", "boxes", "inputs", "votes", "shares")
+    before = rounds.index(state.stage) - 1
+    return range(len(seat.publics)) if before < 0 else _collected(state, rounds[before])
+
+
+def _answers(state: CollectorState) -> Collection[int]:
+    """Who has answered in this round."""
+    return _collected(state, state.stage)
+
+
+def _collected(state: CollectorState, stage: str) -> Collection[int]:
+    found: Collection[int] = getattr(state, stage)
+    return found
+
+
+def _take_keys(seat: Seat, state: CollectorState, sender: int, body: Advertised) -> bool:
+    if not holds(seat, body.keys, "keys", sender):
+        return False
+    SumKeys.from_bytes(body.keys.content, seat.context, sender)
+    state.keys[sender] = body.keys
+    return True
+
+
+def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> bool:
+    chosen = _keys_of(seat, state, sender).neighbours if seat.context.is_sparse else range(len(seat.publics))
+    if frozenset(body.boxes) != frozenset(chosen) & frozenset(state.keys) - {sender}:
+        return False
+    state.boxes[sender] = dict(body.boxes)
+    return True
+
+
+def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) -> bool:
+    if body.words.shape != (state.length,) or state.masked_total is None:
+        return False
+    state.masked_total = state.masked_total + body.words
+    state.inputs[sender] = True
+    return True
+
+
+def _take_vote(seat: Seat, state: CollectorState, sender: int, body: Voted) -> bool:
+    if not holds(seat, body.vote, "vote", sender) or body.vote.content != _vote_content(seat, state):
+        return False
+    state.votes[sender] = body.vote.signature
+    return True
+
+
+def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed) -> bool:
+    if not holds(seat, body.shares, "shares", sender):
+        return False
+    OpenedShares.from_bytes(body.shares.content)
+    state.shares[sender] = body.shares
+    return True
+
+
+_Take = Callable[[Seat, CollectorState, int, Any], bool]
+_TAKEN: dict[str, tuple[type, _Take]] = {
+    "keys": (Advertised, _take_keys),
+    "boxes": (Dealt, _take_boxes),
+    "inputs": (Masked, _take_input),
+    "votes": (Voted, _take_vote),
+    "shares": (Revealed, _take_shares),
+}
+
+
+# From round to round
+
+
+def _gone_on(seat: Seat, state: CollectorState) -> Outgoing:
+    """The messages of the next round, or of giving up where too few have answered."""
+    if len(_answers(state)) < seat.context.threshold and state.stage != "shares":
+        return _stop(seat, state)
+    stage, messages = _FOLLOWING[state.stage]
+    outgoing = messages(seat, state)
+    if state.stage != "stopped":
+        asked = _answers(state)
+        state.stage, state.waiting = stage, sum(member not in state.gone for member in asked)
+    return outgoing
+
+
+def _directories(seat: Seat, state: CollectorState) -> Outgoing:
+    """To each member who is there: all, and the keys of its neighbours."""
+    present = bitmap(state.keys, len(seat.publics))
+    neighbours = _neighbours(seat, state)
+    return tuple(
+        Message(seat.position, member, Directory(present, {each: state.keys[each] for each in neighbours[member]}))
+        for member in sorted(state.keys)
+    )
+
+
+def _neighbours(seat: Seat, state: CollectorState) -> dict[int, list[int]]:
+    """Of each member those it has chosen and those who have chosen it, among those who are there."""
+    there = sorted(state.keys)
+    if not seat.context.is_sparse:
+        return {member: [each for each in there if each != member] for member in there}
+    found: dict[int, set[int]] = {member: set() for member in there}
+    for member in there:
+        for other in _keys_of(seat, state, member).neighbours:
+            if other in found:
+                found[member].add(other)
+                found[other].add(member)
+    return {member: sorted(each) for member, each in found.items()}
+
+
+def _deliveries(seat: Seat, state: CollectorState) -> Outgoing:
+    """To each member who has dealt: who else has, and the boxes for it."""
+    dealers = bitmap(state.boxes, len(seat.publics))
+    inbox: dict[int, dict[int, bytes]] = {member: {} for member in state.boxes}
+    for sender, boxes in state.boxes.items():
+        for receiver, box in boxes.items():
+            if receiver in inbox:
+                inbox[receiver][sender] = box
+    return tuple(Message(seat.position, member, Delivered(dealers, boxes)) for member, boxes in sorted(inbox.items()))
+
+
+def _inclusion(seat: Seat, state: CollectorState) -> Outgoing:
+    content = included_content(seat.context, frozenset(state.inputs))
+    return _to_each(seat, state.inputs, Included(stated(seat, "included", content)))
+
+
+def _certificate(seat: Seat, state: CollectorState) -> Outgoing:
+    voters = sorted(state.votes)
+    signatures = b"".join(state.votes[voter] for voter in voters)
+    return _to_each(seat, voters, Certified(bitmap(voters, len(seat.publics)), signatures))
+
+
+def _opening(seat: Seat, state: CollectorState) -> Outgoing:
+    """The total, if enough shares came and every secret is what its owner has committed to."""
+    total = opened_total(seat, state)
+    if total is None:
+        return _stop(seat, state)
+    state.total = total
+    content = heard_content(seat.context, frozenset(state.inputs), total)
+    return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", content)))
+
+
+_FOLLOWING: dict[str, tuple[str, Callable[[Seat, CollectorState], Outgoing]]] = {
+    "keys": ("boxes", _directories),
+    "boxes": ("inputs", _deliveries),
+    "inputs": ("votes", _inclusion),
+    "votes": ("shares", _certificate),
+    "shares": ("done", _opening),
+}
+
+
+def _stop(seat: Seat, state: CollectorState) -> Outgoing:
+    state.stage = "stopped"
+    return _to_each(seat, state.keys, GivenUp())
+
+
+def _to_each(seat: Seat, receivers: Iterable[int], body: Body) -> Outgoing:
+    return tuple(Message(seat.position, receiver, body) for receiver in sorted(receivers))
+
+
+def _keys_of(seat: Seat, state: CollectorState, member: int) -> SumKeys:
+    return SumKeys.from_bytes(state.keys[member].content, seat.context, member)
+
+
+def _vote_content(seat: Seat, state: CollectorState) -> bytes:
+    return vote_content(seat.context, frozenset(state.boxes), frozenset(state.inputs))
+
+
+# Opening
+
+# So many single holders are left out by turns when shares do not give what their owners have committed to.
+_MOST_LEFT_OUT: Final = 128
+
+
+def opened_total(seat: Seat, state: CollectorState) -> Words | None:
+    """The total over the members whose vectors came, all masks taken off; None if secrets cannot be told from the shares."""
+    given = {holder: OpenedShares.from_bytes(each.content) for holder, each in state.shares.items()}
+    included = sorted(state.inputs)
+    left = sorted(frozenset(state.boxes) - frozenset(included))
+    keys = {member: _keys_of(seat, state, member) for member in state.keys}
+    of_self_seeds = {holder: each.of_self_seeds for holder, each in given.items()}
+    of_mask_keys = {holder: each.of_mask_keys for holder, each in given.items()}
+    self_seeds = _secrets(
+        seat.context,
+        state,
+        included,
+        of_self_seeds,
+        lambda owner, seed: commitment(seat.context, seed) == keys[owner].commitment,
+    )
+    secrets = _secrets(
+        seat.context, state, left, of_mask_keys, lambda owner, secret: MaskKey.of(secret).public == keys[owner].mask_key
+    )
+    if state.masked_total is None or self_seeds is None or secrets is None:
+        return None
+    total = state.masked_total.copy()
+    take_self_masks(total, self_seeds.values())
+    neighbours = _neighbours(seat, state) if left else {}
+    for member in left:
+        key = MaskKey.of(secrets[member])
+        others = (other for other in neighbours[member] if other in state.inputs)
+        seeds = {other: fresh_pair_seed(seat.context, member, key, other, keys[other].mask_key) for other in others}
+        # What the member that left would have added undoes the others' sides.
+        add_pair_masks(total, member, seeds)
+    return total
+
+
+def _secrets(
+    context: SumContext,
+    state: CollectorState,
+    owners: list[int],
+    given: Mapping[int, Mapping[int, Words]],
+    is_right: Callable[[int, bytes], bool],
+) -> dict[int, bytes] | None:
+    """The secrets of these owners, each from the shares of t_k of its holders; None if they cannot be told.
+
+    Where shares give another secret than their owner committed to, single holders are left out by turns: one who lies stops nothing.
+    """
+    found: dict[int, bytes] = {}
+    for left_out in (None, *sorted(given)[:_MOST_LEFT_OUT]):
+        missing = [owner for owner in owners if owner not in found]
+        if not missing:
+            break
+        shares = {holder: each for holder, each in given.items() if holder != left_out}
+        candidates = _candidates(context.share_threshold, state, missing, shares)
+        found |= {owner: secret for owner, secret in candidates.items() if is_right(owner, secret)}
+    return found if len(found) == len(owners) else None
+
+
+def _candidates(
+    needed: int, state: CollectorState, owners: list[int], given: Mapping[int, Mapping[int, Words]]
+) -> dict[int, bytes]:
+    """What the first t_k shares of each owner give, where there are so many and they give 32 bytes."""
+    held: dict[int, list[tuple[int, Words]]] = {owner: [] for owner in owners}
+    for holder in sorted(given):
+        for owner, share in given[holder].items():
+            is_holder = holder == owner or holder in state.boxes.get(owner, {})
+            if owner in held and is_holder and len(held[owner]) < needed:
+                held[owner].append((holder, share))
+    ready = [owner for owner in owners if len(held[owner]) == needed]
+    if not ready:
+        return {}
+    holders = np.array([[holder for holder, _ in held[owner]] for owner in ready], dtype=np.uint64)
+    shares = np.array([[share for _, share in held[owner]] for owner in ready], dtype=np.uint64)
+    limbs = secrets_of_many(holders, shares)
+    return {owner: seed for owner, each in zip(ready, limbs, strict=True) if (seed := seed_or_none(each)) is not None}

@@ -1,0 +1,201 @@
+"""Which sum this is, and one member's seat in it: everything that masks, shares, boxes and signatures depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums.keys import MemberKeys, PublicKeys
+from sudare.sums.neighbours import Neighbourhood, chosen_neighbours
+
+NO_HISTORY: Final = bytes(32)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """All members of a consortium, in the order of the agreement, with their public keys.
+
+    Raise InvalidParameter if two members have one name or one key: who shows another's key as its own could make masks cancel.
+    """
+
+    members: tuple[str, ...]
+    publics: tuple[PublicKeys, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.members) != len(set(self.members)) or not self.members:
+            raise InvalidParameter("The members of a sum are not all different.", "Name each member once.")
+        if len(self.publics) != len(self.members):
+            raise InvalidParameter("Public keys do not match the members.", "Give one for each member, in their order.")
+        for kind in ("exchange", "signing"):
+            owners: dict[bytes, str] = {}
+            for name, keys in zip(self.members, self.publics, strict=True):
+                key = getattr(keys, kind)
+                if key in owners:
+                    raise InvalidParameter(
+                        f"'{owners[key]}' and '{name}' show the same key: one of them shows the other's as its own.",
+                        "Nothing was sent. Ask both by telephone which key is theirs.",
+                    )
+                owners[key] = name
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of every member's name and public keys."""
+        pairs = zip(self.members, self.publics, strict=True)
+        return _digest("keys", [[name, each.exchange.hex(), each.signing.hex()] for name, each in pairs])
+
+
+@dataclass(frozen=True)
+class SumContext:
+    """One attempt at one sum among all members of a consortium.
+
+    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members and the collector do, at most one
+    total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
+    `neighbourhood` everyone is everyone's neighbour.
+    """
+
+    agreement: str
+    task: str
+    iteration: int
+    attempt: int
+    roster: Roster
+    threshold: int
+    dishonest: int
+    history: bytes = NO_HISTORY
+    neighbourhood: Neighbourhood | None = None
+
+    def __post_init__(self) -> None:
+        check_threshold(len(self.roster), self.threshold, self.dishonest)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of all members."""
+        return self.roster.members
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the sum can be finished when members leave."""
+        return self.threshold < len(self.roster)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether members choose a few neighbours rather than having everyone as one."""
+        return self.neighbourhood is not None and self.neighbourhood.degree < len(self.roster) - 1
+
+    @property
+    def share_threshold(self) -> int:
+        """So many of a member's share holders open one of its secrets."""
+        return self.neighbourhood.threshold if self.neighbourhood is not None and self.is_sparse else self.threshold
+
+    @property
+    def collector(self) -> int:
+        """The position of the member that collects this attempt."""
+        return (self.iteration + self.attempt) % len(self.roster)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything above."""
+        sparse = None if self.neighbourhood is None else [self.neighbourhood.degree, self.neighbourhood.threshold]
+        values = [self.agreement, self.task, self.iteration, self.attempt, self.threshold, self.dishonest, sparse]
+        return _digest("sum", [*values, self.roster.digest.hex(), self.history.hex()])
+
+    @cached_property
+    def input_digest(self) -> bytes:
+        """SHA-256 of what names the input: one vector, whatever the attempt."""
+        return _digest("input", [self.agreement, self.task, self.iteration])
+
+
+def check_threshold(members: int, threshold: int, dishonest: int) -> None:
+    """Raise InvalidParameter unless t = S, or 2t > S + dishonest and t < S; and at least two members are honest where there are two."""
+    if not 0 <= dishonest <= max(members - 2, 0):
+        raise InvalidParameter(
+            f"{dishonest} dishonest members among {members}: a sum of fewer than two honest members hides nothing.",
+            f"Use 0 to {max(members - 2, 0)}.",
+        )
+    if threshold == members:
+        return
+    if not (2 * threshold > members + dishonest and threshold < members):
+        least = (members + dishonest) // 2 + 1
+        raise InvalidParameter(
+            f"A threshold of {threshold} does not fit {members} members of which {dishonest} may be dishonest: two totals could be opened.",
+            f"Use a threshold from {least} to {members}."
+            if least <= members
+            else f"Use the threshold {members} (nobody may leave), or expect fewer dishonest members.",
+        )
+
+
+def least_threshold(members: int, dishonest: int) -> int:
+    """The smallest threshold that this many dishonest members allow."""
+    return min((members + dishonest) // 2 + 1, members)
+
+
+def most_dishonest(members: int, threshold: int) -> int:
+    """How many dishonest members a threshold allows: fewer than 2t − S, or where nobody may leave all but two."""
+    most = members - 2 if threshold == members else min(2 * threshold - members - 1, members - 2)
+    return max(most, 0)
+
+
+def _digest(kind: str, values: list[object]) -> bytes:
+    return hashlib.sha256(json.dumps([kind, *values], separators=(",", ":")).encode()).digest()
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One member's seat in a sum: who it is among the members, and its keys."""
+
+    context: SumContext
+    position: int
+    keys: MemberKeys
+
+    def __post_init__(self) -> None:
+        if self.publics[self.position] != self.keys.public:
+            raise InvalidParameter("This member's keys are not those that the others know.", "Use the same keys.")
+
+    @property
+    def publics(self) -> tuple[PublicKeys, ...]:
+        """Everyone's public keys."""
+        return self.context.roster.publics
+
+    @cached_property
+    def out_neighbours(self) -> tuple[int, ...]:
+        """Those who get shares of this member's secrets: chosen by itself at random, or everyone else."""
+        hood, count = self.context.neighbourhood, len(self.publics)
+        if hood is None or not self.context.is_sparse:
+            return tuple(other for other in range(count) if other != self.position)
+        seed = self.keys.own_seed(b"choice of neighbours", self.context.digest)
+        return chosen_neighbours(seed, count, self.position, hood.degree)
+
+    def has_enough_in(self, members: frozenset[int]) -> bool:
+        """Whether at least t_k of those who hold its shares are among these; where everyone is a neighbour, itself included."""
+        among = sum(other in members for other in self.out_neighbours)
+        itself = 0 if self.context.is_sparse else int(self.position in members)
+        return among + itself >= self.context.share_threshold
+
+
+# Sets of members as bytes
+
+
+def bitmap(members: Iterable[int], count: int) -> bytes:
+    """One bit for each of `count` members, the first in the lowest bit of the first byte."""
+    flags = np.zeros(count, dtype=np.uint8)
+    flags[list(members)] = 1
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def members_in(content: bytes, count: int) -> frozenset[int]:
+    """The set behind a bitmap. Raise MessageMalformed unless it is one of `count` members."""
+    if len(content) != -(-count // 8):
+        raise MessageMalformed("A set of members has another size.", "The sender's version differs.")
+    flags = np.unpackbits(np.frombuffer(content, dtype=np.uint8), bitorder="little")
+    if flags[count:].any():
+        raise MessageMalformed("A set names a member that there is not.", "The sender's version differs.")
+    return frozenset(np.flatnonzero(flags).tolist())

@@ -1,0 +1,50 @@
+"""What a member remembers of an input: which data it was, and the one set of members whose sum it may be part of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
+
+from sudare.errors import MaskReused, SecondTotalRefused, SumError
+from sudare.sums.context import Seat
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """Of one input, over all attempts at its sum. `voted_for` is the bitmap of members that this one has voted for."""
+
+    input_digest: bytes
+    data_tag: bytes
+    voted_for: bytes | None = None
+
+    def with_vote(self, included: bytes) -> InputRecord:
+        """The record after a vote. Raise SecondTotalRefused after a vote for other members."""
+        if self.voted_for not in (None, included):
+            raise SecondTotalRefused(
+                "A total over other members than those voted for was asked for the same input; two totals show the difference.",
+                "Finish the total that was voted for, or begin a new iteration.",
+            )
+        return replace(self, voted_for=included)
+
+
+def admitted(seat: Seat, words: Words, earlier: InputRecord | None) -> InputRecord:
+    """The record of this input. Raise MaskReused unless the data are those of every earlier attempt."""
+    context = seat.context
+    key = seat.keys.own_seed(b"tag of an input", context.input_digest)
+    # A keyed tag: whoever finds the record cannot use it to test guesses of the data.
+    tag = AESGCM(key).encrypt(bytes(12), b"", np.ascontiguousarray(words).data.cast("B"))
+    if earlier is None:
+        return InputRecord(context.input_digest, tag)
+    if earlier.input_digest != context.input_digest:
+        raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
+    if earlier.data_tag != tag:
+        raise MaskReused(
+            "This input was begun with other data; two values of one input show their difference.",
+            "Send the same data in every attempt, or begin a new iteration.",
+        )
+    return earlier

@@ -1,0 +1,164 @@
+"""Pairwise masks that cancel in a sum, self-masks that do not, and the shares by which others take them off.
+
+Each pair of members has a seed from an X25519 secret; the lower member adds the seed's words, the higher one subtracts them. Where members
+may leave, pairs agree by keys made for this sum alone, and each member also adds a self-mask. It shares its self-seed and
+its key for masks among its neighbours, who open the self-seeds of members that are in the sum and the keys of those that are not: never
+both of one member (Bonawitz et al. 2017, Bell et al. 2020). Proof: proofs/secure_sums.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
+
+from sudare.errors import MessageMalformed
+from sudare.sums.context import Seat, SumContext
+from sudare.sums.keys import agreed_secret
+from sudare.sums.shamir import PRIME, SEED_LIMBS, seed_limbs, shares_at
+from sudare.sums.streams import derived, stretched
+
+Words = NDArray[np.uint64]
+
+# Every key below encrypts one message only, so that a fixed nonce is never used twice.
+_NONCE: Final = bytes(12)
+_BOX_BYTES: Final = 2 * SEED_LIMBS * 8
+
+
+# Seeds of one sum
+
+
+@dataclass(frozen=True)
+class MaskKey:
+    """A member's key for the masks of one sum."""
+
+    private: X25519PrivateKey
+    public: bytes
+
+    @classmethod
+    def of(cls, secret: bytes) -> MaskKey:
+        """The key of 32 secret bytes."""
+        private = X25519PrivateKey.from_private_bytes(secret)
+        return cls(private, private.public_key().public_bytes_raw())
+
+
+def mask_secret(seat: Seat) -> bytes:
+    """The private key for the masks of this sum, the same after a restart."""
+    return seat.keys.own_seed(b"key for masks", seat.context.digest)
+
+
+def self_seed(seat: Seat) -> bytes:
+    """The seed of this member's self-mask."""
+    return seat.keys.own_seed(b"self-mask", seat.context.digest)
+
+
+def commitment(context: SumContext, seed: bytes) -> bytes:
+    """What is told of a self-seed before it is opened; it has 256 bits, so its digest tells nothing."""
+    return hashlib.sha256(b"sudare self-seed\x00" + context.digest + seed).digest()
+
+
+def pair_seed(context: SumContext, secret: bytes, first: tuple[int, bytes], second: tuple[int, bytes]) -> bytes:
+    """The seed of the mask between two members, given by position and public key; bound to names, keys and the sum."""
+    return derived(secret, b"pairwise mask", _pair(context, first, second))
+
+
+def _pair(context: SumContext, first: tuple[int, bytes], second: tuple[int, bytes]) -> bytes:
+    parts = [context.digest]
+    for position, key in sorted((first, second)):
+        name = context.members[position].encode()
+        parts += [position.to_bytes(4, "big"), len(name).to_bytes(4, "big"), name, key]
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def lasting_pair_seed(seat: Seat, other: int) -> bytes:
+    """The seed of a pair from its lasting keys: for sums that nobody may leave, where no key is ever opened."""
+    own, theirs = seat.keys.public, seat.publics[other]
+    secret = seat.keys.secret_with(theirs)
+    return pair_seed(seat.context, secret, (seat.position, own.exchange), (other, theirs.exchange))
+
+
+def fresh_pair_seed(context: SumContext, owner: int, key: MaskKey, other: int, other_key: bytes) -> bytes:
+    """The seed of a pair from their keys for this sum. Raise InvalidParameter for a key of small order."""
+    secret = agreed_secret(key.private, key.public, other_key)
+    return pair_seed(context, secret, (owner, key.public), (other, other_key))
+
+
+# Masks
+
+
+def add_pair_masks(words: Words, member: int, seeds: Mapping[int, bytes], *, sign: int = 1) -> None:
+    """Add a member's side of its pairwise masks in place: plus for the lower of two, minus for the higher; sign −1 takes them off."""
+    room = np.empty(len(words) + 2, dtype="<u8")
+    for other, seed in seeds.items():
+        adds = (member < other) == (sign > 0)
+        (np.add if adds else np.subtract)(words, stretched(seed, len(words), room), out=words)
+
+
+def take_self_masks(words: Words, seeds: Iterable[bytes]) -> None:
+    """Subtract self-masks in place."""
+    room = np.empty(len(words) + 2, dtype="<u8")
+    for seed in seeds:
+        words -= stretched(seed, len(words), room)
+
+
+# Shares
+
+
+@dataclass(frozen=True)
+class HeldShares:
+    """A member's shares of another's self-seed and key for masks; it ever gives out one of them at most."""
+
+    of_self_seed: Words
+    of_mask_key: Words
+
+
+def dealt(seat: Seat, present: bytes, holders: tuple[int, ...]) -> tuple[HeldShares, dict[int, bytes]]:
+    """This member's own shares, and a box for each other holder: a function of its keys, so that a restart deals the same.
+
+    `present` is the bitmap of those who are there. Another one gives other polynomials and other keys of boxes.
+    """
+    secrets = np.concatenate([seed_limbs(self_seed(seat)), seed_limbs(mask_secret(seat))])
+    polynomial = seat.keys.own_seed(b"sharing polynomial", seat.context.digest + present)
+    places = (seat.position, *holders)
+    shares = shares_at(places, secrets, seat.context.share_threshold, polynomial).astype("<u8")
+    boxes = {}
+    for place, share in zip(holders, shares[1:], strict=True):
+        box = AESGCM(_channel_key(seat, present, seat.position, place))
+        boxes[place] = box.encrypt(_NONCE, share.tobytes(), seat.context.digest)
+    return _held(shares[0]), boxes
+
+
+def opened_box(seat: Seat, present: bytes, sender: int, box: bytes) -> HeldShares:
+    """The shares that another member dealt to this one. Raise MessageMalformed unless they are shares, under the pair's key."""
+    try:
+        content = AESGCM(_channel_key(seat, present, sender, seat.position)).decrypt(_NONCE, box, seat.context.digest)
+    except InvalidTag:
+        content = b""
+    shares = np.frombuffer(content, dtype="<u8") if len(content) == _BOX_BYTES else None
+    if shares is None or (shares >= np.uint64(PRIME)).any():
+        raise MessageMalformed("A box does not open to shares.", "It is damaged, of another sum, or forged.")
+    return _held(shares)
+
+
+def _held(shares: Words) -> HeldShares:
+    return HeldShares(shares[:SEED_LIMBS].astype(np.uint64), shares[SEED_LIMBS:].astype(np.uint64))
+
+
+def _channel_key(seat: Seat, present: bytes, sender: int, receiver: int) -> bytes:
+    """The key of the one box from one member to another in this sum."""
+    other = receiver if sender == seat.position else sender
+    pair = _pair(seat.context, (seat.position, seat.keys.public.exchange), (other, seat.publics[other].exchange))
+    return derived(
+        seat.keys.secret_with(seat.publics[other]), b"box of shares", pair + _place(sender) + _place(receiver) + present
+    )
+
+
+def _place(position: int) -> bytes:
+    return position.to_bytes(4, "big")

@@ -1,0 +1,310 @@
+"""One member of a sum that others may leave, as pure steps: (seat, state, message) → (state, messages to send).
+
+Rounds, after Bonawitz et al. 2017 (active variant) on the sparse graphs of Bell et al. 2020: keys for this sum, shares of secrets to
+neighbours, the masked vector, a signed vote on whose vectors are in the sum, shares that open the masks of that one set, and a
+signed word on the total that was heard. A member answers each round of a collector once, and only if what it was told is justified by what
+it knows itself; a collector that lies can make the sum fail and nothing else. Proof: proofs/secure_sums.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import (
+    InvalidParameter,
+    MembersMissing,
+    MessageMalformed,
+    SecondTotalRefused,
+    StatementsContradict,
+    SumError,
+)
+from sudare.sums.context import Seat, members_in
+from sudare.sums.hearing import Hearing
+from sudare.sums.inputs import InputRecord, admitted
+from sudare.sums.masks import (
+    HeldShares,
+    MaskKey,
+    add_pair_masks,
+    commitment,
+    dealt,
+    fresh_pair_seed,
+    mask_secret,
+    opened_box,
+    self_seed,
+)
+from sudare.sums.messages import (
+    Advertised,
+    Body,
+    Certified,
+    Dealt,
+    Delivered,
+    Directory,
+    GivenUp,
+    Heard,
+    Included,
+    Masked,
+    Message,
+    Opened,
+    OpenedShares,
+    Revealed,
+    SumKeys,
+    Voted,
+    Withdrawn,
+    heard_content,
+    included_in,
+    vote_content,
+)
+from sudare.sums.statements import Statement, holds, stated
+from sudare.sums.streams import stretched
+
+Words = NDArray[np.uint64]
+Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
+_SIGNATURE_BYTES: Final = 64
+# Nobody honest is chosen by so many times more members than it chooses (proofs/neighbourhoods.md).
+_MOST_TIMES_CHOSEN: Final = 4
+
+
+@dataclass(frozen=True)
+class MemberState:
+    """All that a member of a sum remembers; saved before anything is sent, it lets a restart send the same bytes again.
+
+    `stage` is what it waits for. Sets of members are bitmaps. `contradiction` are signed statements that cannot all be true.
+    """
+
+    record: InputRecord
+    words: Words
+    stage: str = "directory"
+    keys: Mapping[int, Statement] = field(default_factory=dict)
+    present: bytes = b""
+    dealers: bytes = b""
+    shares: Mapping[int, HeldShares] = field(default_factory=dict)
+    included: bytes = b""
+    collected: tuple[Statement, ...] = ()
+    opened: Words | None = None
+    hearing: Hearing = field(default_factory=Hearing)
+    total: Words | None = None
+    stopped: str | None = None
+
+    def changed(self, **fields: Any) -> MemberState:
+        """A copy with other values in some fields."""
+        return replace(self, **fields)
+
+
+Outgoing = tuple[Message, ...]
+Step = tuple[MemberState, Outgoing]
+
+
+class _Unjustified(Exception):
+    """The collector asks for something that this member's own messages do not justify."""
+
+
+def begun(seat: Seat, words: Words, earlier: InputRecord | None = None) -> Step:
+    """The first state and message. `earlier` is what this member remembers of the same input, from any attempt."""
+    state = MemberState(admitted(seat, words, earlier), words)
+    key = MaskKey.of(mask_secret(seat))
+    chosen = seat.out_neighbours if seat.context.is_sparse else ()
+    keys = SumKeys(key.public, commitment(seat.context, self_seed(seat)), chosen)
+    return state, _to_collector(seat, Advertised(stated(seat, "keys", keys.to_bytes())))
+
+
+def step(seat: Seat, state: MemberState, message: Message) -> Step:
+    """The state after a message, and what to send. What comes twice, out of turn or from somebody else than it must changes nothing."""
+    body = message.body
+    if state.stopped is not None:
+        return state, ()
+    if isinstance(body, Heard):
+        return _settled(seat, state.changed(hearing=state.hearing.with_other(seat, message.sender, body)))
+    if message.sender != seat.context.collector:
+        return state, ()
+    if isinstance(body, GivenUp):
+        return (state if state.total is not None else state.changed(stopped="given up")), ()
+    answers: dict[str, tuple[type, Callable[[Seat, MemberState, Any], Step]]] = {
+        "directory": (Directory, _deal),
+        "delivered": (Delivered, _mask),
+        "included": (Included, _vote),
+        "certified": (Certified, _reveal),
+        "opened": (Opened, _hear),
+    }
+    expected, answer = answers.get(state.stage, (type(None), _hear))
+    if not isinstance(body, expected):
+        return state, ()
+    try:
+        return answer(seat, state, body)
+    except SecondTotalRefused:
+        return _stopped(seat, state, "second total")
+    except (_Unjustified, MessageMalformed, InvalidParameter):
+        return _stopped(seat, state, "unjustified")
+
+
+def failure(seat: Seat, state: MemberState) -> SumError | None:
+    """Why this member's sum was stopped, if it was."""
+    name = seat.context.members[seat.context.collector]
+    if state.stopped is None:
+        return None
+    if state.stopped == "second total":
+        return SecondTotalRefused(
+            "A total over other members than those voted for was asked for the same input; two totals show the difference.",
+            "Finish the total that was voted for, or begin a new iteration.",
+        )
+    if state.stopped == "contradiction":
+        return StatementsContradict(
+            "Members were told different totals of one sum. The signed statements that show it are kept.",
+            "See `sudare consortium blame`; no total was used.",
+        )
+    if state.stopped == "given up":
+        needed, count = seat.context.threshold, len(seat.publics)
+        return MembersMissing(
+            f"'{name}' collected this sum and gave it up: it needs {needed} of {count} members to the end.",
+            "Nothing was opened. Wait until members are back and begin another attempt.",
+        )
+    return SumError(
+        f"'{name}' collected this sum and asked for what this member's own messages do not justify.",
+        "Nothing of this member was opened. See `sudare consortium blame`.",
+    )
+
+
+# Rounds
+
+
+def _deal(seat: Seat, state: MemberState, body: Directory) -> Step:
+    """Check who is there and the keys of the neighbours; give each neighbour shares of this member's secrets."""
+    context = seat.context
+    present = members_in(body.present, len(seat.publics))
+    if seat.position not in present or len(present) < context.threshold or not seat.has_enough_in(present):
+        raise _Unjustified
+    chosen = tuple(other for other in seat.out_neighbours if other in present)
+    expected = frozenset(body.keys)
+    # Everyone in the directory is there; those this member chose are all in it, and whoever else is has chosen this member.
+    if seat.position in expected or not frozenset(chosen) <= expected <= present:
+        raise _Unjustified
+    own = MaskKey.of(mask_secret(seat))
+    mask_keys = {own.public}
+    for other, statement in body.keys.items():
+        if not holds(seat, statement, "keys", other):
+            raise _Unjustified
+        keys = SumKeys.from_bytes(statement.content, context, other)
+        mask_keys.add(keys.mask_key)
+        if context.is_sparse and other not in chosen and seat.position not in keys.neighbours:
+            raise _Unjustified
+    if len(mask_keys) != 1 + len(body.keys):
+        raise _Unjustified
+    if context.is_sparse and len(body.keys) > _MOST_TIMES_CHOSEN * len(seat.out_neighbours):
+        raise _Unjustified
+    held, boxes = dealt(seat, body.present, chosen)
+    after = state.changed(stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})
+    return after, _to_collector(seat, Dealt(boxes))
+
+
+def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
+    """Open the neighbours' boxes and send the vector under masks with every neighbour that has dealt."""
+    context, count = seat.context, len(seat.publics)
+    dealers = members_in(body.dealers, count)
+    is_enough = seat.position in dealers and len(dealers) >= context.threshold and seat.has_enough_in(dealers)
+    if not is_enough or not dealers <= members_in(state.present, count):
+        raise _Unjustified
+    neighbours = _neighbour_keys(seat, state)
+    holding = {other for other in neighbours if other in dealers and _chose(seat, neighbours[other])}
+    if frozenset(body.boxes) != holding:
+        raise _Unjustified
+    shares = {other: opened_box(seat, state.present, other, box) for other, box in body.boxes.items()}
+    own = MaskKey.of(mask_secret(seat))
+    seeds = {
+        other: fresh_pair_seed(context, seat.position, own, other, keys.mask_key)
+        for other, keys in neighbours.items()
+        if other in dealers
+    }
+    masked = state.words + stretched(self_seed(seat), len(state.words))
+    add_pair_masks(masked, seat.position, seeds)
+    after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
+    return after, _to_collector(seat, Masked(masked))
+
+
+def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
+    """Vote, once for an input, for a set of enough members that have all dealt their shares."""
+    context = seat.context
+    if not holds(seat, body.included, "included", context.collector):
+        raise _Unjustified
+    included = included_in(body.included.content, context)
+    dealers = members_in(state.dealers, len(seat.publics))
+    is_enough = seat.position in included and len(included) >= context.threshold and seat.has_enough_in(included)
+    if not is_enough or not included <= dealers:
+        raise _Unjustified
+    # Recorded before the vote is sent; raises where another set was voted for.
+    record = state.record.with_vote(body.included.content)
+    after = state.changed(
+        stage="certified", record=record, included=body.included.content, collected=(*state.collected, body.included)
+    )
+    return after, _to_collector(seat, Voted(stated(seat, "vote", vote_content(context, dealers, included))))
+
+
+def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
+    """On t votes equal to its own: of each owner the share of its self-seed if it is in the sum, else of its key; never both."""
+    context, count = seat.context, len(seat.publics)
+    included, dealers = members_in(state.included, count), members_in(state.dealers, count)
+    voters = members_in(body.voters, count)
+    if len(body.signatures) != _SIGNATURE_BYTES * len(voters) or not voters <= included:
+        raise _Unjustified
+    content = vote_content(context, dealers, included)
+    for place, voter in enumerate(sorted(voters)):
+        signature = body.signatures[_SIGNATURE_BYTES * place : _SIGNATURE_BYTES * (place + 1)]
+        if not holds(seat, Statement("vote", voter, context.digest, content, signature), "vote", voter):
+            raise _Unjustified
+    if len(voters) < context.threshold:
+        raise _Unjustified
+    shares = OpenedShares(
+        {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
+        {owner: held.of_mask_key for owner, held in state.shares.items() if owner not in included},
+    )
+    return state.changed(stage="opened"), _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
+
+
+def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
+    """Take the total that the collector signs, and tell neighbours which it is."""
+    context, count = seat.context, len(seat.publics)
+    included = members_in(state.included, count)
+    is_of_form = body.words.shape == state.words.shape and holds(seat, body.total, "total", context.collector)
+    if not is_of_form or body.total.content != heard_content(context, included, body.words):
+        raise _Unjustified
+    own = Heard(stated(seat, "heard", body.total.content), body.total)
+    neighbours = _neighbour_keys(seat, state)
+    receivers = [each for each in sorted(included) if each in neighbours and _chose(seat, neighbours[each])]
+    state = state.changed(stage="heard", opened=body.words, hearing=state.hearing.with_own(own))
+    state, _ = _settled(seat, state)
+    return state, tuple(Message(seat.position, receiver, own) for receiver in receivers)
+
+
+def _settled(seat: Seat, state: MemberState) -> Step:
+    """Use the total once enough neighbours heard the same; stop where statements differ."""
+    if state.total is not None:
+        return state, ()
+    if state.hearing.contradiction:
+        return _stopped(seat, state, "contradiction")
+    heard_by = state.hearing.agreeing | {seat.position}
+    if state.opened is not None and seat.has_enough_in(heard_by):
+        return state.changed(total=state.opened), ()
+    return state, ()
+
+
+def _neighbour_keys(seat: Seat, state: MemberState) -> dict[int, SumKeys]:
+    return {other: SumKeys.from_bytes(each.content, seat.context, other) for other, each in state.keys.items()}
+
+
+def _chose(seat: Seat, keys: SumKeys) -> bool:
+    """Whether the owner of these keys has this member among its share holders."""
+    return not seat.context.is_sparse or seat.position in keys.neighbours
+
+
+def _to_collector(seat: Seat, body: Body) -> Outgoing:
+    return (Message(seat.position, seat.context.collector, body),)
+
+
+def _stopped(seat: Seat, state: MemberState, reason: str) -> Step:
+    return state.changed(stopped=reason), _to_collector(seat, Withdrawn())
+
+
+__all__ = ["MemberState", "begun", "failure", "step"]

@@ -1,0 +1,259 @@
+"""What members of a sum and its collector say to each other: plain frozen data, with a form as bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import MessageMalformed
+from sudare.sums.context import SumContext, bitmap, members_in
+from sudare.sums.shamir import PRIME, SEED_LIMBS
+from sudare.sums.statements import Statement
+from sudare.sums.wire import MOST_VALUES, packed, unpacked
+
+Words = NDArray[np.uint64]
+Members = frozenset[int]
+
+_KEY_BYTES: Final = 32
+
+
+# To the collector
+
+
+@dataclass(frozen=True)
+class Advertised:
+    """A statement "keys": see `SumKeys`."""
+
+    keys: Statement
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """A box with shares of the sender's secrets for each of its neighbours."""
+
+    boxes: Mapping[int, bytes]
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The sender's vector under its masks."""
+
+    words: Words
+
+
+@dataclass(frozen=True)
+class Voted:
+    """A statement "vote": see `vote_content`."""
+
+    vote: Statement
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """A statement "shares": see `OpenedShares`."""
+
+    shares: Statement
+
+
+@dataclass(frozen=True)
+class Withdrawn:
+    """The sender takes no further part in this attempt."""
+
+
+# To a member
+
+
+@dataclass(frozen=True)
+class Directory:
+    """Who is there, as a bitmap, and the statements "keys" of the receiver's neighbours."""
+
+    present: bytes
+    keys: Mapping[int, Statement]
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Who has dealt shares, as a bitmap, and the boxes for the receiver by their senders."""
+
+    dealers: bytes
+    boxes: Mapping[int, bytes]
+
+
+@dataclass(frozen=True)
+class Included:
+    """The collector's statement "included": the bitmap of those whose masked vectors it has added."""
+
+    included: Statement
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Votes for that set: who cast them, as a bitmap, and their signatures in the order of members."""
+
+    voters: bytes
+    signatures: bytes
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The total, and the collector's statement "total" about it: see `heard_content`."""
+
+    words: Words
+    total: Statement
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A parcel of the dissemination, where there is no collector."""
+
+    round: int
+    window: Words | None
+    partial: Words | None
+
+    @property
+    def values(self) -> int:
+        """How many vectors it holds."""
+        return (self.window is not None) + (self.partial is not None)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The sender's statement "heard" about the total that it holds, and the collector's statement "total" where there is one."""
+
+    heard: Statement
+    total: Statement | None
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """The collector, or where there is none the sender, gives this attempt up."""
+
+
+ToCollector = Advertised | Dealt | Masked | Voted | Revealed | Withdrawn
+ToMember = Directory | Delivered | Included | Certified | Opened | Passed | Heard | GivenUp
+Body = ToCollector | ToMember
+
+
+# What statements say
+
+
+@dataclass(frozen=True)
+class SumKeys:
+    """Of one member for one sum: the public key for its masks, the commitment to its self-seed, and its choice of neighbours.
+
+    Where everyone is a neighbour, nobody is named.
+    """
+
+    mask_key: bytes
+    commitment: bytes
+    neighbours: tuple[int, ...]
+
+    def to_bytes(self) -> bytes:
+        """The content of the statement."""
+        return self.mask_key + self.commitment + np.array(self.neighbours, dtype="<u4").tobytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, context: SumContext, owner: int) -> SumKeys:
+        """What the statement of a member says. Raise MessageMalformed unless its choice of neighbours is one."""
+        count = context.neighbourhood.degree if context.neighbourhood is not None and context.is_sparse else 0
+        if len(content) != 2 * _KEY_BYTES + 4 * count:
+            raise MessageMalformed("Keys for a sum have another size.", "The sender's version differs.")
+        chosen = np.frombuffer(content[2 * _KEY_BYTES :], dtype="<u4").tolist()
+        ascending = all(first < second for first, second in itertools.pairwise(chosen))
+        if not ascending or owner in chosen or (chosen and chosen[-1] >= len(context.roster)):
+            raise MessageMalformed("A choice of neighbours is none.", "The sender's version differs.")
+        return cls(content[:_KEY_BYTES], content[_KEY_BYTES : 2 * _KEY_BYTES], tuple(chosen))
+
+
+def vote_content(context: SumContext, dealers: Members, included: Members) -> bytes:
+    """A vote on one input: who has dealt, and who is in the sum."""
+    count = len(context.roster)
+    return context.input_digest + bitmap(dealers, count) + bitmap(included, count)
+
+
+def included_content(context: SumContext, included: Members) -> bytes:
+    """Whose vectors were added."""
+    return bitmap(included, len(context.roster))
+
+
+def heard_content(context: SumContext, included: Members, words: Words) -> bytes:
+    """Which total over whom: the bitmap of members, and a digest of the words."""
+    return bitmap(included, len(context.roster)) + total_digest(words)
+
+
+def total_digest(words: Words) -> bytes:
+    """SHA-256 of a total."""
+    return hashlib.sha256(words.astype("<u8", copy=False).tobytes()).digest()
+
+
+def history_after(history: bytes, context: SumContext, included: Members, words: Words) -> bytes:
+    """The digest of all totals heard so far, with one more."""
+    heard = context.iteration.to_bytes(8, "big") + heard_content(context, included, words)
+    return hashlib.sha256(b"sudare history\x00" + history + heard).digest()
+
+
+def included_in(content: bytes, context: SumContext) -> Members:
+    """The members that a statement "included" names."""
+    return members_in(content, len(context.roster))
+
+
+@dataclass(frozen=True)
+class OpenedShares:
+    """What a member gives out after the vote: of each owner the share of its self-seed, or of its key for masks."""
+
+    of_self_seeds: Mapping[int, Words]
+    of_mask_keys: Mapping[int, Words]
+
+    def to_bytes(self) -> bytes:
+        """The content of the statement."""
+        return packed(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> OpenedShares:
+        """What the statement says. Raise MessageMalformed unless all are shares."""
+        found = unpacked(content, cls, most_values=MOST_VALUES)
+        if not isinstance(found, cls):
+            raise MessageMalformed("These are no shares.", "The sender's version differs.")
+        for share in (*found.of_self_seeds.values(), *found.of_mask_keys.values()):
+            if share.shape != (SEED_LIMBS,) or (share >= np.uint64(PRIME)).any():
+                raise MessageMalformed("A message holds a share that is none.", "The sender's version differs.")
+        return found
+
+
+@dataclass(frozen=True)
+class Message:
+    """From one member to another, by their positions."""
+
+    sender: int
+    receiver: int
+    body: Body
+
+    def to_bytes(self) -> bytes:
+        """The canonical form."""
+        return packed(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Message:
+        """The message of these bytes. Raise MessageMalformed unless they are one, of a size that a sum of members makes."""
+        found = unpacked(content, *MESSAGE_CLASSES, most_values=MOST_VALUES)
+        if not isinstance(found, cls):
+            raise MessageMalformed("These bytes are not a message.", "Ask for them again; nothing was used.")
+        return found
+
+
+def most_message_bytes(length: int, members: int) -> int:
+    """No message of a sum of so many members over vectors of this length is larger."""
+    # Two vectors, or of each member keys with a choice of neighbours, a box, two shares and a signature.
+    return (1 << 12) + 2 * 8 * length + members * (1 << 10) + 4 * members**2
+
+
+MESSAGE_CLASSES: Final = (
+    *(Message, Statement, Advertised, Dealt, Masked, Voted, Revealed, Withdrawn),
+    *(Directory, Delivered, Included, Certified, Opened, Passed, Heard, GivenUp),
+)

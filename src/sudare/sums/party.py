@@ -1,0 +1,211 @@
+"""One member's part in one sum, at the edge: its steps, those of the collector where it is its turn, and the state saved before anything is sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import MessageMalformed, SumError
+from sudare.sums import collector, dissemination, member, serverless
+from sudare.sums.collector import CollectorState
+from sudare.sums.context import Seat, members_in
+from sudare.sums.hearing import Hearing
+from sudare.sums.inputs import InputRecord, admitted
+from sudare.sums.masks import HeldShares
+from sudare.sums.member import MemberState
+from sudare.sums.messages import (
+    MESSAGE_CLASSES,
+    Advertised,
+    Dealt,
+    Masked,
+    Members,
+    Message,
+    Revealed,
+    Voted,
+    Withdrawn,
+)
+from sudare.sums.serverless import ServerlessState
+from sudare.sums.statements import Statement
+from sudare.sums.wire import packed, unpacked
+
+Words = NDArray[np.uint64]
+Persist = Callable[[bytes], None]
+_TO_COLLECTOR: Final = (Advertised, Dealt, Masked, Voted, Revealed, Withdrawn)
+
+
+@dataclass(frozen=True)
+class PartyState:
+    """Everything that is saved of a sum: it holds secrets of this sum, so keep it like a key."""
+
+    context_digest: bytes
+    member: MemberState | ServerlessState
+    collector: CollectorState | None
+    sent: tuple[Message, ...]
+
+    def to_bytes(self) -> bytes:
+        """The canonical form."""
+        return packed(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> PartyState:
+        """The state of these bytes. Raise MessageMalformed unless they are one."""
+        found = unpacked(content, *_STATE_CLASSES)
+        if not isinstance(found, cls):
+            raise MessageMalformed("These bytes are not a saved sum.", "Restore the file that this member saved.")
+        return found
+
+    @property
+    def record(self) -> InputRecord:
+        """What is remembered of the input."""
+        return self.member.record
+
+
+_STATE_CLASSES: Final = (
+    *MESSAGE_CLASSES,
+    *(PartyState, MemberState, ServerlessState, CollectorState, InputRecord, HeldShares, Hearing),
+    *(dissemination.State, dissemination.Parcel),
+)
+
+
+class Party:
+    """A member in a sum. `persist` gets the whole state before messages are handed out; `saved` is what it got last.
+
+    Saved state of the same sum is taken up again: `begin` then returns every message sent before, byte for byte. Saved state
+    of another attempt at the same input still binds: the data must be the same, and a vote that was cast stays.
+    """
+
+    def __init__(self, seat: Seat, words: Words, persist: Persist | None = None, saved: bytes | None = None) -> None:
+        self.seat, self._persist = seat, persist
+        before = None if saved is None else PartyState.from_bytes(saved)
+        if before is not None and before.context_digest == seat.context.digest:
+            admitted(seat, words, before.record)
+            self._member, self._collector, self._sent = before.member, before.collector, before.sent
+            return
+        record = None if before is None else before.record
+        self._collector, self._sent = None, ()
+        if not seat.context.may_leave:
+            self._member, outgoing = serverless.begun(seat, words, record)
+        else:
+            self._member, outgoing = member.begun(seat, words, record)
+            if seat.context.collector == seat.position:
+                self._collector = collector.begun(len(seat.publics), len(words))
+        self._sent = self._delivered_at_home(outgoing)
+
+    def begin(self) -> tuple[Message, ...]:
+        """Everything sent so far: the first messages, or after a restart all of them again."""
+        return self._handed_out(self._sent)
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """What to send after a message came."""
+        return self._handed_out(self._remembered(self._delivered_at_home(self._stepped(message))))
+
+    def expire(self) -> tuple[Message, ...]:
+        """What to send when the deadline of a round has passed: nothing unless this member collects."""
+        if self._collector is None:
+            return ()
+        outgoing = collector.expired(self.seat, self._collector)
+        return self._handed_out(self._remembered(self._delivered_at_home(outgoing)))
+
+    # What came of it
+
+    @property
+    def state(self) -> PartyState:
+        """What this member remembers."""
+        return PartyState(self.seat.context.digest, self._member, self._collector, self._sent)
+
+    @property
+    def total(self) -> Words | None:
+        """The sum, once it may be used."""
+        return self._member.total
+
+    @property
+    def included(self) -> Members | None:
+        """Whose addends are in the sum, once it may be used."""
+        if self._member.total is None:
+            return None
+        count = len(self.seat.publics)
+        return (
+            members_in(self._member.included, count)
+            if isinstance(self._member, MemberState)
+            else frozenset(range(count))
+        )
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the sum was stopped here, if it was."""
+        return self._member.stopped
+
+    @property
+    def failure(self) -> SumError | None:
+        """The same as an error."""
+        if isinstance(self._member, MemberState):
+            return member.failure(self.seat, self._member)
+        return serverless.failure(self.seat, self._member)
+
+    @property
+    def waits_for(self) -> Members:
+        """Those whose answers this member waits for as collector, or the collector; nobody once the sum is over."""
+        if self._member.total is not None or self._member.stopped is not None:
+            return frozenset() if self._collector is None else collector.waits_for(self.seat, self._collector)
+        if self._collector is not None:
+            return collector.waits_for(self.seat, self._collector)
+        if isinstance(self._member, MemberState):
+            return frozenset({self.seat.context.collector})
+        return frozenset(range(len(self.seat.publics))) - {self.seat.position}
+
+    @property
+    def progress(self) -> tuple[str, str]:
+        """What this member waits for, and what it waits for as collector: it changes from round to round."""
+        own = self._member.stage if isinstance(self._member, MemberState) else str(self._member.place.round)
+        return own, "" if self._collector is None else self._collector.stage
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything signed that this member has heard or said about the sum: what `sudare consortium blame` looks at."""
+        found = [*self._member.hearing.statements]
+        if isinstance(self._member, MemberState):
+            found += [*self._member.keys.values(), *self._member.collected]
+        if self._collector is not None:
+            found += [*self._collector.keys.values(), *self._collector.shares.values()]
+        bodies = (message.body for message in self._sent)
+        found += [each for body in bodies for each in vars(body).values() if isinstance(each, Statement)]
+        return tuple(dict.fromkeys(found))
+
+    # Steps
+
+    def _stepped(self, message: Message) -> tuple[Message, ...]:
+        if isinstance(message.body, _TO_COLLECTOR):
+            return () if self._collector is None else collector.step(self.seat, self._collector, message)
+        if isinstance(self._member, MemberState):
+            self._member, outgoing = member.step(self.seat, self._member, message)
+        else:
+            self._member, outgoing = serverless.step(self.seat, self._member, message)
+        return outgoing
+
+    def _delivered_at_home(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What goes to others, after this member has taken in what goes to itself."""
+        abroad: list[Message] = []
+        queue = deque(outgoing)
+        while queue:
+            message = queue.popleft()
+            if message.receiver != self.seat.position:
+                abroad.append(message)
+            else:
+                queue.extend(self._stepped(message))
+        return tuple(abroad)
+
+    def _remembered(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What is sent is remembered to be sent again after a restart; where nothing is saved there is none."""
+        if self._persist is not None:
+            self._sent = (*self._sent, *outgoing)
+        return outgoing
+
+    def _handed_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+        if self._persist is not None:
+            self._persist(self.state.to_bytes())
+        return outgoing

@@ -1,0 +1,130 @@
+"""A sum that nobody may leave, without a collector: masked vectors are disseminated in ⌈log₂ S⌉ rounds, then totals are compared.
+
+Pure steps: (seat, state, message) → (state, messages to send). Up to S − 2 members that do anything learn the sum of the others' vectors and
+nothing else; they can make the sum fail or wrong. Proof: proofs/secure_sums.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import StatementsContradict, SumError
+from sudare.sums import dissemination
+from sudare.sums.context import Seat
+from sudare.sums.dissemination import Parcel
+from sudare.sums.hearing import Hearing
+from sudare.sums.inputs import InputRecord, admitted
+from sudare.sums.masks import add_pair_masks, lasting_pair_seed
+from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content, included_content
+from sudare.sums.statements import stated
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class ServerlessState:
+    """All that a member remembers: its place in the dissemination, parcels that came early, and what was heard of the total."""
+
+    record: InputRecord
+    length: int
+    place: dissemination.State
+    waiting: Mapping[int, Parcel] = field(default_factory=dict)
+    hearing: Hearing = field(default_factory=Hearing)
+    total: Words | None = None
+    stopped: str | None = None
+
+
+Step = tuple[ServerlessState, tuple[Message, ...]]
+
+
+def begun(seat: Seat, words: Words, earlier: InputRecord | None = None) -> Step:
+    """The first state and messages. `earlier` is what this member remembers of the same input, from any attempt."""
+    count = len(seat.publics)
+    everyone = included_content(seat.context, frozenset(range(count)))
+    record = admitted(seat, words, earlier).with_vote(everyone)
+    masked = words.copy()
+    seeds = {other: lasting_pair_seed(seat, other) for other in range(count) if other != seat.position}
+    add_pair_masks(masked, seat.position, seeds)
+    place, parcel = dissemination.begun(count, seat.position, masked)
+    return _advanced(seat, ServerlessState(record, len(words), place), parcel)
+
+
+def step(seat: Seat, state: ServerlessState, message: Message) -> Step:
+    """The state after a message, and what to send. What comes twice or is no part of the sum changes nothing."""
+    body, sender = message.body, message.sender
+    if state.stopped is not None:
+        return state, ()
+    if isinstance(body, GivenUp):
+        return (state if state.total is not None else replace(state, stopped="given up")), ()
+    if isinstance(body, Heard):
+        return _settled(seat, replace(state, hearing=state.hearing.with_other(seat, sender, body)))
+    if not isinstance(body, Passed) or not _fits(seat, state, sender, body) or body.round in state.waiting:
+        return state, ()
+    parcel = Parcel(sender, seat.position, body.round, body.window, body.partial)
+    return _added(seat, replace(state, waiting={**state.waiting, body.round: parcel}))
+
+
+def failure(seat: Seat, state: ServerlessState) -> SumError | None:
+    """Why this member's sum was stopped, if it was."""
+    if state.stopped is None:
+        return None
+    if state.stopped == "contradiction":
+        return StatementsContradict(
+            "Members hold different totals of one sum: somebody passed on something false. The signed statements are kept.",
+            "No total was used. See `sudare consortium blame`.",
+        )
+    return SumError("A member has given up this sum, which nobody may leave.", "Begin again when all are there.")
+
+
+def _fits(seat: Seat, state: ServerlessState, sender: int, body: Passed) -> bool:
+    """Whether a parcel is one that is still waited for: of a round to come, from its sender, with vectors of the length asked for."""
+    count = len(seat.publics)
+    rounds = dissemination.rounds_of(count)
+    if not state.place.round <= body.round < len(rounds):
+        return False
+    round_ = rounds[body.round]
+    is_sender = sender == (seat.position + round_.distance) % count
+    has_values = (body.window is not None, body.partial is not None) == (round_.sends_window, round_.sends_partial)
+    vectors = [vector for vector in (body.window, body.partial) if vector is not None]
+    return is_sender and has_values and all(vector.shape == (state.length,) for vector in vectors)
+
+
+def _added(seat: Seat, state: ServerlessState) -> Step:
+    """Use the parcels that are there, round by round."""
+    outgoing: tuple[Message, ...] = ()
+    while state.place.round in state.waiting:
+        number = state.place.round
+        place, parcel = dissemination.step(state.place, state.waiting[number])
+        waiting = {other: kept for other, kept in state.waiting.items() if other != number}
+        state, sent = _advanced(seat, replace(state, place=place, waiting=waiting), parcel)
+        outgoing += sent
+    return state, outgoing
+
+
+def _advanced(seat: Seat, state: ServerlessState, parcel: Parcel | None) -> Step:
+    """Pass the next parcel on, or say which total this member holds."""
+    if parcel is not None:
+        body = Passed(parcel.round, parcel.window, parcel.partial)
+        return state, (Message(seat.position, parcel.receiver, body),)
+    if state.place.total is None:
+        return state, ()
+    everyone = frozenset(range(len(seat.publics)))
+    own = Heard(stated(seat, "heard", heard_content(seat.context, everyone, state.place.total)), None)
+    messages = tuple(Message(seat.position, other, own) for other in sorted(everyone - {seat.position}))
+    state, more = _settled(seat, replace(state, hearing=state.hearing.with_own(own)))
+    return state, messages + more
+
+
+def _settled(seat: Seat, state: ServerlessState) -> Step:
+    """Use the total once everyone heard the same; stop where statements differ."""
+    if state.total is not None or state.hearing.own is None:
+        return state, ()
+    if state.hearing.contradiction:
+        return replace(state, stopped="contradiction"), ()
+    if len(state.hearing.agreeing) == len(seat.publics) - 1:
+        return replace(state, total=state.place.total), ()
+    return state, ()

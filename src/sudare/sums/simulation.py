@@ -1,0 +1,108 @@
+"""All members of a sum in one process: messages in the order they were sent, and members that fall silent when told to."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sudare.errors import SumError
+from sudare.sums.messages import Body, Masked, Message, Opened, Passed
+from sudare.sums.party import Party
+from sudare.sums.wire import packed_size
+
+
+@dataclass
+class Traffic:
+    """What went between members, counted as it is sent: vectors by sender and round, and bits; and who left."""
+
+    vectors: dict[tuple[int, int], int] = field(default_factory=dict)
+    bits: int = 0
+    left: set[int] = field(default_factory=set)
+    _last: tuple[Body | None, int] = (None, 0)
+
+    def count(self, message: Message) -> None:
+        """One more message."""
+        body = message.body
+        if body is not self._last[0]:
+            # What is told to everyone is measured once.
+            self._last = body, packed_size(body)
+        self.bits += 8 * self._last[1]
+        if isinstance(body, Passed | Masked | Opened):
+            number = body.round if isinstance(body, Passed) else -1 if isinstance(body, Masked) else -2
+            key = message.sender, number
+            self.vectors[key] = self.vectors.get(key, 0) + (body.values if isinstance(body, Passed) else 1)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds in which vectors were sent."""
+        return len({number for _, number in self.vectors})
+
+    @property
+    def vectors_per_round(self) -> int:
+        """The most vectors one member sent in one round."""
+        return max(self.vectors.values(), default=0)
+
+
+def simulate(
+    parties: Sequence[Party],
+    leave_after: Mapping[int, int] | None = None,
+    watch: Callable[[Message], None] | None = None,
+) -> Traffic:
+    """Deliver everything until nobody has more to say; then deadlines pass, as long as that leads to more messages.
+
+    `leave_after` names members and after how many messages they fall silent; `watch` is shown every message that is sent.
+    """
+    network = _Network(parties, dict(leave_after or {}), watch)
+    for position, party in enumerate(parties):
+        network.post(position, party.begin())
+    network.deliver()
+    while network.pass_deadlines():
+        network.deliver()
+    return network.traffic
+
+
+class _Network:
+    """Messages between members, in the order they were sent."""
+
+    def __init__(
+        self, parties: Sequence[Party], leaving: Mapping[int, int], watch: Callable[[Message], None] | None
+    ) -> None:
+        self.traffic = Traffic()
+        self._parties, self._leaving, self._watch = parties, leaving, watch
+        self._queue = deque[Message]()
+        self._spoken = [0] * len(parties)
+
+    def post(self, sender: int, messages: Sequence[Message]) -> None:
+        """Send what a member says, until it falls silent."""
+        most = self._leaving.get(sender, math.inf)
+        for message in messages:
+            if self._spoken[sender] >= most:
+                break
+            self._spoken[sender] += 1
+            self.traffic.count(message)
+            if self._watch is not None:
+                self._watch(message)
+            self._queue.append(message)
+        if self._spoken[sender] >= most:
+            self.traffic.left.add(sender)
+
+    def deliver(self) -> None:
+        """Until nobody has more to say."""
+        while self._queue:
+            message = self._queue.popleft()
+            if message.receiver not in self.traffic.left:
+                self.post(message.receiver, self._parties[message.receiver].receive(message))
+
+    def pass_deadlines(self) -> bool:
+        """Whether anybody has something to say once a deadline has passed."""
+        for position, party in enumerate(self._parties):
+            if position not in self.traffic.left:
+                self.post(position, party.expire())
+        return bool(self._queue)
+
+
+def failure_of(parties: Sequence[Party]) -> SumError | None:
+    """The first failure among members that reported one."""
+    return next((failure for each in parties if (failure := each.failure) is not None), None)

@@ -1,0 +1,70 @@
+"""Signed statements of members about a sum. A signer makes at most one of each kind in a sum: two that differ prove a lie."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal, get_args
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from sudare.sums.context import Seat
+
+Kind = Literal["keys", "included", "vote", "shares", "total", "heard"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_PURPOSE: Final = b"sudare statement on a sum\x00"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one member said, by its position, about the sum whose context has this digest."""
+
+    kind: str
+    signer: int
+    context: bytes
+    content: bytes
+    signature: bytes
+
+    @property
+    def text(self) -> bytes:
+        """The bytes that are signed."""
+        head = _PURPOSE + self.kind.encode() + b"\x00" + self.context + self.signer.to_bytes(4, "big")
+        return head + hashlib.sha256(self.content).digest()
+
+    def is_signed_by(self, signing_key: bytes) -> bool:
+        """Whether the owner of this Ed25519 key signed it."""
+        return _is_signed(signing_key, self.signature, self.text)
+
+    def contradicts(self, other: Statement) -> bool:
+        """Whether one signer said something else of the same kind about the same sum."""
+        same = (self.kind, self.signer, self.context) == (other.kind, other.signer, other.context)
+        return same and self.content != other.content
+
+
+def stated(seat: Seat, kind: Kind, content: bytes) -> Statement:
+    """A statement of the member in this seat."""
+    unsigned = Statement(kind, seat.position, seat.context.digest, content, b"")
+    return Statement(kind, seat.position, seat.context.digest, content, seat.keys.signature(unsigned.text))
+
+
+def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
+    """Whether this is a statement of that kind by that member about the sum of this seat."""
+    expected = (statement.kind, statement.signer, statement.context) == (kind, signer, seat.context.digest)
+    return expected and statement.is_signed_by(seat.publics[signer].signing)
+
+
+@lru_cache(maxsize=1 << 15)
+def _is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
+    # Remembered: a statement reaches a process by several ways, and all members where they are simulated in one.
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def forget_verified() -> None:
+    """Forget which signatures were verified, so that the next verification is measured as it is."""
+    _is_signed.cache_clear()
