@@ -149,8 +149,10 @@ def most_separated(members: int, dishonest: int, absent: int, degree: int, failu
     half = min(absent, members // 2)
     ways = ways + table[members] - table[half] - table[members - half] + math.log(absent + 1)
     terms = np.where(possible, ways + choosers * np.minimum(0.0, nobody_chose), -np.inf)
-    beyond = np.logaddexp.accumulate(terms[::-1])[::-1] / math.log(2)
-    enough = beyond + 2.0**-30 * (1 + np.abs(beyond)) <= -failure_bits
+    beyond = np.logaddexp.accumulate(terms[::-1])[::-1]
+    # Each of at most S/2 additions rounds by a few units in the last place.
+    rounding = members * 2.0**-50 * np.max(np.abs(terms[possible]), initial=0.0)
+    enough = beyond <= -failure_bits * math.log(2) - rounding
     return int(len(missing) if not enough[-1] else np.flatnonzero(enough)[0])
 
 
@@ -199,9 +201,10 @@ def _separated_sets(
     members: int, dishonest: int, degree: int, threshold: int, first: Integers, last: Integers
 ) -> Floats:
     """Upper bounds on ln of the expected number of separated sets of between `first` and `last` members, for each such block of sizes."""
-    # c' = min(c, S − 2a) does not grow with a, and the number a − 1 + c' of marked members is largest at one end of a block.
+    # c' = min(c, S − 2a) falls with a, from `many` to `few`; a − 1 + c' marked members are never more than (S + c)/2 − 1.
     few, many = np.minimum(dishonest, members - 2 * last), np.minimum(dishonest, members - 2 * first)
-    tail = _log_tail(members, np.maximum(last - 1 + few, first - 1 + many), degree, threshold)
+    marked = np.minimum(last - 1 + many, (members + dishonest) // 2 - 1)
+    tail = _log_tail(members, marked, degree, threshold)
     honest = members - few
     table = _log_factorials(members)
     ways = table[honest] - table[last] - table[honest - last] + _ROUNDING * table[members]
