@@ -74,10 +74,16 @@ def neighbourhood(
     if threshold == members or largest < 1:
         return complete(members, threshold)
 
+    # Two terms of the bound, which usually decide, before all of them.
+    ends = np.array([1, max(1, (members - dishonest) // 2)])
+    quickly = -failure_bits * math.log(2)
+
     def sparse(degree: int) -> Neighbourhood | None:
         lost = _most_neighbours_lost(members, leaving, degree, failure_bits)
         shares = degree - lost
-        fits = shares >= 1 and privacy_failure_log2(members, dishonest, degree, shares) <= -failure_bits
+        if shares < 1 or np.any(_separated_sets(members, dishonest, degree, shares, ends, ends) > quickly):
+            return None
+        fits = privacy_failure_log2(members, dishonest, degree, shares) <= -failure_bits
         return Neighbourhood(degree, shares) if fits else None
 
     too_few, enough = 0, 1
@@ -102,22 +108,12 @@ def privacy_failure_log2(members: int, dishonest: int, degree: int, threshold: i
     """
     _check(members, dishonest, 0)
     _check_degree(members, degree, threshold)
-    most = members // 2
     if members - dishonest < 2:
         return -math.inf
     if not _worst_if_all_dishonest(members, dishonest, degree, threshold):
         return 0.0
-    first, last = _blocks(most)
-    corrupt = np.minimum(dishonest, members - 2 * last)
-    # The tail grows with the number of marked members, which may shrink within a block where a is large: take the block's largest.
-    marked = np.maximum(last - 1 + corrupt, first - 1 + np.minimum(dishonest, members - 2 * first))
-    tail = _log_tail(members, marked, degree, threshold)
-    honest = members - np.minimum(dishonest, members - 2 * first)
-    honest = np.maximum(honest, members - corrupt)
-    chosen = np.minimum(last, honest // 2)
-    table = _log_factorials(members)
-    ways = table[honest] - table[chosen] - table[honest - chosen] + _ROUNDING * table[members]
-    return _log2_sum(ways + first * tail + np.log(last - first + 1))
+    first, last = _blocks(members // 2)
+    return _log2_sum(_separated_sets(members, dishonest, degree, threshold, first, last))
 
 
 def liveness_failure_log2(members: int, leaving: int, degree: int, threshold: int) -> float:
@@ -130,6 +126,34 @@ def liveness_failure_log2(members: int, leaving: int, degree: int, threshold: in
     lost = degree - threshold + 1
     tail = _log_tail(members, np.array([min(leaving, members - 1)]), degree, lost)
     return min(0.0, _log2_sum(tail + math.log(members)))
+
+
+def most_separated(members: int, dishonest: int, absent: int, degree: int, failure_bits: int = FAILURE_BITS) -> int:
+    """How many honest members of the set voted for may be missing from the one sum that is opened, but with probability 2^−failure_bits.
+
+    `absent` is S − t: so many members may be outside the set that was voted for. A dishonest collector that excludes all who chose a member, and delivers none
+    of its shares, opens the sum without it. With b missing: none of the others' members chose any of them, at most
+    C(S, b) C(S, e) (e + 1) [C(S − 1 − b, k) / C(S − 1, k)]^max(S − c − e − b, (S − c)/2), added up over all larger b. In a complete graph nobody is missing.
+    """
+    _check(members, dishonest, absent)
+    _check_degree(members, degree, 1)
+    table = _log_factorials(members)
+    missing = np.arange(1, members // 2 + 1)
+    unchosen = members - 1 - missing
+    possible = unchosen >= degree
+    nobody_chose = table[unchosen] - table[np.maximum(unchosen - degree, 0)]
+    nobody_chose = nobody_chose - (table[members - 1] - table[members - 1 - degree]) + _ROUNDING * table[members]
+    honest = members - dishonest
+    choosers = np.maximum(honest - absent - missing, (honest + 1) // 2)
+    ways = table[members] - table[missing] - table[members - missing] + 2 * _ROUNDING * table[members]
+    half = min(absent, members // 2)
+    ways = ways + table[members] - table[half] - table[members - half] + math.log(absent + 1)
+    terms = np.where(possible, ways + choosers * np.minimum(0.0, nobody_chose), -np.inf)
+    beyond = np.logaddexp.accumulate(terms[::-1])[::-1]
+    # Each of at most S/2 additions rounds by a few units in the last place.
+    rounding = members * 2.0**-50 * np.max(np.abs(terms[possible]), initial=0.0)
+    enough = beyond <= -failure_bits * math.log(2) - rounding
+    return int(len(missing) if not enough[-1] else np.flatnonzero(enough)[0])
 
 
 def chosen_neighbours(seed: bytes, members: int, position: int, degree: int) -> tuple[int, ...]:
@@ -173,6 +197,20 @@ def _worst_if_all_dishonest(members: int, dishonest: int, degree: int, threshold
     return threshold / marked * (1 - ratio) * (members - dishonest + 1) > 2 * math.log(2) + 1e-9
 
 
+def _separated_sets(
+    members: int, dishonest: int, degree: int, threshold: int, first: Integers, last: Integers
+) -> Floats:
+    """Upper bounds on ln of the expected number of separated sets of between `first` and `last` members, for each such block of sizes."""
+    # c' = min(c, S − 2a) falls with a, from `many` to `few`; a − 1 + c' marked members are never more than (S + c)/2 − 1.
+    few, many = np.minimum(dishonest, members - 2 * last), np.minimum(dishonest, members - 2 * first)
+    marked = np.minimum(last - 1 + many, (members + dishonest) // 2 - 1)
+    tail = _log_tail(members, marked, degree, threshold)
+    honest = members - few
+    table = _log_factorials(members)
+    ways = table[honest] - table[last] - table[honest - last] + _ROUNDING * table[members]
+    return np.asarray(ways + first * tail + np.log(last - first + 1))
+
+
 def _blocks(most: int) -> tuple[Integers, Integers]:
     """First and last sizes of blocks that together hold 1, …, most."""
     single = np.arange(1, min(most, _SINGLE_SIZES) + 1)
@@ -193,19 +231,15 @@ def _log_tail(members: int, marked: Integers, degree: int, at_least: int) -> Flo
     table = _log_factorials(members)
     marked = np.minimum(marked, others)[:, None]
     unmarked = others - marked
-    seen = np.arange(at_least, degree + 1)[None, :]
-    possible = (seen <= marked) & (degree - seen <= unmarked)
-    inside = np.where(possible, seen, 0)
-    outside = np.where(possible, degree - seen, 0)
-    terms = table[marked] - table[inside] - table[marked - inside * possible]
-    terms = terms + table[unmarked] - table[outside] - table[unmarked - outside * possible]
-    terms = terms - (table[others] - table[degree] - table[others - degree])
-    total = (
-        special.logsumexp(np.where(possible, terms, -np.inf), axis=1)
-        if degree >= at_least
-        else np.full(len(marked), -np.inf)
-    )
-    return np.minimum(0.0, total + _ROUNDING * table[members])
+    inside = np.arange(at_least, degree + 1)[None, :]
+    outside = degree - inside
+    left_inside, left_outside = marked - inside, unmarked - outside
+    possible = (left_inside >= 0) & (left_outside >= 0)
+    terms = table[marked] - table[inside] - table[np.maximum(left_inside, 0)]
+    terms = terms + table[unmarked] - table[outside] - table[np.maximum(left_outside, 0)]
+    subsets = table[others] - table[degree] - table[others - degree]
+    total: Floats = special.logsumexp(np.where(possible, terms - subsets, -np.inf), axis=1)
+    return np.asarray(np.minimum(0.0, total + _ROUNDING * table[members]))
 
 
 def _log2_sum(logarithms: Floats) -> float:
