@@ -34,6 +34,7 @@ from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, S
 from sudare.privacy.chain import canonical_json
 from sudare.schema import Number, Schema
 from sudare.sums.context import least_threshold
+from sudare.sums.neighbours import most_separated, neighbourhood
 from sudare.text import is_printable
 
 FORMAT: Final = 1
@@ -222,6 +223,10 @@ class Agreement:
     def _check_unknown_shares(self, field: str, known: int) -> None:
         """Raise AgreementError unless the noise counts on no share of those who may leave or be dishonest (whoever looks is one)."""
         count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
+        if leaving:
+            # On a sparse graph a lying collector can leave a few more out of what it opens.
+            degree = neighbourhood(count, self.dishonest, leaving, self.threshold).degree
+            leaving += most_separated(count, self.dishonest, leaving, degree) if degree < count - 1 else 0
         if not leaving + looking <= known < count:
             raise AgreementError(
                 f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may look.",

@@ -18,8 +18,10 @@ from sudare.sums.context import Seat, SumContext, bitmap
 from sudare.sums.masks import MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
 from sudare.sums.messages import (
     Advertised,
+    Affirmed,
     Body,
     Certified,
+    Confirmed,
     Dealt,
     Delivered,
     Directory,
@@ -49,17 +51,18 @@ Outgoing = tuple[Message, ...]
 class CollectorState:
     """What a collector remembers. `stage` is what it waits for, from `waiting` members; `gone` are those that answer no more, in any stage.
 
-    Of masked vectors it keeps the sum only. `shares` are what members gave out after the vote.
+    Of masked vectors it keeps the sum and the signatures that came with them. `shares` are what members gave out after the vote.
     """
 
     length: int
     stage: str = "keys"
     keys: dict[int, Statement] = field(default_factory=dict)
     boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)
-    inputs: dict[int, bool] = field(default_factory=dict)
+    inputs: dict[int, bytes] = field(default_factory=dict)
     masked_total: Words | None = None
     votes: dict[int, bytes] = field(default_factory=dict)
     shares: dict[int, Statement] = field(default_factory=dict)
+    heard: dict[int, bytes] = field(default_factory=dict)
     gone: dict[int, bool] = field(default_factory=dict)
     waiting: int = 0
     total: Words | None = None
@@ -112,11 +115,12 @@ def waits_for(seat: Seat, state: CollectorState) -> Members:
 # What is waited for, and what came of it
 
 
+_ASKED: Final = {"boxes": "keys", "inputs": "boxes", "votes": "inputs", "shares": "votes", "heard": "inputs"}
+
+
 def _asked(seat: Seat, state: CollectorState) -> Collection[int]:
-    """Who was asked in this round: those who have answered in the one before."""
-    rounds = ("keys", "boxes", "inputs", "votes", "shares")
-    before = rounds.index(state.stage) - 1
-    return range(len(seat.publics)) if before < 0 else _collected(state, rounds[before])
+    """Who was asked in this round: those who have answered in one before."""
+    return range(len(seat.publics)) if state.stage == "keys" else _collected(state, _ASKED[state.stage])
 
 
 def _answers(state: CollectorState) -> Collection[int]:
@@ -146,10 +150,11 @@ def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> 
 
 
 def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) -> bool:
-    if body.words.shape != (state.length,) or state.masked_total is None:
+    is_of_form = body.words.shape == (state.length,) and holds(seat, body.dealers, "dealers", sender)
+    if not is_of_form or body.dealers.content != bitmap(state.boxes, len(seat.publics)) or state.masked_total is None:
         return False
     state.masked_total = state.masked_total + body.words
-    state.inputs[sender] = True
+    state.inputs[sender] = body.dealers.signature
     return True
 
 
@@ -168,6 +173,15 @@ def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed)
     return True
 
 
+def _take_heard(seat: Seat, state: CollectorState, sender: int, body: Affirmed) -> bool:
+    if state.total is None or not holds(seat, body.heard, "heard", sender):
+        return False
+    if body.heard.content != heard_content(seat.context, frozenset(state.inputs), state.total):
+        return False
+    state.heard[sender] = body.heard.signature
+    return True
+
+
 _Take = Callable[[Seat, CollectorState, int, Any], bool]
 _TAKEN: dict[str, tuple[type, _Take]] = {
     "keys": (Advertised, _take_keys),
@@ -175,6 +189,7 @@ _TAKEN: dict[str, tuple[type, _Take]] = {
     "inputs": (Masked, _take_input),
     "votes": (Voted, _take_vote),
     "shares": (Revealed, _take_shares),
+    "heard": (Affirmed, _take_heard),
 }
 
 
@@ -188,8 +203,10 @@ def _gone_on(seat: Seat, state: CollectorState) -> Outgoing:
     stage, messages = _FOLLOWING[state.stage]
     outgoing = messages(seat, state)
     if state.stage != "stopped":
-        asked = _answers(state)
-        state.stage, state.waiting = stage, sum(member not in state.gone for member in asked)
+        # Where everyone is a neighbour, everyone tells everyone which total it heard.
+        state.stage = "done" if stage == "heard" and not seat.context.is_sparse else stage
+        asked = () if state.stage == "done" else _asked(seat, state)
+        state.waiting = sum(member not in state.gone for member in asked)
     return outgoing
 
 
@@ -234,9 +251,15 @@ def _inclusion(seat: Seat, state: CollectorState) -> Outgoing:
 
 
 def _certificate(seat: Seat, state: CollectorState) -> Outgoing:
+    """To each voter: the votes, and of those in the sum whose shares it holds that they masked for the same dealers."""
     voters = sorted(state.votes)
-    signatures = b"".join(state.votes[voter] for voter in voters)
-    return _to_each(seat, voters, Certified(bitmap(voters, len(seat.publics)), signatures))
+    votes = bitmap(voters, len(seat.publics)), b"".join(state.votes[voter] for voter in voters)
+    owners: dict[int, dict[int, bytes]] = {voter: {} for voter in voters}
+    for owner, signature in state.inputs.items():
+        for holder in state.boxes[owner]:
+            if holder in owners:
+                owners[holder][owner] = signature
+    return tuple(Message(seat.position, voter, Certified(*votes, owners[voter])) for voter in voters)
 
 
 def _opening(seat: Seat, state: CollectorState) -> Outgoing:
@@ -249,12 +272,19 @@ def _opening(seat: Seat, state: CollectorState) -> Outgoing:
     return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", content)))
 
 
+def _confirmation(seat: Seat, state: CollectorState) -> Outgoing:
+    hearers = sorted(state.heard)
+    signatures = b"".join(state.heard[hearer] for hearer in hearers)
+    return _to_each(seat, state.inputs, Confirmed(bitmap(hearers, len(seat.publics)), signatures))
+
+
 _FOLLOWING: dict[str, tuple[str, Callable[[Seat, CollectorState], Outgoing]]] = {
     "keys": ("boxes", _directories),
     "boxes": ("inputs", _deliveries),
     "inputs": ("votes", _inclusion),
     "votes": ("shares", _certificate),
-    "shares": ("done", _opening),
+    "shares": ("heard", _opening),
+    "heard": ("done", _confirmation),
 }
 
 

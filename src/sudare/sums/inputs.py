@@ -9,27 +9,33 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
-from sudare.sums.context import Seat
+from sudare.sums.context import Seat, SumContext
 
 Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class InputRecord:
-    """Of one input, over all attempts at its sum. `voted_for` is the bitmap of members that this one has voted for."""
+    """Of one input, over all attempts at its sum. `voted_for` is the bitmap of members that this one has voted for, in attempt `voted_in`."""
 
     input_digest: bytes
     data_tag: bytes
     voted_for: bytes | None = None
+    voted_in: int | None = None
 
-    def with_vote(self, included: bytes) -> InputRecord:
-        """The record after a vote. Raise SecondTotalRefused after a vote for other members."""
-        if self.voted_for not in (None, included):
+    def with_vote(self, context: SumContext, included: bytes) -> InputRecord:
+        """The record after a vote. Raise SecondTotalRefused after a vote for other members; on a sparse graph after any in another attempt.
+
+        On a sparse graph a lying collector can leave a few of the set out of what it opens (proofs/neighbourhoods.md): two attempts
+        over one set could show the difference.
+        """
+        is_other = self.voted_for not in (None, included)
+        if is_other or (context.is_sparse and self.voted_in not in (None, context.attempt)):
             raise SecondTotalRefused(
                 "A total over other members than those voted for was asked for the same input; two totals show the difference.",
                 "Finish the total that was voted for, or begin a new iteration.",
             )
-        return replace(self, voted_for=included)
+        return replace(self, voted_for=included, voted_in=context.attempt)
 
 
 def admitted(seat: Seat, words: Words, earlier: InputRecord | None) -> InputRecord:

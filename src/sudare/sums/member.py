@@ -39,8 +39,10 @@ from sudare.sums.masks import (
 )
 from sudare.sums.messages import (
     Advertised,
+    Affirmed,
     Body,
     Certified,
+    Confirmed,
     Dealt,
     Delivered,
     Directory,
@@ -48,6 +50,7 @@ from sudare.sums.messages import (
     Heard,
     Included,
     Masked,
+    Members,
     Message,
     Opened,
     OpenedShares,
@@ -59,7 +62,7 @@ from sudare.sums.messages import (
     included_in,
     vote_content,
 )
-from sudare.sums.statements import Statement, holds, stated
+from sudare.sums.statements import Kind, Statement, holds, stated
 from sudare.sums.streams import stretched
 
 Words = NDArray[np.uint64]
@@ -129,9 +132,10 @@ def step(seat: Seat, state: MemberState, message: Message) -> Step:
         "included": (Included, _vote),
         "certified": (Certified, _reveal),
         "opened": (Opened, _hear),
+        "heard": (Confirmed, _confirm),
     }
-    expected, answer = answers.get(state.stage, (type(None), _hear))
-    if not isinstance(body, expected):
+    expected, answer = answers[state.stage]
+    if not isinstance(body, expected) or state.total is not None:
         return state, ()
     try:
         return answer(seat, state, body)
@@ -221,7 +225,7 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
     masked = state.words + stretched(self_seed(seat), len(state.words))
     add_pair_masks(masked, seat.position, seeds)
     after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
-    return after, _to_collector(seat, Masked(masked))
+    return after, _to_collector(seat, Masked(masked, stated(seat, "dealers", body.dealers)))
 
 
 def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
@@ -235,7 +239,7 @@ def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
     if not is_enough or not included <= dealers:
         raise _Unjustified
     # Recorded before the vote is sent; raises where another set was voted for.
-    record = state.record.with_vote(body.included.content)
+    record = state.record.with_vote(context, body.included.content)
     after = state.changed(
         stage="certified", record=record, included=body.included.content, collected=(*state.collected, body.included)
     )
@@ -247,14 +251,15 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
     context, count = seat.context, len(seat.publics)
     included, dealers = members_in(state.included, count), members_in(state.dealers, count)
     voters = members_in(body.voters, count)
-    if len(body.signatures) != _SIGNATURE_BYTES * len(voters) or not voters <= included:
+    if not voters <= included:
         raise _Unjustified
     content = vote_content(context, dealers, included)
-    for place, voter in enumerate(sorted(voters)):
-        signature = body.signatures[_SIGNATURE_BYTES * place : _SIGNATURE_BYTES * (place + 1)]
-        if not holds(seat, Statement("vote", voter, context.digest, content, signature), "vote", voter):
-            raise _Unjustified
-    if len(voters) < context.threshold:
+    if len(voters) < context.threshold or not _all_signed(seat, "vote", content, voters, body.signatures):
+        raise _Unjustified
+    owners = frozenset(state.shares) & included - {seat.position}
+    # Whoever masked its vector for other dealers than those voted for may have no honest neighbour among them: its self-mask stays closed.
+    signatures = b"".join(body.dealers.get(owner, b"") for owner in sorted(owners))
+    if not _all_signed(seat, "dealers", state.dealers, owners, signatures):
         raise _Unjustified
     shares = OpenedShares(
         {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
@@ -275,17 +280,43 @@ def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
     receivers = [each for each in sorted(included) if each in neighbours and _chose(seat, neighbours[each])]
     state = state.changed(stage="heard", opened=body.words, hearing=state.hearing.with_own(own))
     state, _ = _settled(seat, state)
-    return state, tuple(Message(seat.position, receiver, own) for receiver in receivers)
+    affirmed = _to_collector(seat, Affirmed(own.heard)) if context.is_sparse else ()
+    return state, (*(Message(seat.position, receiver, own) for receiver in receivers), *affirmed)
+
+
+def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
+    """Where not everyone is a neighbour: use the total on t equal statements of members that heard it."""
+    own = state.hearing.own
+    hearers = members_in(body.hearers, len(seat.publics))
+    is_enough = len(hearers) >= seat.context.threshold and seat.context.is_sparse
+    if own is None or not is_enough or not _all_signed(seat, "heard", own.heard.content, hearers, body.signatures):
+        raise _Unjustified
+    return state.changed(total=state.opened), ()
+
+
+def _all_signed(seat: Seat, kind: Kind, content: bytes, signers: Members, signatures: bytes) -> bool:
+    """Whether each of these members signed this statement; signatures are in the order of members."""
+    if len(signatures) != _SIGNATURE_BYTES * len(signers):
+        return False
+    return all(
+        holds(
+            seat,
+            Statement(kind, signer, seat.context.digest, content, signatures[place : place + _SIGNATURE_BYTES]),
+            kind,
+            signer,
+        )
+        for signer, place in zip(sorted(signers), range(0, len(signatures), _SIGNATURE_BYTES), strict=True)
+    )
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:
-    """Use the total once enough neighbours heard the same; stop where statements differ."""
+    """Use the total once t members heard the same, where everyone is a neighbour; stop where statements differ."""
     if state.total is not None:
         return state, ()
     if state.hearing.contradiction:
         return _stopped(seat, state, "contradiction")
-    heard_by = state.hearing.agreeing | {seat.position}
-    if state.opened is not None and seat.has_enough_in(heard_by):
+    heard_by = len(state.hearing.agreeing) + 1
+    if state.opened is not None and heard_by >= seat.context.threshold and not seat.context.is_sparse:
         return state.changed(total=state.opened), ()
     return state, ()
 

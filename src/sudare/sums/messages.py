@@ -42,9 +42,10 @@ class Dealt:
 
 @dataclass(frozen=True)
 class Masked:
-    """The sender's vector under its masks."""
+    """The sender's vector under its masks, and its statement "dealers": the bitmap of those it was told have dealt."""
 
     words: Words
+    dealers: Statement
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,13 @@ class Revealed:
     """A statement "shares": see `OpenedShares`."""
 
     shares: Statement
+
+
+@dataclass(frozen=True)
+class Affirmed:
+    """The sender's statement "heard", for all to see where not everyone is a neighbour."""
+
+    heard: Statement
 
 
 @dataclass(frozen=True)
@@ -94,10 +102,14 @@ class Included:
 
 @dataclass(frozen=True)
 class Certified:
-    """Votes for that set: who cast them, as a bitmap, and their signatures in the order of members."""
+    """Votes for that set: who cast them, as a bitmap, and their signatures in the order of members.
+
+    `dealers` are the signatures under statements "dealers" of those in the set whose shares the receiver holds.
+    """
 
     voters: bytes
     signatures: bytes
+    dealers: Mapping[int, bytes]
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,14 @@ class Opened:
 
     words: Words
     total: Statement
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Statements "heard" about that total: whose they are, as a bitmap, and their signatures in the order of members."""
+
+    hearers: bytes
+    signatures: bytes
 
 
 @dataclass(frozen=True)
@@ -135,8 +155,8 @@ class GivenUp:
     """The collector, or where there is none the sender, gives this attempt up."""
 
 
-ToCollector = Advertised | Dealt | Masked | Voted | Revealed | Withdrawn
-ToMember = Directory | Delivered | Included | Certified | Opened | Passed | Heard | GivenUp
+ToCollector = Advertised | Dealt | Masked | Voted | Revealed | Affirmed | Withdrawn
+ToMember = Directory | Delivered | Included | Certified | Opened | Confirmed | Passed | Heard | GivenUp
 Body = ToCollector | ToMember
 
 
@@ -254,6 +274,6 @@ def most_message_bytes(length: int, members: int) -> int:
 
 
 MESSAGE_CLASSES: Final = (
-    *(Message, Statement, Advertised, Dealt, Masked, Voted, Revealed, Withdrawn),
-    *(Directory, Delivered, Included, Certified, Opened, Passed, Heard, GivenUp),
+    *(Message, Statement, Advertised, Dealt, Masked, Voted, Revealed, Affirmed, Withdrawn),
+    *(Directory, Delivered, Included, Certified, Opened, Confirmed, Passed, Heard, GivenUp),
 )

@@ -21,6 +21,7 @@ from sudare.sums.member import MemberState
 from sudare.sums.messages import (
     MESSAGE_CLASSES,
     Advertised,
+    Affirmed,
     Dealt,
     Masked,
     Members,
@@ -35,7 +36,7 @@ from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
 Persist = Callable[[bytes], None]
-_TO_COLLECTOR: Final = (Advertised, Dealt, Masked, Voted, Revealed, Withdrawn)
+_TO_COLLECTOR: Final = (Advertised, Dealt, Masked, Voted, Revealed, Affirmed, Withdrawn)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def begun(seat: Seat, words: Words, earlier: InputRecord | None = None) -> Step:
     """The first state and messages. `earlier` is what this member remembers of the same input, from any attempt."""
     count = len(seat.publics)
     everyone = included_content(seat.context, frozenset(range(count)))
-    record = admitted(seat, words, earlier).with_vote(everyone)
+    record = admitted(seat, words, earlier).with_vote(seat.context, everyone)
     masked = words.copy()
     seeds = {other: lasting_pair_seed(seat, other) for other in range(count) if other != seat.position}
     add_pair_masks(masked, seat.position, seeds)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.sums.context import Seat
 
-Kind = Literal["keys", "included", "vote", "shares", "total", "heard"]
+Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _PURPOSE: Final = b"sudare statement on a sum\x00"
 
