@@ -250,16 +250,21 @@ def _inclusion(seat: Seat, state: CollectorState) -> Outgoing:
     return _to_each(seat, state.inputs, Included(stated(seat, "included", content)))
 
 
-def _certificate(seat: Seat, state: CollectorState) -> Outgoing:
+def _certificates(seat: Seat, state: CollectorState) -> Outgoing:
     """To each voter: the votes, and of those in the sum whose shares it holds that they masked for the same dealers."""
-    voters = sorted(state.votes)
-    votes = bitmap(voters, len(seat.publics)), b"".join(state.votes[voter] for voter in voters)
-    owners: dict[int, dict[int, bytes]] = {voter: {} for voter in voters}
+    owners: dict[int, dict[int, bytes]] = {voter: {} for voter in state.votes}
     for owner, signature in state.inputs.items():
         for holder in state.boxes[owner]:
             if holder in owners:
                 owners[holder][owner] = signature
-    return tuple(Message(seat.position, voter, Certified(*votes, owners[voter])) for voter in voters)
+    votes = _certificate_of(seat, state.votes)
+    return tuple(Message(seat.position, voter, Certified(*votes, owners[voter])) for voter in sorted(owners))
+
+
+def _certificate_of(seat: Seat, signatures: Mapping[int, bytes]) -> tuple[bytes, bytes]:
+    """Signatures of t members: who they are, as a bitmap, and the signatures in the order of members. More would prove no more."""
+    signers = sorted(signatures)[: seat.context.threshold]
+    return bitmap(signers, len(seat.publics)), b"".join(signatures[signer] for signer in signers)
 
 
 def _opening(seat: Seat, state: CollectorState) -> Outgoing:
@@ -273,16 +278,14 @@ def _opening(seat: Seat, state: CollectorState) -> Outgoing:
 
 
 def _confirmation(seat: Seat, state: CollectorState) -> Outgoing:
-    hearers = sorted(state.heard)
-    signatures = b"".join(state.heard[hearer] for hearer in hearers)
-    return _to_each(seat, state.inputs, Confirmed(bitmap(hearers, len(seat.publics)), signatures))
+    return _to_each(seat, state.inputs, Confirmed(*_certificate_of(seat, state.heard)))
 
 
 _FOLLOWING: dict[str, tuple[str, Callable[[Seat, CollectorState], Outgoing]]] = {
     "keys": ("boxes", _directories),
     "boxes": ("inputs", _deliveries),
     "inputs": ("votes", _inclusion),
-    "votes": ("shares", _certificate),
+    "votes": ("shares", _certificates),
     "shares": ("heard", _opening),
     "heard": ("done", _confirmation),
 }
