@@ -1,0 +1,103 @@
+"""What a consortium can expect of its secure sums, from how many members may be dishonest and how many may leave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sudare.errors import InvalidParameter
+from sudare.sums.neighbours import (
+    FAILURE_BITS,
+    complete,
+    liveness_failure_log2,
+    most_separated,
+    neighbourhood,
+    privacy_failure_log2,
+)
+
+
+@dataclass(frozen=True)
+class SumAssessment:
+    """Numbers of one secure sum. Failures are bounds, as base-2 logarithms; −∞ where nothing can fail."""
+
+    members: int
+    dishonest: int
+    leaving: int
+    threshold: int
+    degree: int
+    share_threshold: int
+    privacy_failure_log2: float
+    liveness_failure_log2: float
+    most_separated: int
+
+    @property
+    def serverless(self) -> bool:
+        """Whether everybody must stay, so that no collector is needed."""
+        return self.threshold == self.members
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody is everybody's neighbour."""
+        return self.degree == self.members - 1
+
+    @property
+    def honest_addends(self) -> int:
+        """So many honest members' addends, at least, are in whatever sum is opened."""
+        return max(0, self.threshold - self.dishonest - self.most_separated)
+
+    @property
+    def largest_threshold(self) -> int:
+        """The largest number of votes that lets as many leave."""
+        return self.members - self.leaving
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers, by name."""
+        return {
+            **asdict(self),
+            "complete": self.complete,
+            "serverless": self.serverless,
+            "honest_addends": self.honest_addends,
+            "largest_threshold": self.largest_threshold,
+        }
+
+
+def smallest_threshold(members: int, dishonest: int) -> int:
+    """The fewest votes that settle who is in a sum: 2t > S + c."""
+    return (members + dishonest) // 2 + 1
+
+
+def assessed_sum(
+    members: int, dishonest: int, leaving: int, threshold: int | None = None, failure_bits: int = FAILURE_BITS
+) -> SumAssessment:
+    """Votes, neighbours and shares for such a consortium, and what they withstand; by default as few votes as settle a set.
+
+    Raise InvalidParameter unless dishonest + 2·leaving < members.
+    """
+    if dishonest + 2 * leaving >= members:
+        raise InvalidParameter(
+            f"{dishonest} dishonest and {leaving} leaving members are too many for {members}: "
+            f"{dishonest} + 2·{leaving} must be below the number of members.",
+            _remedies(members, dishonest, leaving),
+        )
+    votes = smallest_threshold(members, dishonest) if threshold is None else threshold
+    found = neighbourhood(members, dishonest, leaving, votes, failure_bits)
+    numbers = (members, dishonest, leaving, votes, found.degree, found.threshold)
+    if found == complete(members, votes):
+        return SumAssessment(*numbers, -math.inf, -math.inf, 0)
+    return SumAssessment(
+        *numbers,
+        privacy_failure_log2(members, dishonest, found.degree, found.threshold),
+        liveness_failure_log2(members, leaving, found.degree, found.threshold),
+        most_separated(members, dishonest, members - votes, found.degree, failure_bits),
+    )
+
+
+def _remedies(members: int, dishonest: int, leaving: int) -> str:
+    """Which of the three numbers to change, and to what."""
+    changes = [f"at least {dishonest + 2 * leaving + 1} members"]
+    if dishonest < members:
+        changes.append(f"at most {(members - dishonest - 1) // 2} leaving")
+    if 2 * leaving < members:
+        changes.append(f"at most {members - 2 * leaving - 1} dishonest")
+    return f"Use {', or '.join(changes)}."
