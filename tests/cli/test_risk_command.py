@@ -81,7 +81,7 @@ def test_sums_as_json(sudare: Sudare) -> None:
         (("--members", 5, "--dishonest", 0, "--leaving", 1), "; the collector may be dishonest"),
         (("--members", 5, "--threshold", 5), "no collector, one total or none"),
         (("--members", 5, "--dishonest", 0, "--threshold", 5), "nobody may be dishonest; nobody may leave"),
-        (("--members", 3, "--dishonest", 2), "What they can learn: an addend"),
+        (("--members", 3), "at least 2 honest members' addends"),
         (("--members", 5, "--dishonest", 1, "--leaving", 1), "Up to 1 may leave at any moment. With"),
         (("--members", 500, "--dishonest", 5, "--leaving", 5), "if who leaves does not depend on who picked whom"),
     ],
@@ -98,9 +98,10 @@ def test_small_and_special_sums(sudare: Sudare, words: tuple[object, ...], says:
         ((), 2, "--members"),
         (("--members", 1), 2, "--members"),
         (("--members", 10, "--dishonest", 4, "--leaving", 3), 10, "at most 2 leaving, or at most 3 dishonest"),
-        (("--members", 10, "--dishonest", 4, "--threshold", 7), 10, "at least 8"),
+        (("--members", 10, "--dishonest", 4, "--threshold", 7), 10, "from 8 to 10"),
         (("--members", 10, "--leaving", 2, "--threshold", 9), 10, "at most 8"),
-        (("--members", 10, "--threshold", 11), 10, "at most 10"),
+        (("--members", 10, "--threshold", 11), 10, "from 6 to 10"),
+        (("--members", 3, "--dishonest", 2), 10, "fewer than two honest members hides nothing"),
     ],
 )
 def test_sums_that_cannot_be(sudare: Sudare, words: tuple[object, ...], exit_code: int, says: str) -> None:

@@ -102,11 +102,6 @@ def _failure(of: SumAssessment) -> str:
 
 
 def _can_learn(of: SumAssessment) -> str:
-    if of.honest_addends < 2:
-        return (
-            "What they can learn: an addend. The smallest sum that can be opened has one honest member's addend in it, or none. "
-            "Use more members, a higher --threshold, or fewer dishonest."
-        )
     missing = (
         f" (up to {of.most_separated:,} of those voted for may be missing from it, if the collector lies)"
         if of.most_separated
@@ -125,7 +120,7 @@ def _can_do(of: SumAssessment) -> str:
     left_out = of.members - of.threshold
     return (
         f"{anyway}, leave out up to {left_out:,} of the members as if these had left. "
-        f"What they cannot: open a sum of fewer than {of.threshold:,} members, or have two sets voted for."
+        f"What they cannot: open a sum of fewer than {of.threshold:,} members, have two sets voted for, or have members use different totals."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sudare.errors import InvalidParameter
+from sudare.sums.context import check_threshold, least_threshold
 from sudare.sums.neighbours import (
     FAILURE_BITS,
     complete,
@@ -43,8 +44,8 @@ class SumAssessment:
 
     @property
     def honest_addends(self) -> int:
-        """So many honest members' addends, at least, are in whatever sum is opened."""
-        return max(0, self.threshold - self.dishonest - self.most_separated)
+        """So many honest members' addends, at least, are in whatever sum is opened: those of more than half in any case."""
+        return max(self.threshold - self.dishonest - self.most_separated, (self.members - self.dishonest) // 2 + 1)
 
     @property
     def largest_threshold(self) -> int:
@@ -62,17 +63,12 @@ class SumAssessment:
         }
 
 
-def smallest_threshold(members: int, dishonest: int) -> int:
-    """The fewest votes that settle who is in a sum: 2t > S + c."""
-    return (members + dishonest) // 2 + 1
-
-
 def assessed_sum(
     members: int, dishonest: int, leaving: int, threshold: int | None = None, failure_bits: int = FAILURE_BITS
 ) -> SumAssessment:
     """Votes, neighbours and shares for such a consortium, and what they withstand; by default as few votes as settle a set.
 
-    Raise InvalidParameter unless dishonest + 2·leaving < members.
+    Raise InvalidParameter unless dishonest + 2·leaving < members, two members are honest and the threshold fits both numbers.
     """
     if dishonest + 2 * leaving >= members:
         raise InvalidParameter(
@@ -80,7 +76,8 @@ def assessed_sum(
             f"{dishonest} + 2·{leaving} must be below the number of members.",
             _remedies(members, dishonest, leaving),
         )
-    votes = smallest_threshold(members, dishonest) if threshold is None else threshold
+    votes = least_threshold(members, dishonest) if threshold is None else threshold
+    check_threshold(members, votes, dishonest)
     found = neighbourhood(members, dishonest, leaving, votes, failure_bits)
     numbers = (members, dishonest, leaving, votes, found.degree, found.threshold)
     if found == complete(members, votes):
