@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-
 from sudare.consensus.messages import Given, Message, Passed, Ready, Report, Revealed, Stopped
+
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.desk import HELD, STOP, Envelope
 from sudare.consortium.driving import drive

@@ -18,7 +18,7 @@ from sudare.errors import MembersMissing, MessageMalformed, SumError
 from sudare.sums.context import Roster, Seat, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, history_after, most_message_bytes
-from sudare.sums.neighbours import neighbourhood
+from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.party import Party, PartyState
 from sudare.sums.statements import Statement
 
@@ -237,8 +237,7 @@ class Sitting:
     def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
         circle = self._circle
         self._number, self._progress_at = number, now
-        leaving = len(circle.members) - circle.threshold
-        hood = neighbourhood(len(circle.members), circle.dishonest, leaving, circle.threshold)
+        hood = sum_neighbourhood(len(circle.members), circle.dishonest, circle.threshold)
         context = SumContext(
             circle.agreement,
             self._task,

@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sudare.errors import InvalidParameter
-from sudare.sums.context import check_threshold, least_threshold
+from sudare.sums.context import check_threshold
 from sudare.sums.neighbours import (
-    FAILURE_BITS,
     complete,
     liveness_failure_log2,
     most_separated,
-    neighbourhood,
     privacy_failure_log2,
+    sum_neighbourhood,
 )
 
 
@@ -63,10 +62,8 @@ class SumAssessment:
         }
 
 
-def assessed_sum(
-    members: int, dishonest: int, leaving: int, threshold: int | None = None, failure_bits: int = FAILURE_BITS
-) -> SumAssessment:
-    """Votes, neighbours and shares for such a consortium, and what they withstand; by default as few votes as settle a set.
+def assessed_sum(members: int, dishonest: int, leaving: int, threshold: int | None = None) -> SumAssessment:
+    """Votes, neighbours and shares for such a consortium, and what they withstand; by default as many votes as leaving members allow.
 
     Raise InvalidParameter unless dishonest + 2·leaving < members, two members are honest and the threshold fits both numbers.
     """
@@ -76,9 +73,14 @@ def assessed_sum(
             f"{dishonest} + 2·{leaving} must be below the number of members.",
             _remedies(members, dishonest, leaving),
         )
-    votes = least_threshold(members, dishonest) if threshold is None else threshold
+    votes = members - leaving if threshold is None else threshold
     check_threshold(members, votes, dishonest)
-    found = neighbourhood(members, dishonest, leaving, votes, failure_bits)
+    if votes > members - leaving:
+        raise InvalidParameter(
+            f"A threshold of {votes} is more than the {members - leaving} members that stay when {leaving} leave.",
+            f"Use a threshold of at most {members - leaving}, or fewer that leave.",
+        )
+    found = sum_neighbourhood(members, dishonest, votes)
     numbers = (members, dishonest, leaving, votes, found.degree, found.threshold)
     if found == complete(members, votes):
         return SumAssessment(*numbers, -math.inf, -math.inf, 0)
@@ -86,7 +88,7 @@ def assessed_sum(
         *numbers,
         privacy_failure_log2(members, dishonest, found.degree, found.threshold),
         liveness_failure_log2(members, leaving, found.degree, found.threshold),
-        most_separated(members, dishonest, members - votes, found.degree, failure_bits),
+        most_separated(members, dishonest, members - votes, found.degree),
     )
 
 
