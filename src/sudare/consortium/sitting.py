@@ -95,7 +95,9 @@ class Sitting:
         self._posts: list[tuple[str, Envelope]] = []
         self._unsaved: Attempt | None = None
         self._ahead: dict[str, int] = {}
-        self._earlier_statements: tuple[Statement, ...] = ()
+        # Of attempts before this one; and those that are in the transcript on disk.
+        self.earlier_statements: tuple[Statement, ...] = ()
+        self.kept: frozenset[Statement] = frozenset()
         self.failure: SumError | None = None
 
     def begin(self, saved: Attempt | None, now: float) -> None:
@@ -231,7 +233,7 @@ class Sitting:
         )
 
     def _begin_attempt(self, number: int, now: float) -> None:
-        self._earlier_statements = self.statements
+        self.earlier_statements = self.statements
         self._attempt(number, self._party.state.to_bytes(), now)
 
     def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
@@ -260,9 +262,14 @@ class Sitting:
             self._stage, self._progress_at = self._party.progress, now
 
     @property
+    def context(self) -> SumContext:
+        """Which sum this is, and which attempt at it."""
+        return self._party.seat.context
+
+    @property
     def statements(self) -> tuple[Statement, ...]:
         """Everything signed that was heard or said, in all attempts of this life of the process."""
-        return tuple(dict.fromkeys((*self._earlier_statements, *self._party.statements)))
+        return tuple(dict.fromkeys((*self.earlier_statements, *self._party.statements)))
 
     def _persist(self, sum_state: bytes) -> None:
         self._unsaved = Attempt(self.iteration, self._number, sum_state)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sudare.consortium.checkpoints import Store
 from sudare.consortium.desk import STOP, Envelope, read_as, unexpected
 from sudare.consortium.sitting import SUM, Attempt, Circle, Sitting, Total
+from sudare.consortium.transcripts import transcript_name
 from sudare.errors import IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
 from sudare.sums.blame import Transcript
 from sudare.sums.context import NO_HISTORY
@@ -139,6 +140,7 @@ class SumRunner:
         if envelope.kind == STOP:
             if not self.finished and self.failure is None:
                 self.failure = TaskStopped(f"'{sender}' stopped the task.", TaskStopped.help)
+                self._guarded(self._keep_transcripts)
             return True
         if self.failure is not None:
             # Whoever was started again after this member had given up waits for nothing.
@@ -166,6 +168,7 @@ class SumRunner:
         if self.failure is None and not self.finished:
             self.failure = reason
             self._tell_all(Envelope(self.task, STOP))
+            self._guarded(self._keep_transcripts)
 
     def _guarded(self, action: Callable[..., None], *arguments: object) -> None:
         try:
@@ -210,6 +213,7 @@ class SumRunner:
         self._stand, self.iteration = stand, stand.iteration
         circle, iteration, publics = self._circle, self.iteration, self._publics
         self._stands = {each: old for each, old in self._stands.items() if each == iteration - 1} | {iteration: stand}
+        self._keep_transcripts(before=iteration - 1)
         self._sittings = {each: old for each, old in self._sittings.items() if each == iteration - 1}
         if publics is None:
             return
@@ -278,7 +282,9 @@ class SumRunner:
         for sitting in self._sittings.values():
             sitting.tick(now, present, self.deadline_seconds)
             self._collect(sitting)
-        if not self.finished:
+        if self.finished:
+            self._keep_transcripts()
+        else:
             self._conclude(now)
         if self._circle.may_lose_some and not self.finished and now - self._asked_at >= _ASK_SECONDS:
             self._asked_at = now
@@ -301,8 +307,8 @@ class SumRunner:
             self._advance(total, now)
         sitting = self._sittings.get(self.iteration)
         if not self.finished and self.failure is None and sitting is not None and sitting.failure is not None:
-            self._save_transcript(sitting)
             self.failure = sitting.failure
+            self._keep_transcripts()
 
     def _total_of_sum(self) -> Total | None:
         sitting = self._sittings.get(self.iteration)
@@ -320,26 +326,40 @@ class SumRunner:
         if self._circle.may_lose_some and self._saved_total(self.iteration) is None:
             self._store.save(f"total-{self.iteration:08d}", packed(total))
         sitting = self._sittings[self.iteration]
-        self._save_transcript(sitting)
         state, following = self._walk.step(self._stand.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):
             for each in self._sittings.values():
                 each.flush()
             self.result = following
+            self._keep_transcripts()
             return
         self._sit(Stand(self.iteration + 1, state, following, sitting.history_with(total)), None, now)
 
-    def _save_transcript(self, sitting: Sitting) -> None:
-        """Keep what was signed in a sum, for `sudare consortium blame`."""
-        if self._publics is not None:
-            keys = tuple(each.signing for each in self._publics)
-            transcript = Transcript(self._circle.members, keys, self.task, sitting.iteration, sitting.statements)
-            self._store.save(f"transcript-{sitting.iteration:08d}", packed(transcript))
+    # Evidence, for `sudare consortium blame`
+
+    def _keep_transcripts(self, before: int | None = None) -> None:
+        """Save what was signed in the sums that are open here, or in those before an iteration, where there is more than was saved."""
+        for iteration, sitting in self._sittings.items():
+            if before is None or iteration < before:
+                self._keep_transcript(sitting)
+
+    def _keep_transcript(self, sitting: Sitting) -> None:
+        statements, name = sitting.statements, transcript_name(sitting.iteration)
+        if sitting.kept.issuperset(statements):
+            return
+        content = self._store.load(name)
+        # Of attempts that were made before a restart the store knows more.
+        earlier = () if content is None else Transcript.from_bytes(content).statements
+        transcript = Transcript(sitting.context, tuple(dict.fromkeys((*earlier, *statements))))
+        self._store.save(name, transcript.to_bytes())
+        sitting.kept = frozenset(statements)
 
     # Sending
 
     def _collect(self, sitting: Sitting) -> None:
         self._posts += sitting.posts()
+        if not sitting.kept.issuperset(sitting.earlier_statements):
+            self._keep_transcript(sitting)
 
     def _tell_all(self, envelope: Envelope) -> None:
         self._posts += [(name, envelope) for name in self._circle.members if name != self._circle.name]
