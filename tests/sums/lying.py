@@ -21,7 +21,9 @@ Lie = Callable[[Message], Sequence[Message]]
 
 
 def keys_of(position: int) -> MemberKeys:
-    return MemberKeys(*(hashlib.sha256(f"{use} {position}".encode()).digest() for use in ("exchange", "signing", "root")))
+    return MemberKeys(
+        *(hashlib.sha256(f"{use} {position}".encode()).digest() for use in ("exchange", "signing", "root"))
+    )
 
 
 KEYS = tuple(keys_of(position) for position in range(16))
@@ -37,9 +39,7 @@ def context_of(
     neighbourhood: Neighbourhood | None = None,
 ) -> SumContext:
     roster = Roster(tuple(f"m{position}" for position in range(members)), tuple(each.public for each in KEYS[:members]))
-    return SumContext(
-        "agreement", "task", iteration, attempt, roster, threshold, dishonest, history, neighbourhood
-    )
+    return SumContext("agreement", "task", iteration, attempt, roster, threshold, dishonest, history, neighbourhood)
 
 
 def statement_of(context: SumContext, signer: int, kind: Kind, content: bytes) -> Statement:
@@ -85,7 +85,9 @@ class Play:
 
     def again(self, **changes: object) -> Play:
         """Another attempt with the same inputs."""
-        return Play(replace(self.context, attempt=self.context.attempt + 1), self.liars, self.lie, self.saved).changed(**changes)
+        return Play(replace(self.context, attempt=self.context.attempt + 1), self.liars, self.lie, self.saved).changed(
+            **changes
+        )
 
     def changed(self, **changes: object) -> Play:
         return replace(self, **changes) if changes else self

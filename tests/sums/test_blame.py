@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums import masks
-from sudare.sums.blame import MEANINGS, Contradiction, Transcript, contradictions
+from sudare.sums.blame import MEANINGS, Contradiction, Transcript, broken_rules, contradictions
 from sudare.sums.context import Roster, Seat, SumContext, bitmap
 from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import mask_secret, self_seed
@@ -35,6 +35,7 @@ from sudare.sums.messages import (
 )
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.party import Party
+from sudare.sums.shamir import PRIME, field_sum, lagrange_weights
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import KINDS, Statement, stated
 from tests.sums.lying import KEYS, Play, context_of, keys_of, statement_of
@@ -189,7 +190,9 @@ def keys_content(position: int, context: SumContext = CONTEXT) -> bytes:
 
 
 def shares_of(position: int) -> OpenedShares:
-    statement = next(each for each in HONEST.parties[COLLECTOR].statements if (each.kind, each.signer) == ("shares", position))
+    statement = next(
+        each for each in HONEST.parties[COLLECTOR].statements if (each.kind, each.signer) == ("shares", position)
+    )
     return OpenedShares.from_bytes(statement.content)
 
 
@@ -322,7 +325,9 @@ def test_whoever_takes_part_after_two_histories_is_named() -> None:
 def test_members_with_different_histories_are_told_apart_and_nobody_is_named() -> None:
     other = context_of(iteration=1, history=bytes(31) + b"\1")
     one = context_of(iteration=1)
-    statements = [statement_of(each, place, "keys", keys_content(place, each)) for place, each in ((1, one), (2, other))]
+    statements = [
+        statement_of(each, place, "keys", keys_content(place, each)) for place, each in ((1, one), (2, other))
+    ]
     found = only(contradictions([*about(one, statements[0]), *about(other, statements[1])]))
     assert (found.liar, found.reason, found.among) == (None, "histories differ", CONTEXT.members)
 
@@ -339,7 +344,7 @@ def test_without_a_collector_a_false_parcel_is_nobodys() -> None:
 
     play = Play(context_of(4, 4), liars=[2], lie=lie).played()
     found = only(contradictions(play.honest))
-    assert (found.liar, found.reason, found.among) == (None, "totals differ", play.context.members)
+    assert (found.liar, found.reason, found.among) == (None, "totals differ without a collector", play.context.members)
     heard = [sorted(each.signer for each in side) for side in found.sides]
     assert len(heard) == 2
     assert sorted(sum(heard, [])) == [0, 1, 2, 3]
@@ -395,6 +400,22 @@ def test_where_too_few_shares_fit_all_their_givers_are_named() -> None:
     assert (found.reason, found.among) == ("shares do not fit", context.members)
 
 
+def test_liars_whose_false_shares_undo_each_other_put_no_blame_on_honest_holders() -> None:
+    """Members 0 and 1 shift their shares of member 4's self-seed so that the first seven still give it: those of 7 and 8 then do not fit."""
+    context = context_of(9, 7, 3)
+    statements = list(Play(context).played().transcript(0).statements)
+    weights = lagrange_weights(range(7))
+    shifts = 1, -weights[0] * pow(weights[1], -1, PRIME) % PRIME
+    for liar, shift in enumerate(shifts):
+        said = next(each for each in statements if (each.kind, each.signer) == ("shares", liar))
+        shares = OpenedShares.from_bytes(said.content)
+        moved = field_sum(shares.of_self_seeds[4], np.full(5, shift, dtype=np.uint64))
+        content = OpenedShares({**shares.of_self_seeds, 4: moved}, {}).to_bytes()
+        statements[statements.index(said)] = statement_of(context, liar, "shares", content)
+    found = only(contradictions(about(context, *statements)))
+    assert (found.liar, found.reason, found.among) == (None, "shares do not fit", context.members)
+
+
 def test_a_member_whose_own_share_does_not_fit_is_named() -> None:
     play = Play(liars=[LIAR], lie=false_share_given(LIAR, LIAR)).played()
     found = only(contradictions([play.transcript(COLLECTOR)]))
@@ -443,14 +464,23 @@ def test_a_member_and_a_collector_that_differ_are_both_named(word: Any, said: An
 def test_with_the_statement_that_the_member_was_sent_the_collector_is_named_alone() -> None:
     vote = vote_content(CONTEXT, EVERYONE, SMALLER)
     words = [statement_of(CONTEXT, COLLECTOR, "included", bitmap(each, 7)) for each in (EVERYONE, SMALLER)]
-    found = only(contradictions([*about(CONTEXT, words[0], statement_of(CONTEXT, LIAR, "vote", vote)), *about(CONTEXT, words[1])]))
+    found = only(
+        contradictions(
+            [*about(CONTEXT, words[0], statement_of(CONTEXT, LIAR, "vote", vote)), *about(CONTEXT, words[1])]
+        )
+    )
     assert found.liar == "m0"
 
 
 @pytest.mark.parametrize("kind", ["dealers", "heard"])
 def test_members_that_were_told_different_things_name_each_other_and_the_collector(kind: Any) -> None:
-    contents = {"dealers": (bitmap(EVERYONE, 7), FEWER), "heard": (bitmap(EVERYONE, 7) + NO_TOTAL, bitmap(EVERYONE, 7) + b"?" * 32)}
-    statements = [statement_of(CONTEXT, place, kind, content) for place, content in zip((1, 2), contents[kind], strict=True)]
+    contents = {
+        "dealers": (bitmap(EVERYONE, 7), FEWER),
+        "heard": (bitmap(EVERYONE, 7) + NO_TOTAL, bitmap(EVERYONE, 7) + b"?" * 32),
+    }
+    statements = [
+        statement_of(CONTEXT, place, kind, content) for place, content in zip((1, 2), contents[kind], strict=True)
+    ]
     found = only(contradictions(about(CONTEXT, *statements)))
     assert (found.liar, found.among) == (None, ("m0", "m1", "m2"))
     assert found.reason == {"dealers": "dealers differ", "heard": "totals differ"}[kind]
@@ -478,21 +508,17 @@ def test_what_others_signed_or_nobody_does_not_count() -> None:
 
 def test_the_bytes_of_a_signature_cannot_be_read_in_another_way() -> None:
     """Kind and context are signed one after the other: another cut between them gives the same bytes, and must not count."""
-    attempt = next(
-        number
-        for number in range(14)
-        if b"\0" in (digest := context_of(attempt=number, members=7).digest) and digest.partition(b"\0")[0].isascii()
-    ) if any(
-        b"\0" in (digest := context_of(attempt=number).digest) and digest.partition(b"\0")[0].isascii() for number in range(14)
-    ) else None  # fmt: skip
-    digest = b"ab\0" + bytes(29) if attempt is None else context_of(attempt=attempt).digest
+    digests = (context_of(iteration=iteration).digest for iteration in range(100_000))
+    iteration, digest = next(
+        (place, each) for place, each in enumerate(digests) if each.partition(b"\0")[0].isascii() and b"\0" in each
+    )
     before, _, after = digest.partition(b"\0")
     unsigned = Statement("dealers", LIAR, digest, FEWER, b"")
     honest = replace(unsigned, signature=KEYS[LIAR].signature(unsigned.text))
     twin = replace(honest, kind="dealers\0" + before.decode(), context=after)
     assert twin.text == honest.text
     assert twin.is_signed_by(KEYS[LIAR].public.signing)
-    assert contradictions(about(CONTEXT, honest, twin)) == []
+    assert contradictions(about(context_of(iteration=iteration), honest, twin)) == []
 
 
 def test_statements_about_sums_of_nobody_do_not_count() -> None:
@@ -543,7 +569,9 @@ def test_what_was_refused_is_kept_and_bounded() -> None:
     party = Play().parties[1]
     for number in range(50):
         content = number.to_bytes(33, "big")
-        party.receive(Message(COLLECTOR, 1, Opened(np.zeros(3, np.uint64), statement_of(CONTEXT, COLLECTOR, "total", content))))
+        party.receive(
+            Message(COLLECTOR, 1, Opened(np.zeros(3, np.uint64), statement_of(CONTEXT, COLLECTOR, "total", content)))
+        )
         forged = replace(statement_of(CONTEXT, LIAR, "heard", content), signer=2)
         party.receive(Message(2, 1, Heard(forged, None)))
     refused = [each for each in party.statements if each.signer != 1]
@@ -574,7 +602,9 @@ def test_every_reason_is_explained() -> None:
 # Whatever dishonest members send, no honest member is blamed
 
 
-def mutated(value: Any, draw: random.Random, context: SumContext, liars: Sequence[int], seen: Sequence[Statement]) -> Any:
+def mutated(
+    value: Any, draw: random.Random, context: SumContext, liars: Sequence[int], seen: Sequence[Statement]
+) -> Any:
     """A value of the same class, with something in it changed; statements are signed again by a liar."""
     if isinstance(value, Statement):
         liar = draw.choice(liars)
@@ -640,7 +670,11 @@ def liars_that_do_anything(seed: int) -> tuple[set[str], list[Transcript]]:
         play = plays[-1].played()
         transcripts += play.honest
         known = [each for transcript in play.honest for each in transcript.statements]
-        invented = [mutated(draw.choice(known), draw, contexts[-1], liars, known) for _ in range(draw.randrange(6))] if known else []
+        invented = (
+            [mutated(draw.choice(known), draw, contexts[-1], liars, known) for _ in range(draw.randrange(6))]
+            if known
+            else []
+        )
         transcripts.append(Transcript(contexts[-1], (*invented, *known)))
     return {f"m{liar}" for liar in liars}, transcripts
 
@@ -648,22 +682,23 @@ def liars_that_do_anything(seed: int) -> tuple[set[str], list[Transcript]]:
 def check_that_only_liars_are_blamed(seed: int) -> bool:
     """Whether anything was found; a failure of the promise is an assertion."""
     liars, transcripts = liars_that_do_anything(seed)
-    found = contradictions(transcripts)
+    found = broken_rules(transcripts)
     for each in found:
         assert set(each.among) & liars, (seed, each)
         assert each.liar is None or each.liar in liars, (seed, each)
+    assert bool(found) == bool(contradictions(transcripts))
     return bool(found)
 
 
 def test_whatever_liars_send_honest_members_are_not_blamed() -> None:
-    found = sum(check_that_only_liars_are_blamed(seed) for seed in range(60))
+    found = sum(check_that_only_liars_are_blamed(seed) for seed in range(24))
     # The liars of this test lie nearly always in a way that shows.
-    assert found >= 30
+    assert found >= 20
 
 
 @pytest.mark.long
 def test_whatever_liars_send_honest_members_are_not_blamed_for_long() -> None:
-    assert sum(check_that_only_liars_are_blamed(seed) for seed in range(60, 5000)) > 2000
+    assert sum(check_that_only_liars_are_blamed(seed) for seed in range(24, 3000)) > 2000
 
 
 def test_public_keys_of_a_roster_travel_with_the_transcript() -> None:

@@ -38,6 +38,7 @@ Reason = Literal[
     "collector and member differ",
     "dealers differ",
     "totals differ",
+    "totals differ without a collector",
     "copied keys",
     "shares do not fit",
     "histories differ",
@@ -51,6 +52,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     "collector and member differ": "a member signed something else than the collector",
     "dealers differ": "members were told of different dealers of shares, or one of them says so",
     "totals differ": "members signed different totals of one sum",
+    "totals differ without a collector": "members signed different totals of one sum: somebody passed on something false",
     "copied keys": "two members signed the same key or commitment, which one of them copied",
     "shares do not fit": "a share does not fit what its owner committed to: it was dealt falsely, or given out falsely",
     "histories differ": "members went into one sum after different histories of totals",
@@ -112,16 +114,21 @@ def contradictions(transcripts: Sequence[Transcript]) -> list[Contradiction]:
     Signatures are checked by the keys in the first transcript, which must be the caller's own. Raise InvalidParameter unless the others
     name the same members and keys, agreement and task.
     """
+    found = broken_rules(transcripts)
+    attributed = [each for each in found if each.liar is not None]
+    liars = {each.liar for each in attributed}
+    # What a proven liar took part in needs no other explanation.
+    return attributed + [each for each in found if each.liar is None and not liars & set(each.among)]
+
+
+def broken_rules(transcripts: Sequence[Transcript]) -> list[Contradiction]:
+    """The same with what a proven liar may have caused among others."""
     if not transcripts:
         return []
     _check_same_task(transcripts)
     sums = _sums(transcripts)
     found = [each for about in sums for each in _within(about)]
-    found += [*_two_sets(sums), *_histories(sums)]
-    attributed = [each for each in found if each.liar is not None]
-    liars = {each.liar for each in attributed}
-    # What a proven liar took part in needs no other explanation.
-    return attributed + [each for each in found if each.liar is None and not liars & set(each.among)]
+    return [*found, *_two_sets(sums), *_histories(sums)]
 
 
 def _check_same_task(transcripts: Sequence[Transcript]) -> None:
@@ -267,7 +274,8 @@ def _within(about: _About) -> Iterator[Contradiction]:
     yield from _own_statements(about)
     yield from _against_collector(about)
     yield from _sides_of(about, "dealers differ", ("dealers", "vote"), lambda sets: sets.dealers)
-    yield from _sides_of(about, "totals differ", ("heard",), lambda sets: (sets.included, sets.total))
+    totals: Reason = "totals differ" if about.context.may_leave else "totals differ without a collector"
+    yield from _sides_of(about, totals, ("heard",), lambda sets: (sets.included, sets.total))
     yield from _copied_keys(about)
     yield from _unfit_shares(about)
 

@@ -33,6 +33,11 @@ class Statement:
         head = _PURPOSE + self.kind.encode() + b"\x00" + self.context + self.signer.to_bytes(4, "big")
         return head + hashlib.sha256(self.content).digest()
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of it, signature included, so that whoever sees the digest cannot try out what was signed."""
+        return hashlib.sha256(self.text + self.signature).hexdigest()
+
     def is_signed_by(self, signing_key: bytes) -> bool:
         """Whether the owner of this Ed25519 key signed it."""
         return _is_signed(signing_key, self.signature, self.text)
