@@ -347,7 +347,7 @@ def test_without_a_collector_a_false_parcel_is_nobodys() -> None:
     assert (found.liar, found.reason, found.among) == (None, "totals differ without a collector", play.context.members)
     heard = [sorted(each.signer for each in side) for side in found.sides]
     assert len(heard) == 2
-    assert sorted(sum(heard, [])) == [0, 1, 2, 3]
+    assert sorted(heard[0] + heard[1]) == [0, 1, 2, 3]
     assert all(party.total is None for party in play.parties)
 
 
