@@ -9,11 +9,13 @@ from typing import Final
 from sudare.consortium.files import write_new
 from sudare.errors import ConsortiumError, InvalidParameter, MessageMalformed
 from sudare.sums.blame import Transcript
-from sudare.sums.wire import MOST_VALUES, packed, unpacked
+from sudare.sums.wire import packed, unpacked
 
 FORMAT: Final = 1
 _PREFIX: Final = "transcript-"
 _MOST_FILE_BYTES: Final = 1 << 28
+# Of one sum in another member's file: some seconds of work. Twenty attempts among two hundred members are 150,000.
+_MOST_VALUES: Final = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,11 @@ def received_transcripts(path: Path) -> list[Transcript]:
     except OSError as error:
         raise InvalidParameter(f"'{path}' cannot be read ({error.strerror}).", "Check the path.") from None
     try:
-        found = unpacked(content, TranscriptFile, most_values=MOST_VALUES) if len(content) <= _MOST_FILE_BYTES else None
+        found = (
+            unpacked(content, TranscriptFile, most_values=_MOST_VALUES) if len(content) <= _MOST_FILE_BYTES else None
+        )
         if isinstance(found, TranscriptFile) and found.format == FORMAT:
-            return [Transcript.from_bytes(each) for each in found.transcripts]
+            return [Transcript.from_bytes(each, _MOST_VALUES) for each in found.transcripts]
     except MessageMalformed:
         pass
     raise MessageMalformed(

@@ -23,7 +23,7 @@ from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import KINDS, Statement
-from sudare.sums.wire import MOST_VALUES, packed, unpacked
+from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")
@@ -74,8 +74,8 @@ class Transcript:
         return packed(self)
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Transcript:
-        """The transcript of these bytes. Raise MessageMalformed unless they are one."""
+    def from_bytes(cls, content: bytes, most_values: int | None = None) -> Transcript:
+        """The transcript of these bytes. Raise MessageMalformed unless they are one; other members' may have so many values at most."""
         found = unpacked(
             content, cls, SumContext, Roster, PublicKeys, Neighbourhood, Statement, most_values=MOST_VALUES
         )
