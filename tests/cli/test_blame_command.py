@@ -16,7 +16,7 @@ from sudare.consortium.sums import Circle, Finished, SumRunner, Words
 from sudare.errors import StatementsContradict
 from sudare.sums.context import Seat
 from sudare.sums.keys import PublicKeys
-from sudare.sums.messages import Dealt, Heard, Message, Opened, Passed, heard_content
+from sudare.sums.messages import Message, Opened, Passed, heard_content
 from sudare.sums.statements import stated
 from tests.cli.conftest import Sudare
 from tests.consortium.house import DOCUMENT, MEMBER

@@ -77,7 +77,7 @@ class Transcript:
     def from_bytes(cls, content: bytes, most_values: int | None = None) -> Transcript:
         """The transcript of these bytes. Raise MessageMalformed unless they are one; other members' may have so many values at most."""
         found = unpacked(
-            content, cls, SumContext, Roster, PublicKeys, Neighbourhood, Statement, most_values=MOST_VALUES
+            content, cls, SumContext, Roster, PublicKeys, Neighbourhood, Statement, most_values=most_values
         )
         if not isinstance(found, cls):
             raise MessageMalformed("These bytes are not a transcript.", "Give the file that a member saved.")
