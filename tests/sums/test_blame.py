@@ -542,6 +542,15 @@ def test_a_forged_context_gives_honest_statements_no_other_meaning() -> None:
     assert contradictions([Transcript(CONTEXT, ()), Transcript(forged, (honest,))]) == []
 
 
+def test_a_file_that_claims_endless_attempts_is_looked_at_as_far_as_there_can_be_any() -> None:
+    honest = statement_of(context_of(attempt=300), COLLECTOR, "included", b"of no form")
+    found = contradictions(about(context_of(attempt=10**15), honest))
+    # Attempt 300 is collected by another member, so that the statement proves a lie in two ways.
+    assert {each.liar for each in found} == {"m0"}
+    beyond = statement_of(context_of(attempt=10**15), COLLECTOR, "included", b"of no form")
+    assert contradictions(about(context_of(attempt=10**15), beyond)) == []
+
+
 # What is kept
 
 

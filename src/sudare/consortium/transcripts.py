@@ -16,6 +16,7 @@ _PREFIX: Final = "transcript-"
 _MOST_FILE_BYTES: Final = 1 << 28
 # Of one sum in another member's file: some seconds of work. Twenty attempts among two hundred members are 150,000.
 _MOST_VALUES: Final = 1 << 22
+_MOST_SUMS: Final = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def received_transcripts(path: Path) -> list[Transcript]:
         found = (
             unpacked(content, TranscriptFile, most_values=_MOST_VALUES) if len(content) <= _MOST_FILE_BYTES else None
         )
-        if isinstance(found, TranscriptFile) and found.format == FORMAT:
+        if isinstance(found, TranscriptFile) and found.format == FORMAT and len(found.transcripts) <= _MOST_SUMS:
             return [Transcript.from_bytes(each, _MOST_VALUES) for each in found.transcripts]
     except MessageMalformed:
         pass

@@ -28,6 +28,8 @@ from sudare.sums.wire import packed, unpacked
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")
 _DIGEST_BYTES: Final = 32
+# Every start of a process makes at most two for each member; what a file of others claims beyond that is not looked at.
+_MOST_ATTEMPTS_A_MEMBER: Final = 64
 
 Reason = Literal[
     "two statements",
@@ -63,7 +65,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
 class Transcript:
     """Everything signed that one member heard or said in all attempts at one sum. It holds no secrets of anybody.
 
-    `context` is that of one of the attempts. Shares in it are those that were given out after a vote: one half of what they open at most.
+    `context` is that of the last attempt. Shares in it are those that were given out after a vote: one half of what they open at most.
     """
 
     context: SumContext
@@ -248,10 +250,10 @@ def _check_shares(shares: OpenedShares, signer: int, count: int) -> None:
 def _sums(transcripts: Sequence[Transcript]) -> list[_About]:
     """All that is signed about each attempt that a transcript can be about, in the order of iterations and attempts."""
     roster = transcripts[0].context.roster
-    bases = {replace(each.context, attempt=0).digest: each.context for each in transcripts}
     contexts: dict[bytes, SumContext] = {}
-    for base in bases.values():
-        for attempt in range(2 * len(roster)):
+    for base in {replace(each.context, attempt=0).digest: each.context for each in transcripts}.values():
+        last = max(each.context.attempt for each in transcripts if each.context.iteration == base.iteration)
+        for attempt in range(min(last, _MOST_ATTEMPTS_A_MEMBER * len(roster)) + 1):
             context = replace(base, attempt=attempt)
             contexts[context.digest] = context
     found: dict[bytes, dict[tuple[str, int, bytes], Statement]] = {}
