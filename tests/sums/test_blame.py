@@ -19,6 +19,7 @@ from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import mask_secret, self_seed
 from sudare.sums.messages import (
     Advertised,
+    Certified,
     Dealt,
     Heard,
     Included,
@@ -602,6 +603,21 @@ def test_members_keep_the_votes_and_dealers_that_they_were_shown() -> None:
         assert kinds.count("vote") >= CONTEXTS[-1].threshold
         assert kinds.count("heard") >= CONTEXTS[-1].threshold
         assert {"keys", "dealers", "included", "shares", "total"} <= set(kinds)
+
+
+def test_a_collector_that_cuts_signatures_anyhow_breaks_no_transcript() -> None:
+    def lie(message: Message) -> list[Message]:
+        if not isinstance(message.body, Certified):
+            return [message]
+        owners = sorted(message.body.dealers)
+        joined = b"".join(message.body.dealers[owner] for owner in owners)
+        return [replace(message, body=replace(message.body, dealers={owners[0]: joined}))]
+
+    play = Play(liars=[COLLECTOR], lie=lie).played()
+    assert play.parties[1].total is not None
+    kinds = [each.kind for each in play.transcript(1).statements]
+    assert kinds.count("dealers") == 7
+    assert contradictions(play.honest) == []
 
 
 def test_every_reason_is_explained() -> None:

@@ -34,13 +34,14 @@ def signed_to_member(seat: Seat, state: MemberState | ServerlessState) -> list[S
     found += [*state.keys.values(), *state.collected]
     if state.certificate is not None:
         body, content = state.certificate, _vote(seat, state)
-        found += _of(seat, "vote", content, _by_signer(seat, body.voters, body.signatures))
-        # Only those that it had to check.
-        owners = frozenset(state.shares) & members_in(state.included, len(seat.publics)) - {seat.position}
-        found += _of(seat, "dealers", state.dealers, {owner: body.dealers[owner] for owner in owners})
+        found += _of(seat, "vote", content, _by_signer(_members(seat, body.voters), body.signatures))
+        # Only those that it had to check, put together as they were then: a collector may cut them anyhow.
+        owners = sorted(frozenset(state.shares) & frozenset(_members(seat, state.included)) - {seat.position})
+        signatures = b"".join(body.dealers.get(owner, b"") for owner in owners)
+        found += _of(seat, "dealers", state.dealers, _by_signer(owners, signatures))
     if state.confirmation is not None and state.hearing.own is not None:
-        signatures = _by_signer(seat, state.confirmation.hearers, state.confirmation.signatures)
-        found += _of(seat, "heard", state.hearing.own.heard.content, signatures)
+        hearers = _by_signer(_members(seat, state.confirmation.hearers), state.confirmation.signatures)
+        found += _of(seat, "heard", state.hearing.own.heard.content, hearers)
     return found
 
 
@@ -103,8 +104,11 @@ def _of(seat: Seat, kind: Kind, content: bytes, signatures: Mapping[int, bytes])
     return [Statement(kind, signer, digest, content, signature) for signer, signature in signatures.items()]
 
 
-def _by_signer(seat: Seat, signers: bytes, signatures: bytes) -> dict[int, bytes]:
+def _members(seat: Seat, content: bytes) -> list[int]:
+    return sorted(members_in(content, len(seat.publics)))
+
+
+def _by_signer(signers: list[int], signatures: bytes) -> dict[int, bytes]:
     """Signatures in the order of members, by their signers."""
-    members = sorted(members_in(signers, len(seat.publics)))
     places = range(0, len(signatures), _SIGNATURE_BYTES)
-    return {member: signatures[at : at + _SIGNATURE_BYTES] for member, at in zip(members, places, strict=True)}
+    return {signer: signatures[at : at + _SIGNATURE_BYTES] for signer, at in zip(signers, places, strict=True)}
