@@ -68,9 +68,12 @@ class CollectorState:
     total: Words | None = None
 
 
-def begun(members: int, length: int) -> CollectorState:
-    """The state before anything came, for vectors of so many words."""
-    return CollectorState(length, masked_total=np.zeros(length, dtype=np.uint64), waiting=members)
+def begun(members: int, length: int, among: Members | None = None) -> CollectorState:
+    """The state before anything came, for vectors of so many words. `among` are those whom this member has voted for in an earlier attempt."""
+    gone = {} if among is None else {member: True for member in range(members) if member not in among}
+    return CollectorState(
+        length, masked_total=np.zeros(length, dtype=np.uint64), gone=gone, waiting=members - len(gone)
+    )
 
 
 def step(seat: Seat, state: CollectorState, message: Message) -> Outgoing:
@@ -103,6 +106,11 @@ def expired(seat: Seat, state: CollectorState) -> Outgoing:
     if state.stage in ("done", "stopped"):
         return ()
     return _gone_on(seat, state)
+
+
+def has_enough(seat: Seat, state: CollectorState) -> bool:
+    """Whether so many have answered in this round that the sum can go on without the others."""
+    return state.stage not in ("done", "stopped") and len(_answers(state)) >= seat.context.threshold
 
 
 def waits_for(seat: Seat, state: CollectorState) -> Members:

@@ -94,7 +94,9 @@ class Party:
         else:
             self._member, outgoing = member.begun(seat, words, record)
             if seat.context.collector == seat.position:
-                self._collector = collector.begun(len(seat.publics), len(words))
+                voted_for = self._member.record.voted_for
+                among = None if voted_for is None else members_in(voted_for, len(seat.publics))
+                self._collector = collector.begun(len(seat.publics), len(words), among)
         self._sent = self._delivered_at_home(outgoing)
 
     def begin(self) -> tuple[Message, ...]:
@@ -158,6 +160,11 @@ class Party:
         if isinstance(self._member, MemberState):
             return frozenset({self.seat.context.collector})
         return frozenset(range(len(self.seat.publics))) - {self.seat.position}
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether this member collects and enough have answered in this round."""
+        return self._collector is not None and collector.has_enough(self.seat, self._collector)
 
     @property
     def progress(self) -> tuple[str, str]:
