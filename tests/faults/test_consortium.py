@@ -6,7 +6,7 @@ Time here is virtual: ten minutes of a consortium pass in a second, and a seed r
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from sudare.errors import (
     AgreementMismatch,
     MaskReused,
     MembersMissing,
-    MessageMalformed,
     NotConnected,
+    SecondTotalRefused,
     SudareError,
     TaskStopped,
 )
@@ -244,9 +244,21 @@ def test_a_member_that_never_returns_stops_a_sum_that_needs_everyone() -> None:
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({9}))
     consortium.rehearsal._restart_seconds = float("inf")
     assert consortium.run(600.0, *consortium.names[:2])
+    check_all_told(consortium, consortium.names[:2], MembersMissing)
+    assert f"'{consortium.names[2]}'" in str(the_reason(consortium, MembersMissing))
+
+
+def check_all_told(consortium: Consortium, names: Sequence[str], reason: type[SudareError]) -> None:
+    """Nobody has a result; whoever noticed first has this error, and it or the others' stop is what the rest have."""
     failures = consortium.failures()
-    assert {type(failures[name]) for name in consortium.names[:2]} == {MembersMissing}
     assert not consortium.results()
+    assert set(names) <= set(failures)
+    assert {type(failures[name]) for name in names} <= {reason, TaskStopped}
+    the_reason(consortium, reason)
+
+
+def the_reason(consortium: Consortium, reason: type[SudareError]) -> SudareError:
+    return next(failure for failure in consortium.failures().values() if isinstance(failure, reason))
 
 
 @pytest.mark.parametrize("dies_at", [2, 4, 7, 10, 14, 20])
@@ -277,8 +289,7 @@ def test_more_missing_than_agreed_is_an_error_for_all_who_stay() -> None:
     consortium.rehearsal._restart_seconds = float("inf")
     staying = [consortium.names[0], consortium.names[3]]
     assert consortium.run(600.0, *staying)
-    assert not consortium.results()
-    assert {type(consortium.failures()[name]) for name in staying} == {MembersMissing}
+    check_all_told(consortium, staying, MembersMissing)
 
 
 def test_what_was_stopped_goes_on_in_another_attempt_when_all_are_started_again() -> None:
@@ -360,15 +371,13 @@ def say(consortium: Consortium, position: int, kind: str, seed: int) -> None:
             desk.session.post(receiver, envelope.to_bytes())
 
 
-@pytest.mark.parametrize("kind", ["sum", "heard", "nonsense"])
-def test_a_member_that_sends_garbage_stops_the_task_with_a_clear_error(kind: str) -> None:
-    consortium = Consortium(3, None, network=RoughNetwork(0, delay_seconds=(0.05, 0.05)))
+@pytest.mark.parametrize("kind", ["sum", "heard", "ask", "nonsense"])
+@pytest.mark.parametrize("threshold", [None, 3], ids=["all must stay", "one may leave"])
+def test_garbage_that_a_member_sends_besides_changes_nothing(kind: str, threshold: int | None) -> None:
+    consortium = Consortium(4, threshold, network=RoughNetwork(0, delay_seconds=(0.05, 0.05)))
     consortium.rehearsal.at(0.01, lambda: say(consortium, 2, kind, 0))
     assert consortium.run()
-    failures = consortium.failures()
-    assert len(failures) == 3
-    assert {type(failure) for failure in failures.values()} <= {MessageMalformed, TaskStopped}
-    assert any(isinstance(failure, MessageMalformed) for failure in failures.values())
+    check_everyone_right(consortium)
 
 
 def test_bytes_that_are_no_envelope_are_counted_and_never_asked_for_again() -> None:
@@ -429,7 +438,9 @@ def check_schedule(seed: int) -> None:
     results, failures = consortium.results(), consortium.failures()
     for failure in failures.values():
         assert isinstance(failure, SudareError)
-        assert isinstance(failure, MembersMissing | TaskStopped | NotConnected), f"seed {seed}: {failure!r}"
+        # Votes for a set of whom some have left can be split between attempts: then no total is ever opened.
+        allowed = MembersMissing | TaskStopped | NotConnected | SecondTotalRefused
+        assert isinstance(failure, allowed), f"seed {seed}: {failure!r}"
     if results:
         check_right(consortium, sorted(results))
 

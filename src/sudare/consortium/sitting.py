@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sudare.consortium.desk import Envelope
 from sudare.errors import MembersMissing, MessageMalformed, SumError
-from sudare.sums.context import Roster, Seat, SumContext
+from sudare.sums.context import Roster, Seat, SumContext, members_in
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, history_after, most_message_bytes
 from sudare.sums.neighbours import neighbourhood
@@ -27,8 +27,9 @@ SUM = "sum"
 # A collector goes on without those who are there and say nothing after two deadlines; members wait for it longer than that.
 _DEADLINES_OF_A_ROUND: Final = 2
 _DEADLINES_OF_A_COLLECTOR: Final = 5
-# In one life of the process every member collects a sum so many times at most.
+# In one life of the process every member collects a sum so many times at most, and no sum is tried for longer.
 _TURNS: Final = 2
+_DEADLINES_OF_A_SUM: Final = 20
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Sitting:
 
     def begin(self, saved: Attempt | None, now: float) -> None:
         """Begin, or take up what was saved: the same bytes again."""
-        self._first = 0 if saved is None else saved.number
+        self._began_at, self._first = now, 0 if saved is None else saved.number
         self._attempt(self._first, None if saved is None else saved.sum_state, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
@@ -172,8 +173,10 @@ class Sitting:
         elif awaited and (not awaited <= present or waited >= _DEADLINES_OF_A_COLLECTOR * deadline_seconds):
             self._next_attempt(now)
         self._look_whether_stopped(now)
-        if self._circle.may_lose_some and self.total is None and waited >= deadline_seconds:
+        if self._may_try_again and waited >= deadline_seconds:
             self._look_for_enough()
+        if self._may_try_again and now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
+            self.failure = self._last_failure()
 
     def _look_for_everyone(self, awaited: set[str], waited: float, deadline_seconds: float) -> None:
         """Stop where nobody may leave and somebody has."""
@@ -251,8 +254,22 @@ class Sitting:
             if collector in self._present or collector == self._circle.name:
                 self._begin_attempt(number, now)
                 return
-        self.failure = self._party.failure or MembersMissing(
-            f"Every one of {count} members was asked to collect a sum, and none finished it.",
+        self.failure = self._last_failure()
+
+    def _last_failure(self) -> SumError:
+        """Why no further attempt is made."""
+        count, voted_for = len(self._circle.members), self._party.state.record.voted_for
+        promised = frozenset[int]() if voted_for is None else members_in(voted_for, count)
+        left = [
+            self._circle.members[each] for each in sorted(promised) if self._circle.members[each] not in self._present
+        ]
+        if left:
+            return MembersMissing(
+                f"This member voted for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of the same addend.",
+                "No total was used. Run the task again when they are back; it goes on where it stopped.",
+            )
+        return self._party.failure or MembersMissing(
+            f"{self.number + 1} attempts at a sum among {count} members were not finished.",
             "No total was used. Look at `sudare status`, and run the task again when members are there.",
         )
 
