@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sudare.audit.evidence import lower_limit, upper_limit
+from sudare.neural import PrivateMLPRegressor
 from sudare.neural.approaches import AnonymizedLearning
 from sudare.neural.intervals import Interval
 from sudare.neural.routes import Facts
@@ -54,6 +55,54 @@ def test_tell_a_record_of_zero_from_one_of_five_quarters_by_the_bias_of_a_regres
     likelier, rarer = hits([0.0, 0.0]), hits([0.0, 1.25])
     loss = np.log(lower_limit(np.array([likelier]), runs, ERROR) / upper_limit(np.array([rarer]), runs, ERROR))
     assert float(loss[0]) <= route.epsilon
+
+
+@pytest.mark.long
+def test_learn_whether_a_record_is_zero_from_a_regression_that_promises_one():
+    """From the released weight and bias of whole fits, ε = 1 promised. Where the first of two steps throws the bias to 8 and the
+    weight above 0 (or to −8 and below), the second moves the bias of [0, 0] by 10, as far as can be, in two of five such fits;
+    that of [0, 1.25], whose second row is shortened to 5.6 where the noise covers 7.01 to 7.04 only, in one of a million.
+
+    A mechanism with ε = 1 is accused once in a million runs.
+    """
+    schema = Schema({"x": Number(0, 1.25, centre=0, scale=1)})
+    options = {"epochs": 2, "batch_rows": 2, "rate": 20.0, "momentum": 0.0, "threshold": 7.04}
+    model = PrivateMLPRegressor(
+        "anonymized_learning",
+        (),
+        epsilon=0.5,
+        delta=0.0,
+        schema=schema,
+        encoding="centred",
+        target_bounds=(-1.0, 1.0),
+        approach_options=options,
+    )
+    # The average remembers start, first and second place by weights 1/10·2/11, 9/10·2/11 and 9/11; biases start at 0.
+    end = LIMIT * 9 / 55 + (LIMIT - 10) * 9 / 11
+    # What the weight comes to at least, if it stood at the limit or did not fall; it starts within four deviations of 0.
+    least_weight = end - 4 * np.sqrt(2) / 55
+
+    def hits(rows, runs):
+        """Fits whose bias ends where the largest second step from the limit leads, and whose weight stood on the same side."""
+        table, targets = np.array(rows)[:, None], np.zeros(2)
+        found = 0
+        for _ in range(runs):
+            weight, bias = model.fit(table, targets).parameters_
+            found += bool(abs(abs(bias) + end) < 5e-5 and -np.sign(bias) * weight > least_weight)
+        return found
+
+    runs, more_runs = 5000, 10000
+    likelier, rarer = hits([0.0, 0.0], runs), hits([0.0, 1.25], more_runs)
+    assert model.guarantee_.epsilon == 1.0
+    assert model.guarantee_.delta == 0.0
+
+    def measured(error):
+        low, high = lower_limit(np.array([likelier]), runs, error), upper_limit(np.array([rarer]), more_runs, error)
+        return float(np.log(np.maximum(low / high, 1.0))[0])
+
+    counts = f"{likelier} of {runs} against {rarer} of {more_runs}"
+    told = f"measured ε ≥ {measured(ERROR):.2f} ({measured(0.005):.2f} with 99 % confidence): {counts}"
+    assert measured(ERROR) <= 1.0, told
 
 
 def test_find_a_record_whose_shortened_gradient_no_noise_covers():

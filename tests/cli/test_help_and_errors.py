@@ -31,7 +31,7 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 
 ALL = list(commands(typer.main.get_command(app), ("sudare",)))
 # Groups that only hold commands; `budget` alone shows.
-BARE_GROUPS = {("sudare",), ("sudare", "schema"), ("sudare", "key"), ("sudare", "consortium")}
+BARE_GROUPS = {("sudare",), ("sudare", "schema"), ("sudare", "key"), ("sudare", "consortium"), ("sudare", "risk")}
 
 # These run until they are stopped, and have no answer.
 SERVICES = {("sudare", "node"), ("sudare", "relay")}
@@ -43,7 +43,7 @@ def test_the_commands_there_are() -> None:
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
     consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check"))}
     assert found == {
-        "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "study", *budget,
+        "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",
         "node", "run", "score", "relay", "relay kits",
     }  # fmt: skip

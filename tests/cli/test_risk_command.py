@@ -1,4 +1,4 @@
-"""`sudare risk`: for people, for programs, as a picture, and what it refuses."""
+"""`sudare risk sums` and `sudare risk chunks`: for people, for programs, as a picture, and what they refuse."""
 
 from __future__ import annotations
 
@@ -6,13 +6,114 @@ from pathlib import Path
 
 import pytest
 
+from sudare.sums.neighbours import neighbourhood
 from tests.cli.conftest import Sudare
 
 QUICK = ("--trials", 500)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+LARGE = ("--members", 10_000, "--dishonest", 500, "--leaving", 500)
+
+
+# Secure sums
+
+
+def test_sums_for_people(sudare: Sudare) -> None:
+    told = sudare("risk", "sums", *LARGE)
+    assert told.exit_code == 0
+    for text in (
+        "500 of them and the collector may be dishonest",
+        "votes t       9,500",
+        "neighbours k  55",
+        "shares t_k    32",
+        "at most 2^-77",
+        "at most 2^-42",
+        "What they can learn: one sum",
+        "leave out up to 500",
+        "Up to 500 may leave",
+    ):
+        assert text in told.stdout
+    assert told.stderr == ""
+
+
+def test_the_explanation_on_the_page_is_the_commands(sudare: Sudare) -> None:
+    page = (DOCS / "scale.md").read_text("utf-8")
+    command, *printed = page.partition("```console\n$ sudare risk ")[2].partition("```")[0].splitlines()
+    told = sudare("risk", *command.split()).stdout.splitlines()
+    assert [line.rstrip() for line in told] == printed
+
+
+@pytest.mark.parametrize(
+    "sizes", [range(1_001), pytest.param(range(1_001, 1_000_000), marks=pytest.mark.long)], ids=["small", "large"]
+)
+def test_the_table_on_the_page_is_the_codes(sizes: range) -> None:
+    """k and t_k of docs/scale.md; "all" where everybody is everybody's neighbour."""
+    page = (DOCS / "scale.md").read_text("utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in page.partition("Dishonest, leaving:\n\n")[2].partition("\n\n")[0].splitlines()
+    ]
+    shares = [[int(part.removesuffix(" %")) for part in cell.split(", ")] for cell in rows[0][1:]]
+    found_sizes = {int(name.replace(",", "")): cells for name, *cells in rows[2:]}
+    assert len(set(found_sizes) & set(sizes)) > 2
+    for members, cells in found_sizes.items():
+        if members not in sizes:
+            continue
+        for cell, (corrupt, gone) in zip(cells, shares, strict=True):
+            dishonest, leaving = members * corrupt // 100, members * gone // 100
+            found = neighbourhood(members, dishonest, leaving, (members + dishonest) // 2 + 1)
+            assert cell == ("all" if found.is_complete(members) else f"{found.degree}, {found.threshold}")
+
+
+def test_sums_as_json(sudare: Sudare) -> None:
+    values = sudare("risk", "sums", *LARGE, "--threshold", 9_500, "--json").values
+    assert (values["threshold"], values["degree"], values["share_threshold"]) == (9_500, 55, 32)
+    assert values["honest_addends"] == 9_000 - values["most_separated"]
+    assert values["privacy_failure_log2"] <= -40
+    assert values["liveness_failure_log2"] <= -40
+    assert (values["complete"], values["serverless"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--members", 5, "--dishonest", 1, "--leaving", 1), "everybody masks with everybody"),
+        (("--members", 5, "--dishonest", 0, "--leaving", 1), "; the collector may be dishonest"),
+        (("--members", 5, "--threshold", 5), "no collector, one total or none"),
+        (("--members", 5, "--dishonest", 0, "--threshold", 5), "nobody may be dishonest; nobody may leave"),
+        (("--members", 3), "at least 2 honest members' addends"),
+        (("--members", 5, "--dishonest", 1, "--leaving", 1), "Up to 1 may leave at any moment. With"),
+        (("--members", 500, "--dishonest", 5, "--leaving", 5), "if who leaves does not depend on who picked whom"),
+    ],
+)
+def test_small_and_special_sums(sudare: Sudare, words: tuple[object, ...], says: str) -> None:
+    told = sudare("risk", "sums", *words)
+    assert told.exit_code == 0
+    assert says in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "says"),
+    [
+        ((), 2, "--members"),
+        (("--members", 1), 2, "--members"),
+        (("--members", 10, "--dishonest", 4, "--leaving", 3), 10, "at most 2 leaving, or at most 3 dishonest"),
+        (("--members", 10, "--dishonest", 4, "--threshold", 7), 10, "from 8 to 10"),
+        (("--members", 10, "--leaving", 2, "--threshold", 9), 10, "at most 8"),
+        (("--members", 10, "--threshold", 11), 10, "from 6 to 10"),
+        (("--members", 3, "--dishonest", 2), 10, "fewer than two honest members hides nothing"),
+    ],
+)
+def test_sums_that_cannot_be(sudare: Sudare, words: tuple[object, ...], exit_code: int, says: str) -> None:
+    refused = sudare("risk", "sums", *words)
+    assert refused.exit_code == exit_code
+    assert says in refused.stderr
+
+
+# Random chunks
 
 
 def test_risk_for_people(sudare: Sudare) -> None:
-    told = sudare("risk", "--members", 20, "--degree", 4, *QUICK)
+    told = sudare("risk", "chunks", "--members", 20, "--degree", 4, *QUICK)
     assert told.exit_code == 0
     for text in (
         "20 members",
@@ -29,7 +130,7 @@ def test_risk_for_people(sudare: Sudare) -> None:
 
 def test_the_answer_on_the_page_is_the_commands(sudare: Sudare) -> None:
     """Lines of docs/consensus.md; simulated ones may change with numpy's generators."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "consensus.md").read_text("utf-8")
+    page = (DOCS / "consensus.md").read_text("utf-8")
     command, *printed = page.partition("```console\n$ sudare ")[2].partition("```")[0].splitlines()
     words = command.replace(" --plot risk.png", "").split()
     told = [line.rstrip() for line in sudare(*words, *QUICK).stdout.splitlines()]
@@ -40,7 +141,18 @@ def test_the_answer_on_the_page_is_the_commands(sudare: Sudare) -> None:
 
 def test_risk_as_json(sudare: Sudare) -> None:
     values = sudare(
-        "risk", "--members", 12, "--graph", "random-regular", "--degree", 3, "--colluders", 2, "--json", *QUICK
+        "risk",
+        "chunks",
+        "--members",
+        12,
+        "--graph",
+        "random-regular",
+        "--degree",
+        3,
+        "--colluders",
+        2,
+        "--json",
+        *QUICK,
     ).values
     assert (values["members"], values["degree"], values["colluders"]) == (12, 3, 2)
     assert values["observability"] == {"recovered": 10, "of": 10}
@@ -49,7 +161,7 @@ def test_risk_as_json(sudare: Sudare) -> None:
 
 
 def test_a_seed_repeats_the_simulation(sudare: Sudare) -> None:
-    words = ("risk", "--members", 10, "--json", *QUICK)
+    words = ("risk", "chunks", "--members", 10, "--json", *QUICK)
     assert sudare(*words).stdout == sudare(*words).stdout
     assert sudare(*words).stdout != sudare(*words, "--seed", 1).stdout
 
@@ -57,7 +169,7 @@ def test_a_seed_repeats_the_simulation(sudare: Sudare) -> None:
 @pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
 def test_risk_as_a_picture(sudare: Sudare, tmp_path: Path, suffix: str, start: bytes) -> None:
     plot = tmp_path / f"plot{suffix}"
-    assert sudare("risk", "--members", 9, "--plot", plot, *QUICK).exit_code == 0
+    assert sudare("risk", "chunks", "--members", 9, "--plot", plot, *QUICK).exit_code == 0
     assert plot.read_bytes().startswith(start)
 
 
@@ -65,16 +177,16 @@ def test_risk_as_a_picture(sudare: Sudare, tmp_path: Path, suffix: str, start: b
     "graph", ["cycle", "inverse-chords", "random-regular", "exponential", "hypercube", "base-k", "complete"]
 )
 def test_every_graph(sudare: Sudare, graph: str) -> None:
-    assert sudare("risk", "--members", 8, "--graph", graph, *QUICK).exit_code == 0
+    assert sudare("risk", "chunks", "--members", 8, "--graph", graph, *QUICK).exit_code == 0
 
 
 def test_two_members_hide_nothing_from_each_other(sudare: Sudare) -> None:
-    told = sudare("risk", "--members", 2, "--graph", "complete", *QUICK)
+    told = sudare("risk", "chunks", "--members", 2, "--graph", "complete", *QUICK)
     assert "nothing can be hidden" in told.stdout
 
 
 def test_large_consortia_are_not_attacked(sudare: Sudare) -> None:
-    told = sudare("risk", "--members", 256, "--graph", "hypercube", "--trials", 100)
+    told = sudare("risk", "chunks", "--members", 256, "--graph", "hypercube", "--trials", 100)
     assert told.exit_code == 0
     assert "was not simulated" in told.stdout
 
@@ -96,4 +208,4 @@ def test_large_consortia_are_not_attacked(sudare: Sudare) -> None:
     ],
 )
 def test_refusals(sudare: Sudare, words: tuple[object, ...], exit_code: int) -> None:
-    assert sudare("risk", *words).exit_code == exit_code
+    assert sudare("risk", "chunks", *words).exit_code == exit_code

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from sudare.consensus.messages import Message, SumState
 from sudare.consensus.rehearsal import rehearse
+
 from sudare.errors import MessageMalformed
 from sudare.sums.wire import packed, packed_size, unpacked
 from tests.consensus.sums import context, participants, random_words

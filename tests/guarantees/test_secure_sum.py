@@ -10,14 +10,14 @@ import random
 import numpy as np
 import pytest
 from scipy import stats
+from sudare.consensus.messages import Message, Passed, Revealed
+from sudare.consensus.rehearsal import rehearse
+from sudare.consensus.sharing.masks import Seat, apply_pair_mask, masked, opened_dealing
 
 from sudare.consensus import Participant, SumContext, cycle
 from sudare.consensus.attacks import parcel_equations, recovered, recovered_addends, recovered_words, transcript_of
-from sudare.consensus.messages import Message, Passed, Revealed
-from sudare.consensus.rehearsal import rehearse
 from sudare.consensus.sharing import masks, shamir
 from sudare.consensus.sharing.chunks import chunk_runs
-from sudare.consensus.sharing.masks import Seat, apply_pair_mask, masked, opened_dealing
 from sudare.consensus.sharing.shares import additive_shares
 from sudare.sums.dissemination import Parcel, covered
 from sudare.sums.streams import fresh_seed, stretched

@@ -80,5 +80,5 @@ app.command("status", short_help="Agreement, tasks that wait for the steward, an
 app.command("approve", short_help="Let a task of the agreement run at this member.")(steward.approve)
 app.command("deny", short_help="Keep a task of the agreement from running at this member.")(steward.deny)
 app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)
-app.command("risk", short_help="Sums without a server: rounds, breaches, and what masks give instead.")(risk.risk)
+app.add_typer(risk.app, name="risk")
 app.command("study", short_help="Our numbers beside the papers'.")(study.study)

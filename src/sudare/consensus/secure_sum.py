@@ -21,7 +21,7 @@ from sudare.sums import dissemination, shamir
 from sudare.sums.context import Roster, Seat, SumContext, check_threshold, most_dishonest
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.sums.keys import MemberKeys
-from sudare.sums.neighbours import neighbourhood
+from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
 from sudare.sums.streams import fresh_seed
@@ -215,7 +215,7 @@ def _under_masks(
     roster = Roster(tuple(map(str, range(members))), tuple(each.public for each in owned))
     expected = most_dishonest(members, threshold) if dishonest is None else dishonest
     check_threshold(members, threshold, expected)
-    hood = None if threshold == members else neighbourhood(members, expected, members - threshold, threshold)
+    hood = sum_neighbourhood(members, expected, threshold)
     # A fresh name makes fresh masks: cached keys never mask two vectors alike.
     name = os.urandom(16).hex()
     context = SumContext(

@@ -34,7 +34,7 @@ from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, S
 from sudare.privacy.chain import canonical_json
 from sudare.schema import Number, Schema
 from sudare.sums.context import least_threshold
-from sudare.sums.neighbours import most_separated, neighbourhood
+from sudare.sums.neighbours import most_separated, sum_neighbourhood
 from sudare.text import is_printable
 
 FORMAT: Final = 1
@@ -227,7 +227,7 @@ class Agreement:
         count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
         if leaving:
             # On a sparse graph a lying collector can leave a few more out of what it opens.
-            degree = neighbourhood(count, self.dishonest, leaving, self.threshold).degree
+            degree = sum_neighbourhood(count, self.dishonest, self.threshold).degree
             leaving += most_separated(count, self.dishonest, leaving, degree) if degree < count - 1 else 0
         if not leaving + looking <= known < count:
             raise AgreementError(

@@ -6,6 +6,7 @@ than may be dishonest. A vote that was cast stays: no later attempt makes a tota
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,7 @@ from sudare.errors import MembersMissing, MessageMalformed, SumError
 from sudare.sums.context import Roster, Seat, SumContext, members_in
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, history_after, most_message_bytes
-from sudare.sums.neighbours import neighbourhood
+from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.statements import Statement
 
@@ -79,6 +80,11 @@ class Attempt:
 class Sitting:
     """This member in one sum. `history` is the digest of all totals heard before, `earlier` what was signed in attempts before."""
 
+    number: int
+    _party: Party
+    _stage: tuple[str, str]
+    _progress_at: float
+
     def __init__(
         self,
         task: str,
@@ -94,7 +100,8 @@ class Sitting:
         self._task, self._circle, self._addend, self._save = task, circle, addend, save
         self._history, self._roster = history, Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
-        self._unsaved: Attempt | None = None
+        self._is_saved = True
+        self._unacknowledged: set[tuple[str, int, bytes]] = set()
         self._present = frozenset(circle.members)
         self._others_at: dict[str, int] = {}
         self._earlier = earlier
@@ -107,13 +114,23 @@ class Sitting:
         self._attempt(self._first, None if saved is None else saved.sum_state, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
-        """A message of this sum. False if it is of a later attempt than this member's; those of earlier ones change nothing."""
+        """Take a message of this sum in. True once it may be acknowledged: what follows from it is saved, or nothing does.
+
+        What leads to no message yet is saved with the next one that is sent, or at the next tick. False also if the message is of a
+        later attempt than this member's; those of earlier ones change nothing.
+        """
         self.notice_attempt(sender, envelope.attempt, now)
-        if envelope.attempt > self.number:
-            return self.total is not None or self.failure is not None
-        if envelope.attempt == self.number:
+        if self.is_over:
+            return True
+        if envelope.attempt != self.number:
+            return envelope.attempt < self.number
+        key = sender, envelope.attempt, hashlib.sha256(envelope.body).digest()
+        if key not in self._unacknowledged:
+            self._unacknowledged.add(key)
             self._received(sender, envelope, now)
-        return True
+        if self._is_saved:
+            self._unacknowledged.discard(key)
+        return self._is_saved
 
     def notice_attempt(self, sender: str, number: int, now: float) -> None:
         """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it."""
@@ -128,11 +145,14 @@ class Sitting:
         if message is None:
             # Whoever sends what cannot be read is heard as if it were silent.
             return
-        self._send(self._party.receive(message))
-        self._note_progress(now)
-        if self.total is None or self._circle.may_lose_some:
-            self.flush()
+        self._take_step(self._party.receive(message), now)
         self._look_whether_stopped(now)
+
+    def _take_step(self, outgoing: tuple[Message, ...], now: float) -> None:
+        self._is_saved = False
+        self._send(outgoing)
+        if self._party.progress != self._stage:
+            self._stage, self._progress_at = self._party.progress, now
 
     def _read(self, sender: str, envelope: Envelope) -> Message | None:
         """The message in an envelope; None unless it is one that this sender can send to this member."""
@@ -146,18 +166,19 @@ class Sitting:
         return message if (message.sender, message.receiver) == ends else None
 
     def flush(self) -> None:
-        """Save what was not saved yet.
-
-        Messages are sent only after it. The event that completes a sum may wait for the checkpoint of the next one: whoever sent it
-        sends it again until then.
-        """
-        if self._unsaved is not None:
-            self._save(self._unsaved)
-            self._unsaved = None
+        """Save what was not saved yet. Messages are sent only after it."""
+        if not self._is_saved:
+            self._save(Attempt(self.iteration, self.number, self._party.state.to_bytes()))
+            self._is_saved = True
 
     def close(self) -> None:
-        """The total is known, from here or from others: answer in this attempt, and make no other."""
+        """The total is known, from here or from others, and saved: nothing that comes changes anything."""
         self._is_closed = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be done, here or for the others: whoever misses something has it in what was sent before."""
+        return self._is_closed or self.failure is not None
 
     def tick(self, now: float, present: frozenset[str], deadline_seconds: float) -> None:
         """Time passed. `present` are the members heard of within the deadline."""
@@ -177,6 +198,7 @@ class Sitting:
             self._look_for_enough()
         if self._may_try_again and now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
             self.failure = self._last_failure()
+        self.flush()
 
     def _look_for_everyone(self, awaited: set[str], waited: float, deadline_seconds: float) -> None:
         """Stop where nobody may leave and somebody has."""
@@ -193,9 +215,7 @@ class Sitting:
             return
         is_over = not awaited & self._present and (self._party.has_enough or waited >= deadline_seconds)
         if is_over or waited >= _DEADLINES_OF_A_ROUND * deadline_seconds:
-            self._send(self._party.expire())
-            self._note_progress(now)
-            self.flush()
+            self._take_step(self._party.expire(), now)
 
     def _look_for_enough(self) -> None:
         """Stop where more members are absent than may leave."""
@@ -234,12 +254,11 @@ class Sitting:
 
     @property
     def _may_try_again(self) -> bool:
-        is_open = not self._is_closed and self.total is None and self.failure is None
-        return self._circle.may_lose_some and is_open
+        return self._circle.may_lose_some and self.total is None and not self.is_over
 
     def _look_whether_stopped(self, now: float) -> None:
         """Make the next attempt where this one was stopped; none after somebody was shown to lie, or where nobody may leave."""
-        if self._party.stopped is None or self.failure is not None or self.total is not None or self._is_closed:
+        if self._party.stopped is None or self.total is not None or self.is_over:
             return
         if self._party.stopped == "contradiction" or not self._circle.may_lose_some:
             self.failure = self._party.failure
@@ -280,8 +299,7 @@ class Sitting:
     def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
         circle = self._circle
         self.number, self._progress_at = number, now
-        leaving = len(circle.members) - circle.threshold
-        hood = neighbourhood(len(circle.members), circle.dishonest, leaving, circle.threshold)
+        hood = sum_neighbourhood(len(circle.members), circle.dishonest, circle.threshold)
         context = SumContext(
             circle.agreement,
             self._task,
@@ -294,17 +312,10 @@ class Sitting:
             hood,
         )
         seat = Seat(context, circle.position, circle.keys)
-        self._party = Party(seat, self._addend, self._persist, saved)
+        self._party = Party(seat, self._addend, saved=saved, saves_state=True)
         self._stage = self._party.progress
-        self._send(self._party.begin())
+        self._take_step(self._party.begin(), now)
         self.flush()
-
-    def _note_progress(self, now: float) -> None:
-        if self._party.progress != self._stage:
-            self._stage, self._progress_at = self._party.progress, now
-
-    def _persist(self, sum_state: bytes) -> None:
-        self._unsaved = Attempt(self.iteration, self.number, sum_state)
 
     def _send(self, messages: tuple[Message, ...]) -> None:
         if messages:

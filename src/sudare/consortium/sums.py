@@ -276,9 +276,11 @@ class SumRunner:
         content = self._store.load(f"total-{iteration:08d}")
         return None if content is None else read_as(Total, content)
 
-    def _save_transcript(self, sitting: Sitting) -> None:
+    def _keep_transcripts(self) -> None:
         if self._transcripts is not None:
-            self._transcripts.save(sitting.iteration, sitting.statements)
+            for sitting in self._sittings.values():
+                self._transcripts.add(sitting.iteration, sitting.statements)
+            self._transcripts.save()
 
     # Events
 
@@ -290,9 +292,9 @@ class SumRunner:
         if sitting is None:
             return True
         attempt = sitting.number
-        is_taken = sitting.receive(sender, envelope, now)
+        is_saved = sitting.receive(sender, envelope, now)
         self._after(sitting, attempt, now)
-        return is_taken
+        return is_saved or sitting.is_over
 
     def _exchange_totals(self, sender: str, envelope: Envelope, now: float) -> None:
         """Answer who asks for a total, and take in answers. Anything else is nothing that a member can say."""
@@ -366,7 +368,7 @@ class SumRunner:
     def _after(self, sitting: Sitting, attempt: int, now: float) -> None:
         """After a sum was given something: send, keep what was signed in an attempt that is over, and go on."""
         if sitting.number != attempt:
-            self._save_transcript(sitting)
+            self._keep_transcripts()
         self._collect(sitting)
         self._conclude(now)
 
@@ -379,7 +381,7 @@ class SumRunner:
             total = self._told_total() if total is None else total
             if total is None:
                 if sitting is not None and sitting.failure is not None:
-                    self._save_transcript(sitting)
+                    self._keep_transcripts()
                     self.stop(sitting.failure)
                 return
             self._advance(total, now)
@@ -399,11 +401,13 @@ class SumRunner:
         if self._circle.may_lose_some:
             self._store.save(f"total-{self.iteration:08d}", packed(total))
         sitting = self._sittings[self.iteration]
-        self._save_transcript(sitting)
+        if self._transcripts is not None:
+            self._transcripts.add(sitting.iteration, sitting.statements)
         state, following = self._walk.step(self._stand.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):
-            for each in self._sittings.values():
-                each.flush()
+            sitting.flush()
+            sitting.close()
+            self._keep_transcripts()
             self.result = following
             return
         self._sit(Stand(self.iteration + 1, state, following, sitting.history_with(total)), None, now)

@@ -68,8 +68,9 @@ from sudare.sums.streams import stretched
 Words = NDArray[np.uint64]
 Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
 _SIGNATURE_BYTES: Final = 64
-# Nobody honest is chosen by so many times more members than it chooses (proofs/neighbourhoods.md).
+# Nobody honest is chosen so often by honest members that it has more neighbours than 4k + 40 (proofs/neighbourhoods.md).
 _MOST_TIMES_CHOSEN: Final = 4
+_MOST_NEIGHBOURS_BESIDE: Final = 40
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _deal(seat: Seat, state: MemberState, body: Directory) -> Step:
             raise _Unjustified
     if len(mask_keys) != 1 + len(body.keys):
         raise _Unjustified
-    if context.is_sparse and len(body.keys) > _MOST_TIMES_CHOSEN * len(seat.out_neighbours):
+    if context.is_sparse and len(body.keys) > _MOST_TIMES_CHOSEN * len(seat.out_neighbours) + _MOST_NEIGHBOURS_BESIDE:
         raise _Unjustified
     held, boxes = dealt(seat, body.present, chosen)
     after = state.changed(stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FAILURE_BITS: Final = 40
+FEWEST_OF_A_SPARSE_GRAPH: Final = 200
 # Sizes of separated sets up to this one are added up one by one; larger ones in blocks, each counted as its worst member.
 _SINGLE_SIZES: Final = 512
 _BLOCKS_PER_FACTOR_E: Final = 1000
@@ -96,6 +97,16 @@ def neighbourhood(
         too_few, enough = (middle, enough) if sparse(middle) is None else (too_few, middle)
     candidates = (sparse(degree) for degree in range(max(1, enough - _DEGREES_LOOKED_BACK), enough + 1))
     return next(each for each in candidates if each is not None)
+
+
+def sum_neighbourhood(members: int, dishonest: int, threshold: int) -> Neighbourhood:
+    """The neighbourhood that sums use where S − threshold members may leave: complete below two hundred members.
+
+    There a sparse graph would save little, and `most_separated` would ask for more noise.
+    """
+    if members < FEWEST_OF_A_SPARSE_GRAPH:
+        return complete(members, threshold)
+    return neighbourhood(members, dishonest, members - threshold, threshold)
 
 
 def privacy_failure_log2(members: int, dishonest: int, degree: int, threshold: int) -> float:

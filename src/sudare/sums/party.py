@@ -76,12 +76,22 @@ _STATE_CLASSES: Final = (
 class Party:
     """A member in a sum. `persist` gets the whole state before messages are handed out; `saved` is what it got last.
 
+    Whoever saves `state` itself says so by `saves_state`: what was sent is remembered in it, as for `persist`.
     Saved state of the same sum is taken up again: `begin` then returns every message sent before, byte for byte. Saved state
     of another attempt at the same input still binds: the data must be the same, and a vote that was cast stays.
     """
 
-    def __init__(self, seat: Seat, words: Words, persist: Persist | None = None, saved: bytes | None = None) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        words: Words,
+        persist: Persist | None = None,
+        saved: bytes | None = None,
+        *,
+        saves_state: bool = False,
+    ) -> None:
         self.seat, self._persist = seat, persist
+        self._remembers = saves_state or persist is not None
         before = None if saved is None else PartyState.from_bytes(saved)
         if before is not None and before.context_digest == seat.context.digest:
             admitted(seat, words, before.record)
@@ -209,7 +219,7 @@ class Party:
 
     def _remembered(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What is sent is remembered to be sent again after a restart; where nothing is saved there is none."""
-        if self._persist is not None:
+        if self._remembers:
             self._sent = (*self._sent, *outgoing)
         return outgoing
 
