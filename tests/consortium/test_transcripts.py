@@ -11,7 +11,6 @@ from sudare.consortium.desk import STOP, Envelope
 from sudare.consortium.identity import Identity
 from sudare.consortium.sitting import SUM
 from sudare.consortium.sums import Circle, Finished, SumRunner, Words
-from sudare.consortium.transcripts import transcript_name
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.messages import Heard, Message
 from sudare.sums.statements import Statement, stated
@@ -62,7 +61,7 @@ class Members:
             runner.tick(now, frozenset(present))
 
     def kept(self, name: str, iteration: int = 0) -> tuple[Statement, ...]:
-        content = self.stores[name].load(transcript_name(iteration))
+        content = self.stores[name].load(f"transcript-{iteration:08d}")
         return () if content is None else Transcript.from_bytes(content).statements
 
 
@@ -71,7 +70,7 @@ def test_each_sum_has_a_transcript_without_contradictions() -> None:
     members.deliver()
     assert all(runner.finished for runner in members.runners.values())
     members.tick(1.0)
-    contents = [members.stores[name].load(transcript_name(place)) for name in NAMES for place in range(3)]
+    contents = [members.stores[name].load(f"transcript-{place:08d}") for name in NAMES for place in range(3)]
     assert contradictions([Transcript.from_bytes(each) for each in contents if each is not None]) == []
     for name in NAMES:
         for iteration in range(3):
@@ -106,10 +105,10 @@ def test_statements_of_an_earlier_attempt_outlive_the_attempt_and_the_process() 
         return sender != "anna" or heard_of.count("anna") <= 4
 
     members.deliver(0.0, until_anna_has_said_enough)
-    first = members.runners["east"]._sittings[0].context
+    first = members.runners["east"]._sittings[0].transcript.context
     present = NAMES[1:]
     members.tick(40.0, present)
-    second = members.runners["east"]._sittings[0].context
+    second = members.runners["east"]._sittings[0].transcript.context
     assert (first.attempt, second.attempt) == (0, 1)
     assert {each.context for each in members.kept("east")} >= {first.digest}
     members.runners["east"] = members.runner("east")
@@ -124,16 +123,17 @@ def test_statements_of_an_earlier_attempt_outlive_the_attempt_and_the_process() 
     assert contradictions([Transcript(second, members.kept(name)) for name in NAMES[1:]]) == []
 
 
-def test_what_was_signed_is_kept_when_another_stops_the_task() -> None:
+def test_what_was_signed_is_kept_when_others_stop_the_task() -> None:
     members = Members()
     sent: list[str] = []
 
     def a_few(sender: str, receiver: str) -> bool:
         sent.append(sender)
-        return len(sent) < 14
+        return len(sent) < 40
 
     members.deliver(0.0, a_few)
     runner = members.runners["east"]
-    runner.receive("west", Envelope("task", STOP), 1.0)
+    for name in ("south", "west"):
+        runner.receive(name, Envelope("task", STOP), 1.0)
     assert runner.failure is not None
     assert {each.kind for each in members.kept("east")} >= {"keys"}

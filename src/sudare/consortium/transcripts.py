@@ -1,4 +1,4 @@
-"""The transcripts of a task's sums as files: kept beside its checkpoints, and given to other members."""
+"""What was signed in the sums of a task, for `sudare consortium blame`: kept beside its checkpoints, and given to other members."""
 
 from __future__ import annotations
 
@@ -6,17 +6,94 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from sudare.consortium.checkpoints import Store
 from sudare.consortium.files import write_new
 from sudare.errors import ConsortiumError, InvalidParameter, MessageMalformed
 from sudare.sums.blame import Transcript
+from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked
 
 FORMAT: Final = 1
 _PREFIX: Final = "transcript-"
+# A task may have any number of sums, and a dishonest collector can spoil an attempt at many of them.
+_MOST_LAST, _MOST_TROUBLED = 8, 64
 _MOST_FILE_BYTES: Final = 1 << 28
 # Of one sum in another member's file: some seconds of work. Twenty attempts among two hundred members are 150,000.
 _MOST_VALUES: Final = 1 << 22
 _MOST_SUMS: Final = 1 << 10
+
+
+class Transcripts:
+    """Of the last sums of a task, and of those in which something went wrong: these are written at once, others when the task ends."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._unsaved: dict[int, Transcript] = {}
+        # Of how many statements each transcript was made in this life of the process: what was signed is never unsigned.
+        self._counts: dict[int, int] = {}
+        self._last: list[int] = []
+        self._troubled: list[int] = []
+        numbers = [name.removeprefix(_PREFIX) for name in store.names() if name.startswith(_PREFIX)]
+        for iteration in sorted(int(number) for number in numbers if number.isdecimal()):
+            self._place(iteration, self.statements(iteration))
+
+    def add(self, transcript: Transcript) -> None:
+        """Remember what was signed in a sum, and forget what is no longer kept."""
+        iteration = transcript.iteration
+        if self._counts.get(iteration) == len(transcript.statements):
+            return
+        self._counts[iteration] = len(transcript.statements)
+        if self._place(iteration, transcript.statements):
+            self._unsaved.pop(iteration, None)
+            self._store.save(_name(iteration), transcript.to_bytes())
+        else:
+            self._unsaved[iteration] = transcript
+        for kept, most in ((self._last, _MOST_LAST), (self._troubled, _MOST_TROUBLED)):
+            while len(kept) > most:
+                gone = kept.pop(0)
+                self._counts.pop(gone, None)
+                if self._unsaved.pop(gone, None) is None:
+                    self._store.discard(_name(gone))
+
+    def save(self) -> None:
+        """Write what was not written yet."""
+        for iteration, transcript in self._unsaved.items():
+            self._store.save(_name(iteration), transcript.to_bytes())
+        self._unsaved = {}
+
+    def statements(self, iteration: int) -> tuple[Statement, ...]:
+        """What was kept of a sum; nothing where there is none."""
+        content = self._store.load(_name(iteration))
+        if content is None:
+            return ()
+        try:
+            return Transcript.from_bytes(content).statements
+        except MessageMalformed:
+            return ()
+
+    def _place(self, iteration: int, statements: tuple[Statement, ...]) -> bool:
+        """Put a sum where it is kept; whether something went wrong in it."""
+        is_troubled = _is_troubled(statements)
+        for each in (self._last, self._troubled):
+            if iteration in each:
+                each.remove(iteration)
+        (self._troubled if is_troubled else self._last).append(iteration)
+        return is_troubled
+
+
+def _is_troubled(statements: tuple[Statement, ...]) -> bool:
+    """Whether there was more than one attempt, or members heard different totals, or one said two things."""
+    said = {(each.kind, each.signer, each.content) for each in statements}
+    heard = {content for kind, _, content in said if kind == "heard"}
+    signers = {(kind, signer) for kind, signer, _ in said}
+    return len({each.context for each in statements}) > 1 or len(heard) > 1 or len(said) > len(signers)
+
+
+def _name(iteration: int) -> str:
+    return f"{_PREFIX}{iteration:08d}"
+
+
+# For other members
 
 
 @dataclass(frozen=True)
@@ -25,11 +102,6 @@ class TranscriptFile:
 
     format: int
     transcripts: tuple[bytes, ...]
-
-
-def transcript_name(iteration: int) -> str:
-    """The name of a sum's transcript among the checkpoints of its task."""
-    return f"{_PREFIX}{iteration:08d}"
 
 
 def own_transcripts(folder: Path) -> list[Transcript]:
