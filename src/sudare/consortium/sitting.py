@@ -122,7 +122,7 @@ class Sitting:
         """
         self.notice_attempt(sender, envelope.attempt, now)
         if self.is_over:
-            self._note_late(sender, envelope)
+            self.note(sender, envelope)
             return True
         if envelope.attempt != self.number:
             return envelope.attempt < self.number
@@ -150,7 +150,7 @@ class Sitting:
         self._take_step(self._party.receive(message), now)
         self._look_whether_stopped(now)
 
-    def _note_late(self, sender: str, envelope: Envelope) -> None:
+    def note(self, sender: str, envelope: Envelope) -> None:
         """Keep what is signed in a message that came after the end: it may prove a lie."""
         message = self._read(sender, envelope) if envelope.attempt == self.number else None
         if message is not None:

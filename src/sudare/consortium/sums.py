@@ -146,6 +146,7 @@ class SumRunner:
             self._heed_stop(sender)
             return True
         if self.failure is not None:
+            self._guarded(self._note_late, sender, envelope)
             # Whoever was started again after this member had given up waits for nothing.
             self._posts.append((sender, Envelope(self.task, STOP)))
             return True
@@ -287,6 +288,13 @@ class SumRunner:
             for sitting in self._sittings.values():
                 self._transcripts.add(sitting.transcript)
             self._transcripts.save()
+
+    def _note_late(self, sender: str, envelope: Envelope) -> None:
+        """Keep what others sign after this member has given up: it may show who lied."""
+        sitting = self._sittings.get(envelope.iteration)
+        if sitting is not None and envelope.kind == SUM:
+            sitting.note(sender, envelope)
+            self._keep_transcripts()
 
     # Events
 
