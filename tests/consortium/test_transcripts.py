@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection
 
 import numpy as np
+import pytest
 
 from sudare.consortium.checkpoints import MemoryStore
 from sudare.consortium.desk import STOP, Envelope
@@ -14,6 +16,7 @@ from sudare.consortium.sums import Circle, Finished, SumRunner, Words
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.messages import Heard, Message
 from sudare.sums.statements import Statement, stated
+from tests.consortium.rehearsed import Consortium, CrashingStore, RoughNetwork, SteppingWalk
 
 NAMES = ("anna", "east", "north", "south", "west")
 KEYS = {name: Identity.generated().member_keys(b"test") for name in NAMES}
@@ -137,3 +140,33 @@ def test_what_was_signed_is_kept_when_others_stop_the_task() -> None:
         runner.receive(name, Envelope("task", STOP), 1.0)
     assert runner.failure is not None
     assert {each.kind for each in members.kept("east")} >= {"keys"}
+
+
+def check_that_honest_members_contradict_nobody(seed: int, threshold: int | None) -> int:
+    """Members that are killed and restarted on a network that misbehaves; how many statements were looked at."""
+    draw = random.Random(seed)
+    network = RoughNetwork(seed, lost=0.05, repeated=0.1, replayed=0.1, damaged=0.02)
+    consortium = Consortium(5, threshold, lambda position: SteppingWalk(position, 3), network, silence_seconds=5.0)
+    for name in draw.sample(consortium.names, 3):
+        deaths = frozenset(draw.randrange(2, 40) for _ in range(3))
+        consortium.stores[name] = CrashingStore(die_at=deaths, after=draw.random() < 0.5)
+    consortium.run(600.0)
+    kept = [
+        Transcript.from_bytes(content)
+        for store in consortium.stores.values()
+        for name, content in store.contents.items()
+        if name.startswith("transcript-")
+    ]
+    assert contradictions(kept) == []
+    return sum(len(each.statements) for each in kept)
+
+
+@pytest.mark.parametrize("threshold", [4, None])
+def test_honest_members_that_are_killed_and_restarted_contradict_nobody(threshold: int | None) -> None:
+    assert sum(check_that_honest_members_contradict_nobody(seed, threshold) for seed in range(4)) > 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("threshold", [4, None])
+def test_honest_members_that_are_killed_and_restarted_contradict_nobody_for_long(threshold: int | None) -> None:
+    assert sum(check_that_honest_members_contradict_nobody(seed, threshold) for seed in range(4, 300)) > 10_000
