@@ -32,10 +32,10 @@ from benchmarks.peers import PeerMissing
 from benchmarks.secure_sums_results import Cost, flower_cost, told
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Roster, Seat, SumContext, least_threshold
+from sudare.sums.context import Roster, Seat, SumContext, least_threshold, members_in
 from sudare.sums.keys import MemberKeys
 from sudare.sums.member import MemberState
-from sudare.sums.messages import Advertised, Dealt, Heard, Masked, Message, Voted
+from sudare.sums.messages import Advertised, Dealt, Heard, Masked, Message, Voted, set_digest
 from sudare.sums.neighbours import neighbourhood
 from sudare.sums.statements import forget_verified
 from sudare.sums.wire import packed_size
@@ -89,7 +89,7 @@ class Participant:
         if self.leaves and self.last_words is None:
             return []
         if self.is_alone:
-            forget_verified()
+            forget()
             self.bytes_received += bytes_of(messages)
         sent: list[Message] = []
         for message in messages:
@@ -106,6 +106,13 @@ class Participant:
         if self.is_alone:
             self.bytes_sent += bytes_of(messages)
         return list(messages)
+
+
+def forget() -> None:
+    """Forget what this process has verified and read, so that the next member does it as if alone."""
+    forget_verified()
+    members_in.cache_clear()
+    set_digest.cache_clear()
 
 
 def bytes_of(messages: Iterable[Message]) -> int:

@@ -51,7 +51,8 @@ Outgoing = tuple[Message, ...]
 class CollectorState:
     """What a collector remembers. `stage` is what it waits for, from `waiting` members; `gone` are those that answer no more, in any stage.
 
-    Of masked vectors it keeps the sum and the signatures that came with them. `shares` are what members gave out after the vote.
+    Of masked vectors it keeps the sum and the signatures that came with them. `shares` are what members gave out after the vote. `expected` is
+    what members sign in this round, where all sign the same.
     """
 
     length: int
@@ -65,6 +66,7 @@ class CollectorState:
     heard: dict[int, bytes] = field(default_factory=dict)
     gone: dict[int, bool] = field(default_factory=dict)
     waiting: int = 0
+    expected: bytes = b""
     total: Words | None = None
 
 
@@ -143,7 +145,7 @@ def _take_keys(seat: Seat, state: CollectorState, sender: int, body: Advertised)
 
 def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> bool:
     chosen = _keys_of(seat, state, sender).neighbours if seat.context.is_sparse else range(len(seat.publics))
-    if frozenset(body.boxes) != frozenset(chosen) & frozenset(state.keys) - {sender}:
+    if body.boxes.keys() != {other for other in chosen if other in state.keys and other != sender}:
         return False
     state.boxes[sender] = dict(body.boxes)
     return True
@@ -151,7 +153,7 @@ def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> 
 
 def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) -> bool:
     is_of_form = body.words.shape == (state.length,) and holds(seat, body.dealers, "dealers", sender)
-    if not is_of_form or body.dealers.content != bitmap(state.boxes, len(seat.publics)) or state.masked_total is None:
+    if not is_of_form or body.dealers.content != state.expected or state.masked_total is None:
         return False
     state.masked_total = state.masked_total + body.words
     state.inputs[sender] = body.dealers.signature
@@ -159,7 +161,7 @@ def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) ->
 
 
 def _take_vote(seat: Seat, state: CollectorState, sender: int, body: Voted) -> bool:
-    if not holds(seat, body.vote, "vote", sender) or body.vote.content != _vote_content(seat, state):
+    if not holds(seat, body.vote, "vote", sender) or body.vote.content != state.expected:
         return False
     state.votes[sender] = body.vote.signature
     return True
@@ -174,9 +176,7 @@ def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed)
 
 
 def _take_heard(seat: Seat, state: CollectorState, sender: int, body: Affirmed) -> bool:
-    if state.total is None or not holds(seat, body.heard, "heard", sender):
-        return False
-    if body.heard.content != heard_content(seat.context, frozenset(state.inputs), state.total):
+    if not holds(seat, body.heard, "heard", sender) or body.heard.content != state.expected:
         return False
     state.heard[sender] = body.heard.signature
     return True
@@ -236,7 +236,7 @@ def _neighbours(seat: Seat, state: CollectorState) -> dict[int, list[int]]:
 
 def _deliveries(seat: Seat, state: CollectorState) -> Outgoing:
     """To each member who has dealt: who else has, and the boxes for it."""
-    dealers = bitmap(state.boxes, len(seat.publics))
+    dealers = state.expected = bitmap(state.boxes, len(seat.publics))
     inbox: dict[int, dict[int, bytes]] = {member: {} for member in state.boxes}
     for sender, boxes in state.boxes.items():
         for receiver, box in boxes.items():
@@ -246,8 +246,9 @@ def _deliveries(seat: Seat, state: CollectorState) -> Outgoing:
 
 
 def _inclusion(seat: Seat, state: CollectorState) -> Outgoing:
-    content = included_content(seat.context, frozenset(state.inputs))
-    return _to_each(seat, state.inputs, Included(stated(seat, "included", content)))
+    included = frozenset(state.inputs)
+    state.expected = vote_content(seat.context, frozenset(state.boxes), included)
+    return _to_each(seat, state.inputs, Included(stated(seat, "included", included_content(seat.context, included))))
 
 
 def _certificates(seat: Seat, state: CollectorState) -> Outgoing:
@@ -273,8 +274,8 @@ def _opening(seat: Seat, state: CollectorState) -> Outgoing:
     if total is None:
         return _stop(seat, state)
     state.total = total
-    content = heard_content(seat.context, frozenset(state.inputs), total)
-    return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", content)))
+    state.expected = heard_content(seat.context, frozenset(state.inputs), total)
+    return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", state.expected)))
 
 
 def _confirmation(seat: Seat, state: CollectorState) -> Outgoing:
@@ -302,10 +303,6 @@ def _to_each(seat: Seat, receivers: Iterable[int], body: Body) -> Outgoing:
 
 def _keys_of(seat: Seat, state: CollectorState, member: int) -> SumKeys:
     return SumKeys.from_bytes(state.keys[member].content, seat.context, member)
-
-
-def _vote_content(seat: Seat, state: CollectorState) -> bytes:
-    return vote_content(seat.context, frozenset(state.boxes), frozenset(state.inputs))
 
 
 # Opening

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -191,6 +191,7 @@ def bitmap(members: Iterable[int], count: int) -> bytes:
     return np.packbits(flags, bitorder="little").tobytes()
 
 
+@lru_cache(maxsize=16)
 def members_in(content: bytes, count: int) -> frozenset[int]:
     """The set behind a bitmap. Raise MessageMalformed unless it is one of `count` members."""
     if len(content) != -(-count // 8):

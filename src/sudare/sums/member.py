@@ -62,7 +62,7 @@ from sudare.sums.messages import (
     included_in,
     vote_content,
 )
-from sudare.sums.statements import Kind, Statement, holds, stated
+from sudare.sums.statements import Kind, Statement, all_hold, holds, stated
 from sudare.sums.streams import stretched
 
 Words = NDArray[np.uint64]
@@ -299,15 +299,9 @@ def _all_signed(seat: Seat, kind: Kind, content: bytes, signers: Members, signat
     """Whether each of these members signed this statement; signatures are in the order of members."""
     if len(signatures) != _SIGNATURE_BYTES * len(signers):
         return False
-    return all(
-        holds(
-            seat,
-            Statement(kind, signer, seat.context.digest, content, signatures[place : place + _SIGNATURE_BYTES]),
-            kind,
-            signer,
-        )
-        for signer, place in zip(sorted(signers), range(0, len(signatures), _SIGNATURE_BYTES), strict=True)
-    )
+    places = range(0, len(signatures), _SIGNATURE_BYTES)
+    each = (signatures[place : place + _SIGNATURE_BYTES] for place in places)
+    return all_hold(seat, kind, content, dict(zip(sorted(signers), each, strict=True)))
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:

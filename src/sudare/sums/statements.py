@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, get_args
@@ -30,8 +31,7 @@ class Statement:
     @property
     def text(self) -> bytes:
         """The bytes that are signed."""
-        head = _PURPOSE + self.kind.encode() + b"\x00" + self.context + self.signer.to_bytes(4, "big")
-        return head + hashlib.sha256(self.content).digest()
+        return _text(self.kind, self.context, self.signer, hashlib.sha256(self.content).digest())
 
     def is_signed_by(self, signing_key: bytes) -> bool:
         """Whether the owner of this Ed25519 key signed it."""
@@ -53,6 +53,19 @@ def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
     """Whether this is a statement of that kind by that member about the sum of this seat."""
     expected = (statement.kind, statement.signer, statement.context) == (kind, signer, seat.context.digest)
     return expected and statement.is_signed_by(seat.publics[signer].signing)
+
+
+def all_hold(seat: Seat, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> bool:
+    """Whether these are the signers' signatures of statements about the sum of this seat that all say the same."""
+    context, digest, publics = seat.context.digest, hashlib.sha256(content).digest(), seat.publics
+    return all(
+        _is_signed(publics[signer].signing, signature, _text(kind, context, signer, digest))
+        for signer, signature in signatures.items()
+    )
+
+
+def _text(kind: str, context: bytes, signer: int, content_digest: bytes) -> bytes:
+    return b"".join((_PURPOSE, kind.encode(), b"\x00", context, signer.to_bytes(4, "big"), content_digest))
 
 
 @lru_cache(maxsize=1 << 15)

@@ -37,6 +37,8 @@ def packed(value: object) -> bytes:
 
 def packed_size(value: object) -> int:
     """How many bytes `packed` gives, without copying arrays."""
+    if isinstance(value, bytes):
+        return 1 + _LENGTH_BYTES + len(value)
     if isinstance(value, np.ndarray):
         return 1 + _LENGTH_BYTES * (2 + value.ndim) + value.nbytes
     if is_dataclass(value) and not isinstance(value, type):
