@@ -186,9 +186,9 @@ def _decoded(found: _Words, grid: FixedPoint, saturated: tuple[int, ...]) -> Sec
         if words is None:
             totals.append(None)
             continue
-        grid.check_total(words, len(found.included))
         total = next((total for known, total in seen if np.array_equal(known, words)), None)
         if total is None:
+            grid.check_total(words, len(found.included))
             total = grid.decode(words)
             total.flags.writeable = False
             seen.append((words, total))

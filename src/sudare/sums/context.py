@@ -81,12 +81,12 @@ class SumContext:
         """The names of all members."""
         return self.roster.members
 
-    @property
+    @cached_property
     def may_leave(self) -> bool:
         """Whether the sum can be finished when members leave."""
         return self.threshold < len(self.roster)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether members choose a few neighbours rather than having everyone as one."""
         return self.neighbourhood is not None and self.neighbourhood.degree < len(self.roster) - 1
@@ -160,7 +160,7 @@ class Seat:
         if self.publics[self.position] != self.keys.public:
             raise InvalidParameter("This member's keys are not those that the others know.", "Use the same keys.")
 
-    @property
+    @cached_property
     def publics(self) -> tuple[PublicKeys, ...]:
         """Everyone's public keys."""
         return self.context.roster.publics

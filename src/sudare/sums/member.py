@@ -33,6 +33,7 @@ from sudare.sums.masks import (
     commitment,
     dealt,
     fresh_pair_seed,
+    mask_of,
     mask_secret,
     opened_box,
     self_seed,
@@ -63,7 +64,6 @@ from sudare.sums.messages import (
     vote_content,
 )
 from sudare.sums.statements import Kind, Statement, all_hold, holds, stated
-from sudare.sums.streams import stretched
 
 Words = NDArray[np.uint64]
 Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
@@ -223,7 +223,7 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
         for other, keys in neighbours.items()
         if other in dealers
     }
-    masked = state.words + stretched(self_seed(seat), len(state.words))
+    masked = state.words + mask_of(self_seed(seat), len(state.words))
     add_pair_masks(masked, seat.position, seeds)
     after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
     return after, _to_collector(seat, Masked(masked, stated(seat, "dealers", body.dealers)))

@@ -215,7 +215,7 @@ def set_digest(members: Members, count: int) -> bytes:
 
 def total_digest(words: Words) -> bytes:
     """SHA-256 of a total."""
-    return hashlib.sha256(words.astype("<u8", copy=False).tobytes()).digest()
+    return hashlib.sha256(np.ascontiguousarray(words, dtype="<u8")).digest()
 
 
 def history_after(history: bytes, context: SumContext, included: Members, words: Words) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal, get_args
 
 from cryptography.exceptions import InvalidSignature
@@ -45,14 +44,16 @@ class Statement:
 
 def stated(seat: Seat, kind: Kind, content: bytes) -> Statement:
     """A statement of the member in this seat."""
-    unsigned = Statement(kind, seat.position, seat.context.digest, content, b"")
-    return Statement(kind, seat.position, seat.context.digest, content, seat.keys.signature(unsigned.text))
+    text = _text(kind, seat.context.digest, seat.position, hashlib.sha256(content).digest())
+    signature = seat.keys.signature(text)
+    _remember(seat.keys.public.signing, signature, text)
+    return Statement(kind, seat.position, seat.context.digest, content, signature)
 
 
 def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
     """Whether this is a statement of that kind by that member about the sum of this seat."""
     expected = (statement.kind, statement.signer, statement.context) == (kind, signer, seat.context.digest)
-    return expected and statement.is_signed_by(seat.publics[signer].signing)
+    return expected and _is_signed(seat.publics[signer].signing, statement.signature, statement.text)
 
 
 def all_hold(seat: Seat, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> bool:
@@ -68,16 +69,28 @@ def _text(kind: str, context: bytes, signer: int, content_digest: bytes) -> byte
     return b"".join((_PURPOSE, kind.encode(), b"\x00", context, signer.to_bytes(4, "big"), content_digest))
 
 
-@lru_cache(maxsize=1 << 15)
+# Signatures that are known to be right, by key and text. A statement reaches a process by several ways, and all members where they are simulated in one.
+_known: dict[tuple[bytes, bytes, bytes], None] = {}
+_MOST_KNOWN: Final = 1 << 15
+
+
 def _is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    # Remembered: a statement reaches a process by several ways, and all members where they are simulated in one.
+    if (key, signature, text) in _known:
+        return True
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
     except (InvalidSignature, ValueError):
         return False
+    _remember(key, signature, text)
     return True
 
 
+def _remember(key: bytes, signature: bytes, text: bytes) -> None:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[key, signature, text] = None
+
+
 def forget_verified() -> None:
-    """Forget which signatures were verified, so that the next verification is measured as it is."""
-    _is_signed.cache_clear()
+    """Forget which signatures are right, so that the next verification is measured as it is."""
+    _known.clear()
