@@ -3,8 +3,8 @@
     python -m benchmarks.secure_sums [--members 100 1000 10000] [--numbers 1000] [--leaving 0.05] [--dishonest 0.05] [--flower]
 
 All members and the collector run in one process, round by round, by the same steps as between machines. Seconds are processor seconds inside the steps, bytes those of packed messages.
-A process remembers which signatures it has verified, so members simulated together verify each only once. A sample of members is therefore measured as if alone:
-before each of their rounds all that was verified is forgotten. The collector verifies what it gets before anybody else does; its own part as a member is not counted with it.
+A process remembers which signatures are right, so members simulated together verify each only once. The collector, whose part as a member is not counted with it, and a sample of
+members are therefore measured as if alone: before each of their rounds all that is remembered is forgotten.
 Nine in ten of those that leave have dealt their shares and send no vector, which costs the others most; the others leave in other rounds. The total must be the exact sum.
 
 With `--flower` Flower's client and server then run on the same sizes (benchmarks.secure_sums_flower), with no more neighbours than ours. A run with the usual sizes is written to
@@ -149,6 +149,7 @@ class Collecting:
 
     def answered(self, messages: Iterable[Message]) -> list[Message]:
         """What it sends once a round is over: when everyone has answered, or at its deadline."""
+        forget()
         stage = self.state.stage
         sent: list[Message] = []
         for message in messages:

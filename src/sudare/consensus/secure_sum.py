@@ -33,6 +33,7 @@ Hide = Literal["masks", "shares", "shamir", "chunks", "paillier", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)
 EXACT: Final = frozenset({"masks", "shares", "shamir", "nothing"})
 DISSEMINATION: Final = "dissemination"
+_USUAL: Final = FixedPoint()
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),
     "dishonest": Numbers(0, whole=True, optional=True),
@@ -136,7 +137,7 @@ def secure_sum(
             raise InvalidParameter(
                 f"Under {hide} words are summed exactly; averaging over a graph would not.", "Use over='dissemination'."
             )
-        grid = FixedPoint() if fixed_point is None else fixed_point
+        grid = _USUAL if fixed_point is None else fixed_point
         return _exact_sum(vectors, hide, grid, threshold, dishonest, keys, leave_after)
     rows = _finite_rows(vectors)
     if hide == "paillier":
