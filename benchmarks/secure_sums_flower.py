@@ -388,6 +388,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one line of JSON instead of a sentence")
     options = vars(parser.parse_args())
     as_json = options.pop("json")
+    if options["degree"] % 2 and options["degree"] != options["members"] - 1:
+        parser.error("--degree must be even, or one less than --members: Flower's graph is a ring.")
     logging.getLogger("flwr").setLevel(logging.ERROR)
     cost = run_cost(Sizes(**options))
     print(cost.to_json() if as_json else told(cost))
