@@ -1,6 +1,6 @@
 """One sum by Flower's SecAgg+: its own client and its own server, in one process. Runs in Flower's environment.
 
-    python -m benchmarks.secure_sums_flower --members 1000 --degree 180 --threshold 108 --leaving 50 [--sample 3] [--json]
+    python -m benchmarks.secure_sums_flower --members 1000 --degree 180 --threshold 106 --leaving 50 [--sample 3] [--json]
 
 The client is `secaggplus_mod`, the server `SecAggPlusWorkflow`; between them is a grid that hands messages over. Processor seconds are those spent inside the
 two; turning messages into bytes is not counted, and bytes are those of the messages as Flower serialises them. Members that leave deal their shares and send nothing more.
