@@ -1,13 +1,13 @@
 """One secure sum among many members, with real cryptography: what it costs a member and its collector, beside Flower's SecAgg+.
 
-    python -m benchmarks.secure_sums [--members 100 1000 10000] [--numbers 1000] [--leaving 0.05] [--dishonest 0.05] [--flower]
+    python -m benchmarks.secure_sums [--members 100 300 1000 3000 10000] [--numbers 1000] [--leaving 0.05] [--dishonest 0.05] [--flower]
 
 All members and the collector run in one process, round by round, by the same steps as between machines. Seconds are processor seconds inside the steps, bytes those of packed messages.
 A process remembers which signatures are right, so members simulated together verify each only once. The collector, whose part as a member is not counted with it, and a sample of
 members are therefore measured as if alone: before each of their rounds all that is remembered is forgotten.
 Nine in ten of those that leave have dealt their shares and send no vector, which costs the others most; the others leave in other rounds. The total must be the exact sum.
 
-With `--flower` Flower's client and server then run on the same sizes (benchmarks.secure_sums_flower), with no more neighbours than ours. A run with the usual sizes is written to
+With `--flower` Flower's client and server then run on three of the sizes (benchmarks.secure_sums_flower), with no more neighbours than ours deal shares to. A run with the usual sizes is written to
 benchmarks/secure_sums.json, and `python -m benchmarks.secure_sums_page` takes it from there to docs/scale.md.
 """
 
@@ -32,11 +32,11 @@ from benchmarks.peers import PeerMissing
 from benchmarks.secure_sums_results import Cost, flower_cost, told
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Roster, Seat, SumContext, least_threshold, members_in
+from sudare.sums.context import Roster, Seat, SumContext, members_in, set_digest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.member import MemberState
-from sudare.sums.messages import Advertised, Dealt, Heard, Masked, Message, Voted, set_digest
-from sudare.sums.neighbours import neighbourhood
+from sudare.sums.messages import Advertised, Dealt, Heard, Masked, Message, Voted
+from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.statements import forget_verified
 from sudare.sums.wire import packed_size
 
@@ -44,11 +44,12 @@ Words = NDArray[np.uint64]
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
-MEMBERS: Final = (100, 1_000, 10_000)
+MEMBERS: Final = (100, 300, 1_000, 3_000, 10_000)
+BESIDE_FLOWER: Final = (100, 1_000, 10_000)
 NUMBERS: Final = 1_000
 SHARE: Final = 0.05
 SAMPLE: Final = 10
-FLOWER_SAMPLE: Final = 2
+FLOWER_SAMPLE: Final = 3
 RESULTS: Final = Path(__file__).with_name("secure_sums.json")
 # The last thing that members say who leave in other rounds than after dealing; None: they never come.
 _OTHER_LAST_WORDS: Final[tuple[type | None, ...]] = (None, Advertised, Masked, Voted)
@@ -173,9 +174,9 @@ class Sizes:
     dishonest: int
 
     def context(self, roster: Roster) -> SumContext:
-        """A sum with the smallest threshold that so many dishonest members allow, and the neighbourhoods it needs."""
-        threshold = least_threshold(self.members, self.dishonest)
-        hood = neighbourhood(self.members, self.dishonest, self.leaving, threshold)
+        """A sum that so many members may leave, with the neighbourhoods that sums use."""
+        threshold = self.members - self.leaving
+        hood = sum_neighbourhood(self.members, self.dishonest, threshold)
         return SumContext("benchmark", "sum", 0, 0, roster, threshold, self.dishonest, neighbourhood=hood)
 
 
@@ -286,7 +287,7 @@ def measured(every: Iterable[Sizes], *, beside_flower: bool) -> list[Cost]:
         ours = run_cost(sizes)
         found.append(ours)
         print(told(ours), flush=True)
-        if beside_flower:
+        if beside_flower and sizes.members in BESIDE_FLOWER:
             found.append(cost_of_flower(ours))
             print(told(found[-1]), flush=True)
     return found
@@ -296,11 +297,11 @@ def cost_of_flower(ours: Cost) -> Cost:
     """Flower's cost on our sizes; it needs an even number of neighbours, and has one fewer where ours is odd."""
     return flower_cost(
         members=ours.members,
-        degree=ours.degree - ours.degree % 2,
+        degree=ours.degree if ours.degree == ours.members - 1 else ours.degree - ours.degree % 2,
         threshold=ours.threshold,
         leaving=ours.leaving,
         numbers=ours.numbers,
-        sample=FLOWER_SAMPLE if ours.members > MEMBERS[0] else 0,
+        sample=FLOWER_SAMPLE,
     )
 
 

@@ -192,6 +192,12 @@ def bitmap(members: Iterable[int], count: int) -> bytes:
 
 
 @lru_cache(maxsize=16)
+def set_digest(members: frozenset[int], count: int) -> bytes:
+    """SHA-256 of the bitmap of some of `count` members."""
+    return hashlib.sha256(bitmap(members, count)).digest()
+
+
+@lru_cache(maxsize=16)
 def members_in(content: bytes, count: int) -> frozenset[int]:
     """The set behind a bitmap. Raise MessageMalformed unless it is one of `count` members."""
     if len(content) != -(-count // 8):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
-from sudare.sums.context import SumContext, bitmap, members_in
+from sudare.sums.context import SumContext, bitmap, members_in, set_digest
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
 from sudare.sums.wire import MOST_VALUES, packed, unpacked
@@ -205,12 +204,6 @@ def included_content(context: SumContext, included: Members) -> bytes:
 def heard_content(context: SumContext, included: Members, words: Words) -> bytes:
     """Which total over whom: a digest of the members and one of the words."""
     return set_digest(included, len(context.roster)) + total_digest(words)
-
-
-@lru_cache(maxsize=16)
-def set_digest(members: Members, count: int) -> bytes:
-    """SHA-256 of the bitmap of some of `count` members."""
-    return hashlib.sha256(bitmap(members, count)).digest()
 
 
 def total_digest(words: Words) -> bytes:

@@ -43,9 +43,7 @@ class ServerlessState:
 
     def after(self, hearing: Hearing) -> ServerlessState:
         """With more heard of the total."""
-        return ServerlessState(
-            self.record, self.length, self.place, self.waiting, hearing, self.total, self.stopped
-        )
+        return ServerlessState(self.record, self.length, self.place, self.waiting, hearing, self.total, self.stopped)
 
 
 Step = tuple[ServerlessState, tuple[Message, ...]]

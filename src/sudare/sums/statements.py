@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sudare.sums.context import Seat
+from sudare.sums.context import Seat, set_digest
 
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_SIGNATURE_BYTES: Final = 64
 _PURPOSE: Final = b"sudare statement on a sum\x00"
 
 
@@ -56,20 +56,34 @@ def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
     return expected and _is_signed(seat.publics[signer].signing, statement.signature, statement.text)
 
 
-def all_hold(seat: Seat, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> bool:
-    """Whether these are the signers' signatures of statements about the sum of this seat that all say the same."""
-    context, digest, publics = seat.context.digest, hashlib.sha256(content).digest(), seat.publics
-    return all(
-        _is_signed(publics[signer].signing, signature, _text(kind, context, signer, digest))
-        for signer, signature in signatures.items()
+def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
+    """Whether these members have signed that content; signatures are one after the other in the order of members."""
+    if len(signatures) != _SIGNATURE_BYTES * len(signers):
+        return False
+    context, publics = seat.context.digest, seat.publics
+    digest = hashlib.sha256(content).digest()
+    together = context, signatures, _text(kind, context, 0, digest) + set_digest(signers, len(publics))
+    if together in _known:
+        return True
+    places = range(0, len(signatures), _SIGNATURE_BYTES)
+    are_signed = all(
+        _is_signed(
+            publics[signer].signing,
+            signatures[place : place + _SIGNATURE_BYTES],
+            _text(kind, context, signer, digest),
+        )
+        for signer, place in zip(sorted(signers), places, strict=True)
     )
+    if are_signed:
+        _remember(*together)
+    return are_signed
 
 
 def _text(kind: str, context: bytes, signer: int, content_digest: bytes) -> bytes:
     return b"".join((_PURPOSE, kind.encode(), b"\x00", context, signer.to_bytes(4, "big"), content_digest))
 
 
-# Signatures that are known to be right, by key and text. A statement reaches a process by several ways, and all members where they are simulated in one.
+# Signatures that are known to be right, by key and text, or for many at once by sum and text. A statement reaches a process by several ways, and all members where they are simulated in one.
 _known: dict[tuple[bytes, bytes, bytes], None] = {}
 _MOST_KNOWN: Final = 1 << 15
 
