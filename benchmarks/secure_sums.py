@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -35,7 +35,7 @@ from sudare.sums.collector import CollectorState
 from sudare.sums.context import Roster, Seat, SumContext, members_in, set_digest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.member import MemberState
-from sudare.sums.messages import Advertised, Dealt, Heard, Masked, Message, Voted
+from sudare.sums.messages import Advertised, Certified, Confirmed, Dealt, Heard, Masked, Message, Voted
 from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.statements import forget_verified
 from sudare.sums.wire import packed_size
@@ -49,7 +49,7 @@ BESIDE_FLOWER: Final = (100, 1_000, 10_000)
 NUMBERS: Final = 1_000
 SHARE: Final = 0.05
 SAMPLE: Final = 10
-FLOWER_SAMPLE: Final = 3
+FLOWER_SAMPLE: Final = 2
 RESULTS: Final = Path(__file__).with_name("secure_sums.json")
 # The last thing that members say who leave in other rounds than after dealing; None: they never come.
 _OTHER_LAST_WORDS: Final[tuple[type | None, ...]] = (None, Advertised, Masked, Voted)
@@ -84,6 +84,8 @@ class Participant:
     is_alone: bool
     bytes_sent: int = 0
     bytes_received: int = 0
+    certificates: Clock = field(default_factory=Clock)
+    certificate_bytes: int = 0
 
     def answered(self, messages: Sequence[Message]) -> list[Message]:
         """What it sends after the messages of a round."""
@@ -94,8 +96,12 @@ class Participant:
             self.bytes_received += bytes_of(messages)
         sent: list[Message] = []
         for message in messages:
+            before = self.clock.seconds
             self.state, answer = self.clock.timed(member.step, self.seat, self.state, message)
             sent += answer
+            if isinstance(message.body, (Certified, Confirmed)) and self.is_alone:
+                self.certificates.seconds += self.clock.seconds - before
+                self.certificate_bytes += bytes_of([message])
         return self.said(sent)
 
     def said(self, messages: Sequence[Message]) -> list[Message]:
@@ -220,6 +226,8 @@ def run_cost(sizes: Sizes, sample: int = SAMPLE) -> Cost:
         collector_seconds=collecting.clock.seconds,
         collector_bytes_sent=collecting.bytes_sent,
         how=how(context, measured),
+        certificate_seconds=statistics.mean(each.certificates.seconds for each in measured),
+        certificate_bytes=statistics.mean(each.certificate_bytes for each in measured),
     )
 
 

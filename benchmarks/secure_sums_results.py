@@ -21,8 +21,9 @@ _PEER = "benchmarks.secure_sums_flower"
 class Cost:
     """Processor seconds and bytes of one sum: for a member that stays to its end, the mean, and for the collector.
 
-    `degree` counts the other members with whom a member shares a mask, `threshold` the shares that open a secret, `leaving` the members that deal
-    shares and then send nothing more. `how` says what was measured and what was worked out from a sample.
+    `degree` counts the other members to whom a member deals shares, `threshold` the shares that open a secret, `leaving` the members that leave, most of
+    them after dealing shares. `how` says what was measured and what was worked out from a sample. Of a member's seconds and bytes received, those for
+    certificates with the signatures of most members are told apart, where there are any.
     """
 
     who: str
@@ -37,6 +38,8 @@ class Cost:
     collector_seconds: float
     collector_bytes_sent: int
     how: str
+    certificate_seconds: float = 0.0
+    certificate_bytes: float = 0.0
 
     @classmethod
     def from_json(cls, line: str) -> Self:

@@ -208,7 +208,7 @@ def heard_content(context: SumContext, included: Members, words: Words) -> bytes
 
 def total_digest(words: Words) -> bytes:
     """SHA-256 of a total."""
-    return hashlib.sha256(np.ascontiguousarray(words, dtype="<u8")).digest()
+    return hashlib.sha256(np.ascontiguousarray(words, dtype="<u8").data).digest()
 
 
 def history_after(history: bytes, context: SumContext, included: Members, words: Words) -> bytes:

@@ -51,8 +51,7 @@ def packed_size(value: object) -> int:
         return 1 + _LENGTH_BYTES + sum(map(packed_size, value))
     if isinstance(value, dict):
         return 1 + _LENGTH_BYTES + sum(map(packed_size, value)) + sum(map(packed_size, value.values()))
-    if is_dataclass(value):
-        # Fields only: states keep what they have worked out beside them.
+    if is_dataclass(value) and not isinstance(value, type):
         inner = sum(packed_size(getattr(value, name)) for name in field_types(type(value)))
         return 1 + 2 * _LENGTH_BYTES + len(type(value).__name__) + inner
     return len(packed(value))
