@@ -8,7 +8,7 @@ members are therefore measured as if alone: before each of their rounds all that
 Nine in ten of those that leave have dealt their shares and send no vector, which costs the others most; the others leave in other rounds. The total must be the exact sum.
 
 With `--flower` Flower's client and server then run on three of the sizes (benchmarks.secure_sums_flower), with no more neighbours than ours deal shares to. A run with the usual sizes is written to
-benchmarks/secure_sums.json, and `python -m benchmarks.secure_sums_page` takes it from there to docs/scale.md.
+benchmarks/secure_sums.json and to the page docs/scale.md (benchmarks.secure_sums_page).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers import PeerMissing
+from benchmarks.secure_sums_page import RESULTS, write_page
 from benchmarks.secure_sums_results import Cost, flower_cost, told
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
@@ -50,7 +50,6 @@ NUMBERS: Final = 1_000
 SHARE: Final = 0.05
 SAMPLE: Final = 10
 FLOWER_SAMPLE: Final = 2
-RESULTS: Final = Path(__file__).with_name("secure_sums.json")
 # The last thing that members say who leave in other rounds than after dealing; None: they never come.
 _OTHER_LAST_WORDS: Final[tuple[type | None, ...]] = (None, Advertised, Masked, Voted)
 
@@ -333,6 +332,7 @@ def main() -> None:
     is_usual = every == [Sizes(count, NUMBERS, int(SHARE * count), int(SHARE * count)) for count in MEMBERS]
     if is_usual and options.flower:
         RESULTS.write_text(json.dumps([asdict(one) for one in costs], indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_page(costs)
 
 
 if __name__ == "__main__":
