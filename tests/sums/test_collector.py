@@ -58,9 +58,7 @@ class Run:
         for each in self.members:
             each._collector = None
         self.sent: list[Message] = []
-        first = [
-            message for position, each in enumerate(self.members) for message in self._first(position, each)
-        ]
+        first = [message for position, each in enumerate(self.members) for message in self._first(position, each)]
         self._deliver(first)
 
     def _first(self, position: int, party: Party) -> Sequence[Message]:
