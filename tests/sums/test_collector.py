@@ -155,10 +155,7 @@ def test_too_few_answers_end_it_and_everyone_is_told(kind):
     gone = {3, 4, 5}
 
     def change(message: Message) -> Message | None:
-        for member in gone:
-            if silent(member, kind)(message) is None:
-                return None
-        return message
+        return None if any(silent(each, kind)(message) is None for each in gone) else message
 
     run = Run(context(MEMBERS, THRESHOLD), change)
     assert run.finish().stage == "stopped"
