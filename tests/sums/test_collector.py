@@ -10,11 +10,13 @@ import pytest
 
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Seat, SumContext, members_in
+from sudare.sums.context import Seat, SumContext, bitmap, members_in
 from sudare.sums.messages import (
     Advertised,
+    Affirmed,
     Body,
     Certified,
+    Confirmed,
     Dealt,
     Delivered,
     Directory,
@@ -39,6 +41,9 @@ from tests.sums.parties import SPARSE, context, random_words, seats
 MEMBERS, THRESHOLD, LENGTH = 6, 4, 2
 WORDS = random_words(10, LENGTH)
 Change = Callable[[Message], Message | None]
+
+
+TOLD = (Directory, Delivered, Included, Certified, Opened, Confirmed)
 
 
 def unchanged(message: Message) -> Message:
@@ -70,7 +75,7 @@ class Run:
         queue = list(messages)
         while queue:
             message = queue.pop(0)
-            if isinstance(message.body, Advertised | Dealt | Masked | Voted | Revealed | Withdrawn):
+            if isinstance(message.body, Advertised | Dealt | Masked | Voted | Revealed | Affirmed | Withdrawn):
                 changed = self.change(message)
                 outgoing = () if changed is None else collector.step(self.seat, self.state, changed)
                 self.sent += outgoing
@@ -121,8 +126,11 @@ def test_nobody_leaves(hood):
     assert run.state.total.tolist() == total_of(*range(count))
     assert collector.waits_for(run.seat, run.state) == frozenset()
     assert collector.expired(run.seat, run.state) == ()
-    for kind, number in ((Directory, 1), (Delivered, 1), (Included, 1), (Certified, 1), (Opened, 1)):
-        assert sum(isinstance(message.body, kind) for message in run.sent) == number * count
+    told = {kind: sum(isinstance(message.body, kind) for message in run.sent) for kind in TOLD}
+    assert told.pop(Confirmed) == (0 if hood is None else count)
+    assert set(told.values()) == {count}
+    voters = members_in(run.last(Certified).voters, count)
+    assert len(voters) == run.where.threshold
 
 
 @pytest.mark.parametrize(
@@ -190,8 +198,14 @@ def wrong_answers(where: SumContext) -> dict[str, Change]:
         "a box too few": instead(5, Dealt, lambda m: Dealt(dict(list(m.body.boxes.items())[1:]))),
         "a box too many": instead(5, Dealt, lambda m: Dealt({**m.body.boxes, 5: b""})),
         "a box for nobody": instead(5, Dealt, lambda m: Dealt({**m.body.boxes, 99: b""})),
-        "a short vector": instead(5, Masked, lambda m: Masked(m.body.words[:1])),
-        "a matrix": instead(5, Masked, lambda m: Masked(m.body.words.reshape(1, -1))),
+        "a short vector": instead(5, Masked, lambda m: replace(m.body, words=m.body.words[:1])),
+        "a matrix": instead(5, Masked, lambda m: replace(m.body, words=m.body.words.reshape(1, -1))),
+        "masks for other dealers": instead(
+            5, Masked, lambda m: replace(m.body, dealers=stated(places[5], "dealers", bitmap(range(5), MEMBERS)))
+        ),
+        "unsigned dealers": instead(
+            5, Masked, lambda m: replace(m.body, dealers=replace(m.body.dealers, signature=bytes(64)))
+        ),
         "a vote for others": instead(
             5, Voted, lambda m: other_statement(places, m, "vote", vote_content(where, everyone, frozenset(range(5))))
         ),
@@ -323,3 +337,29 @@ def test_the_collector_keeps_the_sum_of_masked_vectors_only():
     assert members_in(run.last(Delivered).dealers, MEMBERS) == frozenset(range(MEMBERS))
     arrays = [value for value in vars(run.state).values() if isinstance(value, np.ndarray)]
     assert [each.shape for each in arrays] == [(LENGTH,)]
+
+
+def test_on_a_sparse_graph_t_members_have_heard_the_total_before_it_is_confirmed():
+    where = context(10, 8, neighbourhood=SPARSE)
+    for silent_members, stage in (({8, 9}, "done"), ({7, 8, 9}, "stopped")):
+        run = Run(
+            where,
+            lambda m, gone=silent_members: None if isinstance(m.body, Affirmed) and m.sender in gone else m,
+        )
+        assert run.state.stage == "heard"
+        assert collector.waits_for(run.seat, run.state) == silent_members
+        assert run.finish().stage == stage
+
+
+@pytest.mark.parametrize("lie", ["another total", "unsigned"])
+def test_words_on_another_total_are_not_counted(lie):
+    where = context(10, 8, neighbourhood=SPARSE)
+    places = seats(where)
+    bodies = {
+        "another total": lambda m: Affirmed(stated(places[m.sender], "heard", b"other")),
+        "unsigned": lambda m: Affirmed(replace(m.body.heard, signature=bytes(64))),
+    }
+    run = Run(where, instead(5, Affirmed, bodies[lie]))
+    assert run.finish().stage == "done"
+    assert 5 in run.state.gone
+    assert 5 not in run.state.heard

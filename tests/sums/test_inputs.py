@@ -10,7 +10,7 @@ import pytest
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
 from sudare.sums.context import bitmap
 from sudare.sums.inputs import admitted
-from tests.sums.parties import context, random_words, seats
+from tests.sums.parties import SPARSE, context, random_words, seats
 
 
 def test_other_data_of_the_same_input_are_refused_in_every_attempt():
@@ -52,11 +52,25 @@ def test_records_do_not_let_data_be_guessed():
 
 
 def test_one_set_of_members_is_voted_for():
-    record = admitted(seats(context(4, 3))[0], random_words(1, 3)[0], None)
+    where = context(4, 3)
+    record = admitted(seats(where)[0], random_words(1, 3)[0], None)
     assert record.voted_for is None
     four, three = bitmap(range(4), 4), bitmap(range(3), 4)
-    voted = record.with_vote(four)
-    assert voted.voted_for == four
-    assert voted.with_vote(four) == voted
-    with pytest.raises(SecondTotalRefused, match="same input"):
-        voted.with_vote(three)
+    voted = record.with_vote(where, four)
+    assert (voted.voted_for, voted.voted_in) == (four, where.attempt)
+    assert voted.with_vote(where, four) == voted
+    later = replace(where, attempt=1)
+    assert voted.with_vote(later, four).voted_for == four
+    for attempt in (where, later):
+        with pytest.raises(SecondTotalRefused, match="same input"):
+            voted.with_vote(attempt, three)
+
+
+def test_on_a_sparse_graph_one_attempt_is_voted_in():
+    """There a lying collector can leave a few members out of what it opens: two attempts over one set could show the difference."""
+    where = context(10, 8, neighbourhood=SPARSE)
+    everyone = bitmap(range(10), 10)
+    voted = admitted(seats(where)[0], random_words(1, 3)[0], None).with_vote(where, everyone)
+    assert voted.with_vote(where, everyone) == voted
+    with pytest.raises(SecondTotalRefused):
+        voted.with_vote(replace(where, attempt=1), everyone)

@@ -15,8 +15,10 @@ from sudare.sums.masks import MaskKey, dealt, mask_secret
 from sudare.sums.member import MemberState
 from sudare.sums.messages import (
     Advertised,
+    Affirmed,
     Body,
     Certified,
+    Confirmed,
     Dealt,
     Delivered,
     Directory,
@@ -132,7 +134,7 @@ def test_each_round_has_its_answer(which, request):
         assert all(each.receiver == run.where.collector or isinstance(each.body, Heard) for each in outgoing)
     kinds = [type(body) for body in said]
     assert kinds[:5] == [Advertised, Dealt, Masked, Voted, Revealed]
-    assert set(kinds[5:]) == {Heard}
+    assert set(kinds[5:]) == ({Heard, Affirmed} if which == "sparse" else {Heard})
     included = members_in(state.included, len(run.where.roster))
     assert included == frozenset(range(len(run.where.roster))) - ({6} if which == "with_leaver" else set())
     expected = WORDS[sorted(included)].sum(axis=0, dtype=np.uint64)
@@ -227,20 +229,20 @@ def test_who_did_not_choose_a_member_is_not_its_neighbour(sparse):
 
 
 def test_nobody_is_chosen_by_very_many():
-    run = Run(context(10, 8, 1, neighbourhood=Neighbourhood(2, 1)))
-    body = run.before(Directory)[1].body
-    others = [each for each in range(10) if each != VICTIM]
-    keys = dict(body.keys)
-    for other in others:
-        if other not in run.seat.out_neighbours:
-            chosen = tuple(sorted((VICTIM, next(each for each in range(10) if each not in (other, VICTIM)))))
-            content = SumKeys(bytes([other]) * 32, bytes(32), chosen).to_bytes()
-            keys[other] = stated(run.seats[other], "keys", content)
-    eight = dict(sorted(keys.items())[:8]) | {other: keys[other] for other in run.seat.out_neighbours}
-    while len(eight) > 8:
-        eight.pop(next(other for other in eight if other not in run.seat.out_neighbours))
-    assert run.told(Directory, replace(body, keys=eight))[0].stopped is None
-    assert_stopped(run.told(Directory, replace(body, keys=keys)), run.seat)
+    """4k + 40 neighbours, those it chose itself among them, and no more."""
+    members = 60
+    where = context(members, 50, neighbourhood=Neighbourhood(2, 1))
+    places = seats(where)
+    state, _ = member.begun(places[VICTIM], WORDS[VICTIM])
+    chosen = places[VICTIM].out_neighbours
+    keys = {}
+    for other in [*chosen, *(each for each in range(members) if each not in (VICTIM, *chosen))]:
+        choice = tuple(sorted((VICTIM, next(each for each in (0, 2) if each != other))))
+        keys[other] = stated(places[other], "keys", SumKeys(bytes([other]) * 32, bytes(32), choice).to_bytes())
+    for count in (48, 49):
+        body = Directory(bitmap(range(members), members), dict(list(keys.items())[:count]))
+        after, _ = member.step(places[VICTIM], state, Message(where.collector, VICTIM, body))
+        assert (after.stopped is None) == (count == 48)
 
 
 # Round 2: who has dealt
@@ -367,7 +369,7 @@ def certificate(run: Run, voters: tuple[int, ...], content: bytes | None = None)
     included = members_in(run.before(Certified)[0].included, MEMBERS)
     text = vote_content(run.where, dealers, included) if content is None else content
     signatures = [stated(run.seats[voter], "vote", text).signature for voter in sorted(voters)]
-    return Certified(members_set(*voters), b"".join(signatures))
+    return Certified(members_set(*voters), b"".join(signatures), run.before(Certified)[1].body.dealers)
 
 
 def test_shares_of_one_half_only_are_given_after_t_votes(with_leaver):
@@ -404,6 +406,29 @@ def test_certificates_that_are_none(with_leaver):
         replace(good, voters=b""),
     ):
         assert_stopped(run.told(Certified, wrong), run.seat)
+
+
+@pytest.mark.parametrize("which", ["with_leaver", "sparse"])
+def test_a_self_mask_stays_closed_unless_its_owner_masked_for_the_dealers_voted_for(which, request):
+    """A member told that others dealt has masks with others; with the wrong ones none may be left when its self-mask is opened."""
+    run: Run = request.getfixturevalue(which)
+    body = run.before(Certified)[1].body
+    owner = next(iter(body.dealers))
+    other = next(each for each in body.dealers if each != owner)
+    count = len(run.where.roster)
+    fewer = stated(run.seats[owner], "dealers", bitmap(range(count - 1), count)).signature
+    without = {each: signature for each, signature in body.dealers.items() if each != owner}
+    for dealers in (
+        without,
+        {},
+        {**body.dealers, owner: fewer},
+        {**body.dealers, owner: body.dealers[other]},
+        {**body.dealers, owner: b""},
+        {**body.dealers, owner: bytes(64)},
+    ):
+        assert_stopped(run.told(Certified, replace(body, dealers=dealers)), run.seat)
+    state, _ = run.told(Certified, replace(body, dealers={**body.dealers, 99: b""}))
+    assert state.stopped is None
 
 
 # Rounds 5 and 6: the total
@@ -462,6 +487,45 @@ def test_one_member_alone_cannot_stop_others_by_a_false_word(complete):
     for word in (None, opened.body.total, stated(complete.seats[3], "total", other)):
         body = Heard(stated(complete.seats[3], "heard", other), word)
         assert member.step(complete.seat, state, Message(3, VICTIM, body)) == (state, ())
+
+
+def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_it(sparse):
+    state, message = sparse.before(Confirmed)
+    assert state.total is None
+    content = state.hearing.own.heard.content
+
+    def confirmed(hearers: range, text: bytes = content, kind: str = "heard") -> Confirmed:
+        signatures = [stated(sparse.seats[each], kind, text).signature for each in hearers]
+        return Confirmed(bitmap(hearers, 10), b"".join(signatures))
+
+    good = confirmed(range(8))
+    assert sparse.told(Confirmed, good)[0].total is not None
+    for wrong in (
+        confirmed(range(7)),
+        confirmed(range(8), b"other"),
+        confirmed(range(8), kind="total"),
+        replace(good, signatures=good.signatures[:-64]),
+        replace(good, signatures=bytes(8 * 64)),
+        replace(good, hearers=bitmap(range(1, 9), 10)),
+        replace(good, hearers=b""),
+    ):
+        assert_stopped(sparse.told(Confirmed, wrong), sparse.seat)
+    # Neighbours' words alone do not do.
+    for other in range(10):
+        if other != VICTIM:
+            body = Heard(stated(sparse.seats[other], "heard", content), state.hearing.own.total)
+            state, _ = member.step(sparse.seat, state, Message(other, VICTIM, body))
+    assert state.total is None
+    assert isinstance(message.body, Confirmed)
+
+
+def test_on_a_complete_graph_no_collector_confirms_a_total(complete):
+    state, opened = complete.before(Opened)
+    state, _ = member.step(complete.seat, state, opened)
+    content = state.hearing.own.heard.content
+    signatures = [stated(seat, "heard", content).signature for seat in complete.seats]
+    body = Confirmed(members_set(*range(MEMBERS)), b"".join(signatures))
+    assert_stopped(member.step(complete.seat, state, Message(complete.where.collector, VICTIM, body)), complete.seat)
 
 
 # Why it stopped
