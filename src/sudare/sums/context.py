@@ -58,8 +58,8 @@ class Roster:
 class SumContext:
     """One attempt at one sum among all members of a consortium.
 
-    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members and the collector do, at most one
-    total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
+    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members do, a lying collector among them, at
+    most one total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
     `neighbourhood` everyone is everyone's neighbour.
     """
 
