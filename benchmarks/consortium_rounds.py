@@ -1,13 +1,14 @@
 """Six members in processes of their own, with a relay, on this machine: a round of our sums beside a round of a bare FLARE ring.
 
-    python -m benchmarks.consortium_rounds [MEMBERS] [LENGTH] [--namespaces] [--delay-seconds SECONDS]
+    python -m benchmarks.consortium_rounds [MEMBERS] [LENGTH] [--threshold T] [--namespaces] [--delay-seconds SECONDS]
 
 They talk over the loopback address, or (as root, with iproute2) each from a network namespace of its own, where a delay each way can
 be put on every member's cable.
 
 Both send vectors of LENGTH numbers over the same cells, in turns. The ring is what FLARE alone gives: each member sends its vector to
 both neighbours and waits for theirs; nothing is masked, acknowledged, resent or saved. Ours is a whole masked sum, its state on disk
-before every message, divided by its ⌈log₂ S⌉ rounds.
+before every message, divided by its ⌈log₂ S⌉ rounds. With a threshold below MEMBERS it is a sum with a collector, and whole sums are
+told, which have no such rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sudare.consortium.checkpoints import FolderStore
 from sudare.consortium.desk import Desk
 from sudare.consortium.driving import drive, settle
 from sudare.consortium.session import Session
-from sudare.consortium.sums import Circle, Patience, SumRunner
+from sudare.consortium.sums import Patience, SumRunner
 from sudare.consortium.transport.admission import CHANNEL, TOPIC
 from sudare.consortium.transport.flare import FlareTransport
 from tests.consortium.namespaces import Network, network
@@ -84,13 +85,14 @@ def take_part(order: Order) -> dict[str, Any]:
     transport = FlareTransport(name, Path(order.folder) / "kits" / name, order.relay)
     pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
     desk = Desk(Session(name, identity, keys.public, pins))
-    circle = Circle(pins.agreement_digest.hex(), names_of(order.members), name, keys, order.members)
     found: dict[str, Any] = {"ours": [], "bare": [], "ready_after": 0.0}
     ring = Ring(transport, order, length)
     for block in range(BLOCKS):
         walk = VectorWalk(order.position, length, SUMS)
         store = FolderStore(Path(order.folder) / f"state-{name}-{block}")
-        runner = SumRunner(f"block-{block}", circle, walk, store, desk.session.known_publics, Patience(120.0, 300.0))
+        runner = SumRunner(
+            f"block-{block}", order.circle(pins, keys), walk, store, desk.session.known_publics, Patience(120.0, 300.0)
+        )
         desk.start(runner, time.monotonic())
         if block == 0:
             drive(desk, transport, lambda: len(desk.session.known_publics()) == order.members, 300.0)
@@ -105,15 +107,17 @@ def take_part(order: Order) -> dict[str, Any]:
     return found
 
 
-def measured(members: int, length: int, between: Network | None = None) -> dict[str, float]:
-    """Milliseconds a round, ours and bare, and seconds until everyone knew everyone."""
+def measured(
+    members: int, length: int, between: Network | None = None, threshold: int | None = None
+) -> dict[str, float]:
+    """Milliseconds a round, ours (where members may leave, a whole sum) and bare, and seconds until everyone knew everyone."""
     with tempfile.TemporaryDirectory() as folder, processes(Path(folder), members, between) as together:
         for position in range(members):
-            order = together.order(position, "vector", options={"length": length})
+            order = together.order(position, "vector", options={"length": length}, threshold=threshold)
             program = [sys.executable, "-m", "benchmarks.consortium_rounds", "member", json.dumps(vars(order))]
             together._start(order.name, program)
         outcomes = together.outcomes()
-    rounds = math.ceil(math.log2(members))
+    rounds = math.ceil(math.log2(members)) if threshold in (None, members) else 1
     ours = np.array([outcome["ours"] for outcome in outcomes]) * 1e3 / rounds
     bare = np.array([outcome["bare"] for outcome in outcomes]) * 1e3
     return {
@@ -133,10 +137,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.consortium_rounds")
     parser.add_argument("members", type=int, nargs="?", default=6)
     parser.add_argument("length", type=int, nargs="?", default=10_000)
+    parser.add_argument("--threshold", type=int)
     parser.add_argument("--namespaces", action="store_true")
     parser.add_argument("--delay-seconds", type=float, default=0.0)
     asked = parser.parse_args()
     asked.namespaces |= asked.delay_seconds > 0
     place = network(names_of(asked.members), asked.delay_seconds) if asked.namespaces else nullcontext()
     with place as between:
-        print(json.dumps({**vars(asked), **measured(asked.members, asked.length, between)}))
+        print(json.dumps({**vars(asked), **measured(asked.members, asked.length, between, asked.threshold)}))

@@ -12,7 +12,7 @@ PASSPHRASE = b"correct horse battery"
 DOCUMENT: dict[str, Any] = {
     "format": 1,
     "name": "three-clinics",
-    "sums": {"hidden_by": "masks", "threshold": 2},
+    "sums": {"hidden_by": "masks", "threshold": 2, "dishonest": 0},
     "deadlines": {"round_seconds": 30.0, "task_seconds": 3600.0},
     "members": {
         "east": {"key": "11" * 32, "budget": {"epsilon": 4.0, "delta": 1e-5}},

@@ -39,6 +39,8 @@ from sudare.consortium.transport.certificates import write_kits
 from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
+from sudare.sums.context import most_dishonest
+from sudare.sums.keys import MemberKeys
 from sudare.sums.wire import unpacked
 from tests.consortium.namespaces import PORT, RELAY, Network
 
@@ -58,11 +60,17 @@ class Order:
     key: str = ""
     silence_seconds: float = 30.0
     gathering_seconds: float = 240.0
+    threshold: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return names_of(self.members)[self.position]
+
+    def circle(self, pins: Pins, keys: MemberKeys) -> Circle:
+        threshold = self.members if self.threshold is None else self.threshold
+        dishonest = min(1, most_dishonest(self.members, threshold))
+        return Circle(pins.agreement_digest.hex(), names_of(self.members), self.name, keys, threshold, dishonest)
 
 
 def names_of(members: int) -> tuple[str, ...]:
@@ -176,11 +184,10 @@ def take_part(order: Order) -> dict[str, Any]:
     transport = FlareTransport(name, Path(order.folder) / "kits" / name, order.relay)
     pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
     desk = Desk(Session(name, identity, keys.public, pins))
-    circle = Circle(pins.agreement_digest.hex(), names_of(order.members), name, keys, order.members)
     walk = walk_of(order.work, order.position, order.members, order.options)
     store = FolderStore(Path(order.folder) / f"state-{name}")
     patience = Patience(order.silence_seconds, order.gathering_seconds)
-    runner = SumRunner("joint", circle, walk, store, desk.session.known_publics, patience)
+    runner = SumRunner("joint", order.circle(pins, keys), walk, store, desk.session.known_publics, patience)
     desk.start(runner, time.monotonic())
     drive(
         desk,

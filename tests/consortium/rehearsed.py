@@ -16,6 +16,7 @@ from sudare.consortium.rehearsal import GoodNetwork, Rehearsal
 from sudare.consortium.session import Pace, Pins, Session
 from sudare.consortium.sums import Circle, Finished, Patience, SumRunner, Walk, Words
 from sudare.errors import SudareError
+from sudare.sums.context import most_dishonest
 from sudare.sums.wire import packed, unpacked
 
 IDENTITIES = [Identity.generated() for _ in range(12)]
@@ -148,6 +149,7 @@ class Consortium:
     restart_seconds: float = 1.0
     pins: dict[int, Pins] = field(default_factory=dict)
     identities: dict[int, Identity] = field(default_factory=dict)
+    dishonest: int | None = None
 
     def __post_init__(self) -> None:
         self.names = names_of(self.members)
@@ -165,7 +167,8 @@ class Consortium:
         keys = identity.member_keys(b"test")
         desk = Desk(Session(name, identity, keys.public, pins))
         threshold = self.members if self.threshold is None else self.threshold
-        circle = Circle(pins.agreement_digest.hex(), self.names, name, keys, threshold)
+        dishonest = min(1, most_dishonest(self.members, threshold)) if self.dishonest is None else self.dishonest
+        circle = Circle(pins.agreement_digest.hex(), self.names, name, keys, threshold, dishonest)
         patience = Patience(self.silence_seconds, self.gathering_seconds)
         runner = SumRunner(
             "joint", circle, self.walks(position), self.stores[name], desk.session.known_publics, patience

@@ -89,7 +89,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
         schema,
         members,
         tuple(drawn.values()),
-        Sums(threshold=draw(st.none() | TOLERANCES)),
+        Sums(threshold=draw(st.none() | TOLERANCES), dishonest=draw(st.none() | st.integers(0, 9))),
         Deadlines(draw(st.floats(0.1, 1e4)), draw(st.floats(0.1, 1e6))),
     )
 
@@ -112,7 +112,7 @@ FEW_AGREEMENTS = st.builds(
     schema=st.sampled_from([Schema(COLUMNS), Schema(dict(reversed(COLUMNS.items())))]),
     members=st.sampled_from([(), (MemberEntry("east", "22" * 32, Budget(4.0)),)]),
     tasks=st.sampled_from([(), (DictionaryTask("t", 2),), (DictionaryTask("t", 2, parameters={"search": True}),)]),
-    sums=st.sampled_from([Sums(), Sums(threshold=1)]),
+    sums=st.sampled_from([Sums(), Sums(threshold=1), Sums(dishonest=0)]),
 )
 
 
@@ -226,6 +226,8 @@ BAD = [
     (("sums", "hidden_by"), "nothing", r"`sums\.hidden_by` is not one of masks"),
     (("sums", "threshold"), 0, r"`sums\.threshold`"),
     (("sums", "threshold"), 2.0, r"`sums\.threshold`"),
+    (("sums", "dishonest"), -1, r"`sums\.dishonest`"),
+    (("sums", "dishonest"), "one", r"`sums\.dishonest`"),
     (("deadlines", "round_seconds"), 0, r"`deadlines\.round_seconds`"),
     (("deadlines", "task_seconds"), math.inf, r"`deadlines\.task_seconds`"),
     (("tasks", "risk", "kind"), "magic", r"`tasks\.risk\.kind` is not a kind of task"),
@@ -316,6 +318,8 @@ COMPLETE = [
     (("tasks",), {}, "no task"),
     (("sums", "threshold"), 1, "from 2 to 3"),
     (("sums", "threshold"), 4, "from 2 to 3"),
+    (("sums", "dishonest"), 1, "of whom 1 may be dishonest. Use 3 .nobody may leave., or agree that fewer"),
+    (("sums", "dishonest"), 2, "two of them must be honest. Use a number from 0 to 1"),
     (("tasks", "risk", "tolerance"), 1, "from 2 to 2"),
     (("tasks", "scale", "tolerance"), 3, "from 2 to 2"),
     (("tasks", "wear", "colluders"), None, r"`tasks\.wear\.colluders` does not fit 3 members, of whom 1 may leave"),
@@ -396,6 +400,39 @@ def test_without_a_threshold_all_must_stay() -> None:
     Agreement.from_dict(DOCUMENT).check_complete()
 
 
+def test_one_of_three_or_more_members_may_be_dishonest_unless_something_else_is_agreed() -> None:
+    document = changed("sums", "dishonest", to=None)
+    assert Agreement.from_dict(document).dishonest == 1
+    del document["members"]["west"]
+    assert Agreement.from_dict(document).dishonest == 0
+    assert Agreement.from_dict(DOCUMENT).dishonest == 0
+
+
+@pytest.mark.parametrize(
+    ("members", "threshold", "dishonest", "fits"),
+    [(4, 3, 1, True), (4, 3, 2, False), (5, 4, 2, True), (5, 3, 0, True), (5, 3, 1, False), (5, 5, 3, True)],
+)
+def test_any_two_groups_that_finish_a_sum_share_an_honest_member(
+    members: int, threshold: int, dishonest: int, fits: bool
+) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    document["members"] = {
+        f"member-{place}": {**DOCUMENT["members"]["east"], "key": f"{place + 2:064x}"} for place in range(members)
+    }
+    document["sums"] |= {"threshold": threshold, "dishonest": dishonest}
+    unknown = members - threshold + max(1, dishonest)
+    document["tasks"] = {"scale": {**DOCUMENT["tasks"]["scale"], "tolerance": unknown}}
+    agreement = Agreement.from_dict(document)
+    if not fits:
+        with pytest.raises(AgreementError, match=r"`sums\.threshold` does not fit"):
+            agreement.check_complete()
+        return
+    agreement.check_complete()
+    document["tasks"]["scale"]["tolerance"] = unknown - 1
+    with pytest.raises(AgreementError, match=r"`tasks\.scale\.tolerance`"):
+        Agreement.from_dict(document).check_complete()
+
+
 def test_members_and_tasks_by_name() -> None:
     agreement = Agreement.from_dict(DOCUMENT)
     assert agreement.member("west").public_key == b"\x33" * 32
@@ -428,6 +465,7 @@ def leaves(document: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tup
 OTHER = {
     "name": "others",
     "threshold": 3,
+    "dishonest": 1,
     "key": "77" * 32,
     "learner": "PrivateRidge",
     "patterns": 7,

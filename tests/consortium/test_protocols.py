@@ -109,7 +109,7 @@ def test_the_same_bits_between_threads(on_disk: bool, tmp_path: Path) -> None:
         identity, name = IDENTITIES[position], names_of(members)[position]
         keys, pins = identity.member_keys(b"test"), pins_of(members)
         desk, transport = Desk(Session(name, identity, keys.public, pins)), hub.join(name)
-        circle = Circle(pins.agreement_digest.hex(), names_of(members), name, keys, members)
+        circle = Circle(pins.agreement_digest.hex(), names_of(members), name, keys, members, 1)
         store = FolderStore(tmp_path / name) if on_disk else MemoryStore()
         runner = SumRunner("joint", circle, walk(position), store, desk.session.known_publics, Patience())
         desk.start(runner, time.monotonic())

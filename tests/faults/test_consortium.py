@@ -6,7 +6,7 @@ Time here is virtual: ten minutes of a consortium pass in a second, and a seed r
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from sudare.errors import (
     AgreementMismatch,
     MaskReused,
     MembersMissing,
-    MessageMalformed,
     NotConnected,
+    SecondTotalRefused,
     SudareError,
     TaskStopped,
 )
@@ -84,8 +84,8 @@ EVERY_STEP = pytest.mark.parametrize(
     ("members", "threshold", "parity"),
     [
         pytest.param(3, None, None, id="all must stay"),
-        pytest.param(3, 2, 0, id="one may leave, before even and after odd saves"),
-        pytest.param(3, 2, 1, id="one may leave, after even and before odd saves", marks=pytest.mark.long),
+        pytest.param(4, 3, 0, id="one may leave, before even and after odd saves"),
+        pytest.param(4, 3, 1, id="one may leave, after even and before odd saves", marks=pytest.mark.long),
     ],
 )
 
@@ -122,12 +122,13 @@ class KillingNetwork(GoodNetwork):
 
 
 @pytest.mark.parametrize(
-    "threshold", [None, pytest.param(2, marks=pytest.mark.long)], ids=["all must stay", "one may leave"]
+    "threshold", [None, pytest.param(3, marks=pytest.mark.long)], ids=["all must stay", "one may leave"]
 )
 def test_a_member_killed_at_every_packet_it_sends_takes_up_again(threshold: int | None) -> None:
     for number in range(1, 200):
         network = KillingNetwork("member-01", number)
-        consortium = Consortium(3, threshold, lambda position: SteppingWalk(position, 2), network)
+        members = 3 if threshold is None else 4
+        consortium = Consortium(members, threshold, lambda position: SteppingWalk(position, 2), network)
         assert consortium.run()
         check_everyone_right(consortium)
         if network.sent < number:
@@ -243,22 +244,35 @@ def test_a_member_that_never_returns_stops_a_sum_that_needs_everyone() -> None:
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({9}))
     consortium.rehearsal._restart_seconds = float("inf")
     assert consortium.run(600.0, *consortium.names[:2])
+    check_all_told(consortium, consortium.names[:2], MembersMissing)
+    assert f"'{consortium.names[2]}'" in str(the_reason(consortium, MembersMissing))
+
+
+def check_all_told(consortium: Consortium, names: Sequence[str], reason: type[SudareError]) -> None:
+    """Nobody has a result; whoever noticed first has this error, and it or the others' stop is what the rest have."""
     failures = consortium.failures()
-    assert {type(failures[name]) for name in consortium.names[:2]} == {MembersMissing}
     assert not consortium.results()
+    assert set(names) <= set(failures)
+    assert {type(failures[name]) for name in names} <= {reason, TaskStopped}
+    the_reason(consortium, reason)
+
+
+def the_reason(consortium: Consortium, reason: type[SudareError]) -> SudareError:
+    return next(failure for failure in consortium.failures().values() if isinstance(failure, reason))
 
 
 @pytest.mark.parametrize("dies_at", [2, 4, 7, 10, 14, 20])
 def test_where_members_may_leave_the_others_finish_without_it(dies_at: int) -> None:
+    """Member 3 collects none of these sums: one that does may die after the others have voted."""
     consortium = Consortium(4, 3, lambda position: SteppingWalk(position, 3), silence_seconds=10.0)
-    consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({dies_at}))
+    consortium.stores[consortium.names[3]] = CrashingStore(die_at=frozenset({dies_at}))
     consortium.rehearsal._restart_seconds = float("inf")
-    staying = [name for position, name in enumerate(consortium.names) if position != 2]
+    staying = consortium.names[:3]
     assert consortium.run(600.0, *staying)
     assert consortium.failures() == {}
-    check_right(consortium, staying)
+    check_right(consortium, list(staying))
     _, included, _ = consortium.results()[staying[0]]
-    assert set(included) >= {0, 1, 3}
+    assert set(included) >= {0, 1, 2}
 
 
 def test_one_that_was_left_out_and_comes_back_hears_the_totals() -> None:
@@ -276,8 +290,7 @@ def test_more_missing_than_agreed_is_an_error_for_all_who_stay() -> None:
     consortium.rehearsal._restart_seconds = float("inf")
     staying = [consortium.names[0], consortium.names[3]]
     assert consortium.run(600.0, *staying)
-    assert not consortium.results()
-    assert {type(consortium.failures()[name]) for name in staying} == {MembersMissing}
+    check_all_told(consortium, staying, MembersMissing)
 
 
 def test_what_was_stopped_goes_on_in_another_attempt_when_all_are_started_again() -> None:
@@ -355,19 +368,17 @@ def say(consortium: Consortium, position: int, kind: str, seed: int) -> None:
     for receiver in consortium.names:
         for iteration in range(4) if receiver != consortium.names[position] else ():
             body = bytes(draw.randrange(256) for _ in range(40))
-            envelope = Envelope("joint", kind, iteration, 0, frozenset({0, 1, 2}), body)
+            envelope = Envelope("joint", kind, iteration, 0, body)
             desk.session.post(receiver, envelope.to_bytes())
 
 
-@pytest.mark.parametrize("kind", ["sum", "heard", "nonsense"])
-def test_a_member_that_sends_garbage_stops_the_task_with_a_clear_error(kind: str) -> None:
-    consortium = Consortium(3, None, network=RoughNetwork(0, delay_seconds=(0.05, 0.05)))
+@pytest.mark.parametrize("kind", ["sum", "heard", "ask", "nonsense"])
+@pytest.mark.parametrize("threshold", [None, 3], ids=["all must stay", "one may leave"])
+def test_garbage_that_a_member_sends_besides_changes_nothing(kind: str, threshold: int | None) -> None:
+    consortium = Consortium(4, threshold, network=RoughNetwork(0, delay_seconds=(0.05, 0.05)))
     consortium.rehearsal.at(0.01, lambda: say(consortium, 2, kind, 0))
     assert consortium.run()
-    failures = consortium.failures()
-    assert len(failures) == 3
-    assert {type(failure) for failure in failures.values()} <= {MessageMalformed, TaskStopped}
-    assert any(isinstance(failure, MessageMalformed) for failure in failures.values())
+    check_everyone_right(consortium)
 
 
 def test_bytes_that_are_no_envelope_are_counted_and_never_asked_for_again() -> None:
@@ -395,8 +406,8 @@ def test_bytes_that_are_no_envelope_are_counted_and_never_asked_for_again() -> N
 def random_schedule(seed: int) -> Consortium:
     """Anything that can happen at once: a rough network, outages, deaths at random saves, members that never return."""
     draw = random.Random(seed)
-    members = draw.choice([2, 3, 3, 4])
-    threshold = draw.choice([None, None, members - 1]) if members >= 3 else None
+    members = draw.choice([2, 3, 4, 4, 5])
+    threshold = draw.choice([None, members - 1]) if members >= 4 else None
     start = draw.uniform(0.0, 8.0)
     network = RoughNetwork(
         seed,
@@ -428,7 +439,9 @@ def check_schedule(seed: int) -> None:
     results, failures = consortium.results(), consortium.failures()
     for failure in failures.values():
         assert isinstance(failure, SudareError)
-        assert isinstance(failure, MembersMissing | TaskStopped | NotConnected), f"seed {seed}: {failure!r}"
+        # Votes for a set of whom some have left can be split between attempts: then no total is ever opened.
+        allowed = MembersMissing | TaskStopped | NotConnected | SecondTotalRefused
+        assert isinstance(failure, allowed), f"seed {seed}: {failure!r}"
     if results:
         check_right(consortium, sorted(results))
 

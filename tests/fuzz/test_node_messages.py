@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from sudare.consensus.messages import Given, Message, Passed, Ready, Report, Revealed, Stopped
 
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.desk import HELD, STOP, Envelope
@@ -28,6 +27,27 @@ from sudare.consortium.session import Session
 from sudare.consortium.sums import Total
 from sudare.consortium.transport import LocalHub, LocalTransport, Packet
 from sudare.sums import wire
+from sudare.sums.messages import (
+    Advertised,
+    Affirmed,
+    Certified,
+    Confirmed,
+    Dealt,
+    Delivered,
+    Directory,
+    GivenUp,
+    Heard,
+    Included,
+    Masked,
+    Message,
+    Opened,
+    OpenedShares,
+    Passed,
+    Revealed,
+    Voted,
+    Withdrawn,
+)
+from sudare.sums.statements import KINDS, Statement
 from sudare.sums.wire import packed
 from tests.adversary.hostile_member import GOODBYE, HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
 from tests.consortium.clinics import IDENTITIES, founded, node_of
@@ -100,7 +120,7 @@ class Babble:
                 b"L" + length(300_000) + b"N" * 300_000,
                 b"I" + length(5_000) + b"\x01" * 5_000,
                 b"S" + length(100_000) + b"x" * 100_000,
-                b"O" + length(len(name)) + name + length(6) + b"N" * 6,
+                b"O" + length(len(name)) + name + length(5) + b"N" * 5,
                 b"O" + length(len(name)) + name + length(2**64 - 1),
                 b"M" + length(2) + b"NN" * 2,
             ]
@@ -112,16 +132,21 @@ class Babble:
         side = draw.choice([0, 1, 4, 64, 5_000])
         words = np.zeros(side, dtype=np.uint64)
         members = frozenset(draw.sample(range(-2, 9), draw.randrange(5)))
+        some, kept = draw.randbytes(draw.choice([0, 1, 1, 32, 65])), {draw.choice([-1, 0, 1, 2, 2**70]): b"box"}
+        shares = OpenedShares({2: words}, {-1: words}).to_bytes()
+        said = Statement(
+            draw.choice([*KINDS, "x"]), draw.choice([-1, 0, 1, 2, 2**40]), some, shares, draw.randbytes(64)
+        )
         bodies = (
-            Passed(members, draw.choice([0, 1, 10**9, -1]), words, None),
-            Given(members, members, words.reshape(1, -1)),
-            Revealed(members, draw.randbytes(3), {2**70: words}, {-1: b""}),
-            Stopped("x" * draw.choice([1, 100])),
-            Ready(),
+            Passed(draw.choice([0, 1, 10**9, -1]), words, draw.choice([None, words.reshape(1, -1)])),
+            *(Advertised(said), Dealt(kept), Masked(words, said), Voted(said), Revealed(said), Affirmed(said)),
+            *(Directory(some, {2: said}), Delivered(some, kept), Included(said), Certified(some, some, kept)),
+            *(Opened(words, said), Confirmed(some, some), Heard(said, draw.choice([None, said]))),
+            *(Withdrawn(), GivenUp()),
         )
         choices = (
             packed(Message(draw.randrange(-1, 4), draw.randrange(4), draw.choice(bodies))),
-            packed(Message(2, 0, Report(members, words.reshape(-1, 1), None, members, _no_facts()))),
+            packed(Message(2, 0, draw.choice(bodies))),
             packed(Total(words, members)),
             self.value(),
             self.bomb(),
@@ -138,9 +163,7 @@ class Babble:
         kind = draw.choice([STOP, "sum", "sum", "heard", "ask", "release", "fetch", "withdraw", "else", ""])
         iteration = draw.choice([0, 0, 1, 2, 10**6, 2**60, -1, 2**4000])
         body = bytes(MIB) if draw.random() < 0.02 else self.body()
-        content = packed(
-            Envelope(task, kind, iteration, draw.choice([0, 1, 10**6]), frozenset(range(draw.randrange(5))), body)
-        )
+        content = packed(Envelope(task, kind, iteration, draw.choice([0, 1, 10**6]), body))
         return self.damaged(content) if draw.random() < 0.3 else content
 
     def terms(self) -> bytes:
@@ -184,12 +207,6 @@ class Babble:
             real = draw.choice(self.recorded)
             choices += [real, self.damaged(real)]
         return draw.choice(choices)
-
-
-def _no_facts() -> object:
-    from sudare.consensus.messages import Facts
-
-    return Facts()
 
 
 class LiveNode:

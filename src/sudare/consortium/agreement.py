@@ -208,7 +208,9 @@ class Agreement:
             least = least_threshold(count, self.dishonest)
             raise AgreementError(
                 f"`sums.threshold` does not fit {count} members, of whom {self.dishonest} may be dishonest.",
-                f"Use a number from {least} to {count}." if least < count else f"Use {count}: nobody may leave.",
+                f"Use a number from {least} to {count}."
+                if least < count
+                else f"Use {count} (nobody may leave), or agree that fewer may be dishonest.",
             )
         for task in self.tasks:
             check_parameters(task)

@@ -21,6 +21,12 @@ class Store(Protocol):
     def load(self, name: str) -> bytes | None:
         """The content saved last, or None."""
 
+    def names(self) -> list[str]:
+        """All names that have a content."""
+
+    def discard(self, name: str) -> None:
+        """Forget the content of a name, if it has one."""
+
 
 class MemoryStore:
     """Checkpoints that live as long as this object: for rehearsals and tests."""
@@ -35,6 +41,14 @@ class MemoryStore:
     def load(self, name: str) -> bytes | None:
         """What was remembered."""
         return self.contents.get(name)
+
+    def names(self) -> list[str]:
+        """Those that were remembered."""
+        return list(self.contents)
+
+    def discard(self, name: str) -> None:
+        """Forget it."""
+        self.contents.pop(name, None)
 
 
 class FolderStore:
@@ -54,6 +68,14 @@ class FolderStore:
             return self._path(name).read_bytes()
         except FileNotFoundError:
             return None
+
+    def names(self) -> list[str]:
+        """The files' names; not those of files that were never finished."""
+        return [path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name)]
+
+    def discard(self, name: str) -> None:
+        """Remove the file."""
+        self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

@@ -6,6 +6,7 @@ than may be dishonest. A vote that was cast stays: no later attempt makes a tota
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 
 from sudare.consortium.desk import Envelope
 from sudare.errors import MembersMissing, MessageMalformed, SumError
-from sudare.sums.context import Roster, Seat, SumContext
+from sudare.sums.context import Roster, Seat, SumContext, members_in
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, history_after, most_message_bytes
 from sudare.sums.neighbours import sum_neighbourhood
-from sudare.sums.party import Party, PartyState
+from sudare.sums.party import Party
 from sudare.sums.statements import Statement
 
 Words = NDArray[np.uint64]
@@ -27,8 +28,9 @@ SUM = "sum"
 # A collector goes on without those who are there and say nothing after two deadlines; members wait for it longer than that.
 _DEADLINES_OF_A_ROUND: Final = 2
 _DEADLINES_OF_A_COLLECTOR: Final = 5
-# Reasons after which no other attempt is made: somebody lied, or the input was promised to another set of members.
-_FINAL: Final = ("contradiction", "second total")
+# In one life of the process every member collects a sum so many times at most, and no sum is tried for longer.
+_TURNS: Final = 2
+_DEADLINES_OF_A_SUM: Final = 20
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,12 @@ class Attempt:
 
 
 class Sitting:
-    """This member in one sum. `history` is the digest of all totals heard before."""
+    """This member in one sum. `history` is the digest of all totals heard before, `earlier` what was signed in attempts before."""
+
+    number: int
+    _party: Party
+    _stage: tuple[str, str]
+    _progress_at: float
 
     def __init__(
         self,
@@ -87,45 +94,65 @@ class Sitting:
         history: bytes,
         addend: Words,
         save: Callable[[Attempt], None],
+        earlier: tuple[Statement, ...] = (),
     ) -> None:
         self.iteration = iteration
         self._task, self._circle, self._addend, self._save = task, circle, addend, save
-        self._history = history
-        self._roster = Roster(circle.members, publics)
+        self._history, self._roster = history, Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
-        self._unsaved: Attempt | None = None
-        self._ahead: dict[str, int] = {}
-        self._earlier_statements: tuple[Statement, ...] = ()
+        self._is_saved = True
+        self._unacknowledged: set[tuple[str, int, bytes]] = set()
+        self._present = frozenset(circle.members)
+        self._others_at: dict[str, int] = {}
+        self._earlier = earlier
+        self._is_closed = False
         self.failure: SumError | None = None
 
     def begin(self, saved: Attempt | None, now: float) -> None:
-        """Begin, or take up what was saved: the same bytes again, or the next attempt if that one was stopped."""
-        if saved is None:
-            self._attempt(0, None, now)
-            return
-        self._attempt(saved.number, saved.sum_state, now)
-        self._look_whether_stopped(now, frozenset(self._circle.members))
+        """Begin, or take up what was saved: the same bytes again."""
+        self._began_at, self._first = now, 0 if saved is None else saved.number
+        self._attempt(self._first, None if saved is None else saved.sum_state, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
-        """A message of this sum. False if it is of a later attempt than this member's; those of earlier ones change nothing."""
-        if envelope.attempt > self._number:
-            self._ahead[sender] = envelope.attempt
-            self._join_the_others(now)
-        if envelope.attempt > self._number and self.failure is None and self.total is None:
-            return False
-        if envelope.attempt == self._number:
+        """Take a message of this sum in. True once it may be acknowledged: what follows from it is saved, or nothing does.
+
+        What leads to no message yet is saved with the next one that is sent, or at the next tick. False also if the message is of a
+        later attempt than this member's; those of earlier ones change nothing.
+        """
+        self.notice_attempt(sender, envelope.attempt, now)
+        if self.is_over:
+            return True
+        if envelope.attempt != self.number:
+            return envelope.attempt < self.number
+        key = sender, envelope.attempt, hashlib.sha256(envelope.body).digest()
+        if key not in self._unacknowledged:
+            self._unacknowledged.add(key)
             self._received(sender, envelope, now)
-        return True
+        if self._is_saved:
+            self._unacknowledged.discard(key)
+        return self._is_saved
+
+    def notice_attempt(self, sender: str, number: int, now: float) -> None:
+        """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it."""
+        self._others_at[sender] = number
+        dishonest = self._circle.dishonest
+        numbers = sorted(self._others_at.values(), reverse=True)
+        if len(numbers) > dishonest and self._may_try_again and numbers[dishonest] > self.number:
+            self._begin_attempt(numbers[dishonest], now)
 
     def _received(self, sender: str, envelope: Envelope, now: float) -> None:
         message = self._read(sender, envelope)
         if message is None:
             # Whoever sends what cannot be read is heard as if it were silent.
             return
-        self._send(self._party.receive(message))
-        self._note_progress(now)
-        if self.total is None or self._circle.may_lose_some:
-            self.flush()
+        self._take_step(self._party.receive(message), now)
+        self._look_whether_stopped(now)
+
+    def _take_step(self, outgoing: tuple[Message, ...], now: float) -> None:
+        self._is_saved = False
+        self._send(outgoing)
+        if self._party.progress != self._stage:
+            self._stage, self._progress_at = self._party.progress, now
 
     def _read(self, sender: str, envelope: Envelope) -> Message | None:
         """The message in an envelope; None unless it is one that this sender can send to this member."""
@@ -139,45 +166,65 @@ class Sitting:
         return message if (message.sender, message.receiver) == ends else None
 
     def flush(self) -> None:
-        """Save what was not saved yet.
+        """Save what was not saved yet. Messages are sent only after it."""
+        if not self._is_saved:
+            self._save(Attempt(self.iteration, self.number, self._party.state.to_bytes()))
+            self._is_saved = True
 
-        Messages are sent only after it. The event that completes a sum may wait for the checkpoint of the next one: whoever sent it
-        sends it again until then.
-        """
-        if self._unsaved is not None:
-            self._save(self._unsaved)
-            self._unsaved = None
+    def close(self) -> None:
+        """The total is known, from here or from others, and saved: nothing that comes changes anything."""
+        self._is_closed = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be done, here or for the others: whoever misses something has it in what was sent before."""
+        return self._is_closed or self.failure is not None
 
     def tick(self, now: float, present: frozenset[str], deadline_seconds: float) -> None:
         """Time passed. `present` are the members heard of within the deadline."""
+        self._present = present
         if self.failure is not None:
             return
         awaited = {self._circle.members[position] for position in self._party.waits_for}
         waited = now - self._progress_at
-        if self._collects and self._circle.may_lose_some:
-            is_over = waited >= deadline_seconds and not awaited & present
-            if awaited and (is_over or waited >= _DEADLINES_OF_A_ROUND * deadline_seconds):
-                self._send(self._party.expire())
-                self._note_progress(now)
-                self.flush()
-        elif self.total is None and awaited:
-            self._look_for_the_awaited(awaited, waited, present, deadline_seconds, now)
-        self._look_whether_stopped(now, present)
-
-    def _look_for_the_awaited(
-        self, awaited: set[str], waited: float, present: frozenset[str], deadline_seconds: float, now: float
-    ) -> None:
-        absent = sorted(awaited - present)
         if not self._circle.may_lose_some:
-            if absent and waited >= deadline_seconds:
-                named = ", ".join(f"'{name}'" for name in absent)
-                self.failure = MembersMissing(
-                    f"This sum over {len(self._circle.members)} members needs all of them to the end; missing: {named}.",
-                    "Nothing was opened. Wait until they are back and begin another task.",
-                )
+            self._look_for_everyone(awaited, waited, deadline_seconds)
+        elif self._collects:
+            self._look_for_answers(awaited, waited, deadline_seconds, now)
+        elif awaited and (not awaited <= present or waited >= _DEADLINES_OF_A_COLLECTOR * deadline_seconds):
+            self._next_attempt(now)
+        self._look_whether_stopped(now)
+        if self._may_try_again and waited >= deadline_seconds:
+            self._look_for_enough()
+        if self._may_try_again and now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
+            self.failure = self._last_failure()
+        self.flush()
+
+    def _look_for_everyone(self, awaited: set[str], waited: float, deadline_seconds: float) -> None:
+        """Stop where nobody may leave and somebody has."""
+        absent = sorted(awaited - self._present)
+        if absent and waited >= deadline_seconds and self.total is None:
+            self.failure = MembersMissing(
+                f"This sum over {len(self._circle.members)} members needs all of them to the end; missing: {_named(absent)}.",
+                "Nothing was opened. Wait until they are back and run the task again.",
+            )
+
+    def _look_for_answers(self, awaited: set[str], waited: float, deadline_seconds: float, now: float) -> None:
+        """Collect without those who are silent: at once where they are absent and the others are enough."""
+        if not awaited:
             return
-        if (absent and waited >= deadline_seconds) or waited >= _DEADLINES_OF_A_COLLECTOR * deadline_seconds:
-            self._next_attempt(now, present)
+        is_over = not awaited & self._present and (self._party.has_enough or waited >= deadline_seconds)
+        if is_over or waited >= _DEADLINES_OF_A_ROUND * deadline_seconds:
+            self._take_step(self._party.expire(), now)
+
+    def _look_for_enough(self) -> None:
+        """Stop where more members are absent than may leave."""
+        absent = sorted(frozenset(self._circle.members) - self._present)
+        if self.failure is None and len(absent) > len(self._circle.members) - self._circle.threshold:
+            self.failure = MembersMissing(
+                f"A sum needs {self._circle.threshold} of {len(self._circle.members)} members to its end; missing: {_named(absent)}.",
+                "No total was used. Wait until enough of them are back and run the task again.",
+            )
 
     @property
     def total(self) -> Total | None:
@@ -194,49 +241,64 @@ class Sitting:
         posts, self._posts = self._posts, []
         return posts
 
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything signed that was heard or said, in all attempts."""
+        return tuple(dict.fromkeys((*self._earlier, *self._party.statements)))
+
     # Attempts
 
     @property
     def _collects(self) -> bool:
         return self._party.seat.context.collector == self._circle.position
 
-    def _join_the_others(self, now: float) -> None:
-        """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it."""
-        numbers = sorted(self._ahead.values(), reverse=True)
-        if len(numbers) > self._circle.dishonest and self.total is None and self.failure is None:
-            joined = numbers[self._circle.dishonest]
-            if joined > self._number:
-                self._begin_attempt(joined, now)
+    @property
+    def _may_try_again(self) -> bool:
+        return self._circle.may_lose_some and self.total is None and not self.is_over
 
-    def _look_whether_stopped(self, now: float, present: frozenset[str]) -> None:
-        """Make the next attempt where this one was stopped, if there can be one."""
-        if self._party.stopped is None or self.failure is not None or self.total is not None:
+    def _look_whether_stopped(self, now: float) -> None:
+        """Make the next attempt where this one was stopped; none after somebody was shown to lie, or where nobody may leave."""
+        if self._party.stopped is None or self.total is not None or self.is_over:
             return
-        if self._party.stopped in _FINAL or not self._circle.may_lose_some:
+        if self._party.stopped == "contradiction" or not self._circle.may_lose_some:
             self.failure = self._party.failure
         else:
-            self._next_attempt(now, present)
+            self._next_attempt(now)
 
-    def _next_attempt(self, now: float, present: frozenset[str]) -> None:
-        """The next attempt whose collector is there; none is left after every member has collected twice."""
+    def _next_attempt(self, now: float) -> None:
+        """The next attempt whose collector is there; none is left after every member had its turns."""
         count = len(self._circle.members)
-        for number in range(self._number + 1, 2 * count):
+        for number in range(self.number + 1, self._first + _TURNS * count):
             collector = self._circle.members[(self.iteration + number) % count]
-            if collector in present or collector == self._circle.name:
+            if collector in self._present or collector == self._circle.name:
                 self._begin_attempt(number, now)
                 return
-        self.failure = self._party.failure or MembersMissing(
-            f"{2 * count} attempts at a sum were not finished.",
-            "Nothing was opened. Look at `sudare status`, and begin another task.",
+        self.failure = self._last_failure()
+
+    def _last_failure(self) -> SumError:
+        """Why no further attempt is made."""
+        count, voted_for = len(self._circle.members), self._party.state.record.voted_for
+        promised = frozenset[int]() if voted_for is None else members_in(voted_for, count)
+        left = [
+            self._circle.members[each] for each in sorted(promised) if self._circle.members[each] not in self._present
+        ]
+        if left:
+            return MembersMissing(
+                f"This member voted for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of the same addend.",
+                "No total was used. Run the task again when they are back; it goes on where it stopped.",
+            )
+        return self._party.failure or MembersMissing(
+            f"{self.number + 1} attempts at a sum among {count} members were not finished.",
+            "No total was used. Look at `sudare status`, and run the task again when members are there.",
         )
 
     def _begin_attempt(self, number: int, now: float) -> None:
-        self._earlier_statements = self.statements
+        self._earlier = self.statements
         self._attempt(number, self._party.state.to_bytes(), now)
 
     def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
         circle = self._circle
-        self._number, self._progress_at = number, now
+        self.number, self._progress_at = number, now
         hood = sum_neighbourhood(len(circle.members), circle.dishonest, circle.threshold)
         context = SumContext(
             circle.agreement,
@@ -250,30 +312,19 @@ class Sitting:
             hood,
         )
         seat = Seat(context, circle.position, circle.keys)
-        self._party = Party(seat, self._addend, self._persist, saved)
+        self._party = Party(seat, self._addend, saved=saved, saves_state=True)
         self._stage = self._party.progress
-        self._send(self._party.begin())
+        self._take_step(self._party.begin(), now)
         self.flush()
-
-    def _note_progress(self, now: float) -> None:
-        if self._party.progress != self._stage:
-            self._stage, self._progress_at = self._party.progress, now
-
-    @property
-    def statements(self) -> tuple[Statement, ...]:
-        """Everything signed that was heard or said, in all attempts of this life of the process."""
-        return tuple(dict.fromkeys((*self._earlier_statements, *self._party.statements)))
-
-    def _persist(self, sum_state: bytes) -> None:
-        self._unsaved = Attempt(self.iteration, self._number, sum_state)
 
     def _send(self, messages: tuple[Message, ...]) -> None:
         if messages:
             self.flush()
         for message in messages:
             receiver = self._circle.members[message.receiver]
-            envelope = Envelope(self._task, SUM, self.iteration, self._number, message.to_bytes())
+            envelope = Envelope(self._task, SUM, self.iteration, self.number, message.to_bytes())
             self._posts.append((receiver, envelope))
 
 
-__all__ = ["SUM", "Attempt", "Circle", "PartyState", "Sitting", "Total"]
+def _named(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -51,11 +51,13 @@ Outgoing = tuple[Message, ...]
 class CollectorState:
     """What a collector remembers. `stage` is what it waits for, from `waiting` members; `gone` are those that answer no more, in any stage.
 
-    Of masked vectors it keeps the sum and the signatures that came with them. `shares` are what members gave out after the vote. `expected` is
-    what members sign in this round, where all sign the same.
+    `among` are those it may include, where it has voted for a set in an earlier attempt: all of them or none. Of masked vectors it keeps the sum and
+    the signatures that came with them. `shares` are what members gave out after the vote. `expected` is what members sign in this round, where all
+    sign the same.
     """
 
     length: int
+    among: frozenset[int] | None = None
     stage: str = "keys"
     keys: dict[int, Statement] = field(default_factory=dict)
     boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)
@@ -70,9 +72,11 @@ class CollectorState:
     total: Words | None = None
 
 
-def begun(members: int, length: int) -> CollectorState:
-    """The state before anything came, for vectors of so many words."""
-    return CollectorState(length, masked_total=np.zeros(length, dtype=np.uint64), waiting=members)
+def begun(members: int, length: int, among: Members | None = None) -> CollectorState:
+    """The state before anything came, for vectors of so many words. `among` are those whom this member has voted for in an earlier attempt."""
+    gone = {} if among is None else {member: True for member in range(members) if member not in among}
+    masked_total = np.zeros(length, dtype=np.uint64)
+    return CollectorState(length, among, masked_total=masked_total, gone=gone, waiting=members - len(gone))
 
 
 def step(seat: Seat, state: CollectorState, message: Message) -> Outgoing:
@@ -105,6 +109,15 @@ def expired(seat: Seat, state: CollectorState) -> Outgoing:
     if state.stage in ("done", "stopped"):
         return ()
     return _gone_on(seat, state)
+
+
+def has_enough(seat: Seat, state: CollectorState) -> bool:
+    """Whether so many have answered in this round that the sum can go on without the others."""
+    if state.stage in ("done", "stopped"):
+        return False
+    is_open = state.stage in ("keys", "boxes", "inputs")
+    needed = seat.context.threshold if state.among is None or not is_open else len(state.among)
+    return len(_answers(state)) >= needed
 
 
 def waits_for(seat: Seat, state: CollectorState) -> Members:
@@ -198,7 +211,7 @@ _TAKEN: dict[str, tuple[type, _Take]] = {
 
 def _gone_on(seat: Seat, state: CollectorState) -> Outgoing:
     """The messages of the next round, or of giving up where too few have answered."""
-    if len(_answers(state)) < seat.context.threshold and state.stage != "shares":
+    if not has_enough(seat, state) and state.stage != "shares":
         return _stop(seat, state)
     stage, messages = _FOLLOWING[state.stage]
     outgoing = messages(seat, state)

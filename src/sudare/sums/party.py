@@ -76,12 +76,22 @@ _STATE_CLASSES: Final = (
 class Party:
     """A member in a sum. `persist` gets the whole state before messages are handed out; `saved` is what it got last.
 
+    Whoever saves `state` itself says so by `saves_state`: what was sent is remembered in it, as for `persist`.
     Saved state of the same sum is taken up again: `begin` then returns every message sent before, byte for byte. Saved state
     of another attempt at the same input still binds: the data must be the same, and a vote that was cast stays.
     """
 
-    def __init__(self, seat: Seat, words: Words, persist: Persist | None = None, saved: bytes | None = None) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        words: Words,
+        persist: Persist | None = None,
+        saved: bytes | None = None,
+        *,
+        saves_state: bool = False,
+    ) -> None:
         self.seat, self._persist = seat, persist
+        self._remembers = saves_state or persist is not None
         before = None if saved is None else PartyState.from_bytes(saved)
         if before is not None and before.context_digest == seat.context.digest:
             admitted(seat, words, before.record)
@@ -94,7 +104,9 @@ class Party:
         else:
             self._member, outgoing = member.begun(seat, words, record)
             if seat.context.collector == seat.position:
-                self._collector = collector.begun(len(seat.publics), len(words))
+                voted_for = self._member.record.voted_for
+                among = None if voted_for is None else members_in(voted_for, len(seat.publics))
+                self._collector = collector.begun(len(seat.publics), len(words), among)
         self._sent = self._delivered_at_home(outgoing)
 
     def begin(self) -> tuple[Message, ...]:
@@ -161,6 +173,11 @@ class Party:
         return frozenset(range(len(self.seat.publics))) - {self.seat.position}
 
     @property
+    def has_enough(self) -> bool:
+        """Whether this member collects and enough have answered in this round."""
+        return self._collector is not None and collector.has_enough(self.seat, self._collector)
+
+    @property
     def progress(self) -> tuple[str, str]:
         """What this member waits for, and what it waits for as collector: it changes from round to round."""
         own = self._member.stage if isinstance(self._member, MemberState) else str(self._member.place.round)
@@ -203,7 +220,7 @@ class Party:
 
     def _remembered(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What is sent is remembered to be sent again after a restart; where nothing is saved there is none."""
-        if self._persist is not None:
+        if self._remembers:
             self._sent = (*self._sent, *outgoing)
         return outgoing
 
