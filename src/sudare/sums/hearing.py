@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sudare.sums.context import Seat
-from sudare.sums.messages import Heard
+from sudare.sums.messages import Heard, heard_bytes
 from sudare.sums.statements import Statement, holds
 
 
@@ -23,8 +23,11 @@ class Hearing:
 
     def with_other(self, seat: Seat, sender: int, body: Heard) -> Hearing:
         """With what another member said, if it is signed and the first it says. The collector's word must be the same."""
-        is_believed = holds(seat, body.heard, "heard", sender)
-        if seat.context.may_leave:
+        # Only what a total's digest can be is kept: nobody fills another's memory.
+        is_believed = len(body.heard.content) == heard_bytes(seat.context) and holds(seat, body.heard, "heard", sender)
+        if not seat.context.may_leave:
+            is_believed = is_believed and body.total is None
+        else:
             word = body.total
             is_believed = (
                 is_believed

@@ -207,6 +207,11 @@ def heard_content(context: SumContext, included: Members, words: Words) -> bytes
     return bitmap(included, len(context.roster)) + total_digest(words)
 
 
+def heard_bytes(context: SumContext) -> int:
+    """How many bytes `heard_content` has."""
+    return -(-len(context.roster) // 8) + hashlib.sha256().digest_size
+
+
 def total_digest(words: Words) -> bytes:
     """SHA-256 of a total."""
     return hashlib.sha256(words.astype("<u8", copy=False).tobytes()).digest()
