@@ -105,7 +105,7 @@ def _roster(count: int) -> Roster:
 LEAVABLE = (
     *(Setting(4, 3, 1), Setting(5, 4, 2), Setting(5, 4, 1), Setting(6, 4, 1), Setting(6, 5, 3), Setting(7, 5, 2)),
 )
-SPARSE = (Setting(8, 5, 1, 5, 3), Setting(8, 6, 2, 5, 4), Setting(9, 7, 1, 4, 3), Setting(9, 6, 2, 6, 4))
+SPARSE = (Setting(8, 5, 1, 5, 3), Setting(8, 6, 2, 5, 4), Setting(9, 7, 1, 4, 3), Setting(8, 6, 2, 3, 3))
 SERVERLESS = (Setting(3, 3, 1), Setting(4, 4, 2), Setting(5, 5, 1), Setting(5, 5, 3), Setting(7, 7, 3))
 
 
@@ -628,7 +628,19 @@ class View:
     hidden: Set = frozenset()
 
 
-PLANS = ("sets", "dealers", "directories", "few", "undealt", "phantom", "isolate", "totals", "difference", "reveal")
+PLANS = (
+    "sets",
+    "dealers",
+    "directories",
+    "few",
+    "undealt",
+    "phantom",
+    "isolate",
+    "apart",
+    "totals",
+    "difference",
+    "plain",
+)
 
 
 class Adversary:
@@ -842,7 +854,7 @@ class Adversary:
             "heard": heard_content(context, self.many_members(), words),
         }
         content = draw.randbytes(40) if draw.random() < 0.1 else contents[kind]
-        if kind == "heard" and draw.random() < 0.1:
+        if kind == "heard" and draw.random() < 0.3:
             content = bytes(60_000)
         return stated(world.seat(draw.choice(self.members), attempt), kind, content)
 
@@ -910,6 +922,7 @@ class Collecting:
         self.affirmed: dict[int, Statement] = {}
         self.phase = 0
         self.views: dict[int, View] = {}
+        self.untold: Set = frozenset()
 
     def receive(self, message: Message) -> None:
         body = message.body
@@ -1012,7 +1025,7 @@ class Collecting:
 
     def opened(self, position: int, view: View) -> Body | list[Body]:
         later = [each for each in self.world.attempts if each > self.attempt]
-        if self.adversary.plan in ("phantom", "difference") and later:
+        if position in self.untold or (self.adversary.plan in ("phantom", "difference") and later):
             # Kept back, so that members begin another attempt with the same input.
             return []
         seat = self.world.seat(self.context.collector, self.attempt)
@@ -1057,9 +1070,15 @@ class Collecting:
             return self.with_phantom(there, everyone, total, leaving)
         if plan == "isolate":
             return self.isolating(there, everyone, total, leaving)
+        if plan == "apart":
+            return self.setting_apart(there, everyone, total, leaving)
         if plan == "totals":
             view = View(everyone, everyone, self.less_some_of(everyone, frozenset(there), leaving), total)
-            return {each: view if each in groups[0] else replace(view, total=total + np.uint64(1)) for each in there}
+            other = replace(view, total=total + np.uint64(1))
+            self.untold = (
+                frozenset(draw.sample(there, draw.randrange(len(there)))) if draw.random() < 0.5 else frozenset()
+            )
+            return {each: view if each in groups[0] else other for each in there}
         included = self.less_some_of(everyone, frozenset(there), leaving)
         dealers = everyone if plan == "difference" else self.less_some_of(everyone, frozenset(there) & included, 0)
         return dict.fromkeys(there, View(everyone, dealers, included, total))
@@ -1087,18 +1106,34 @@ class Collecting:
         view = View(everyone, included, included, total, frozenset({phantom}))
         return dict.fromkeys(sorted(included & frozenset(there) - {phantom}), view)
 
-    def isolating(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
-        """Claim that the honest neighbours of one member have left."""
-        near = {
+    def near(self, there: list[int]) -> dict[int, list[int]]:
+        """Honest members that mask with each other."""
+        return {
             each: [other for other in there if other in self.chosen[each] or each in self.chosen[other]]
             for each in there
         }
+
+    def isolating(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
+        """Claim that the honest neighbours of one member have left."""
+        near = self.near(there)
         victim = min(there, key=lambda each: (len(near[each]), each))
-        gone = frozenset(
-            self.draw.sample(sorted(set(near[victim]) - {victim}), max(0, min(leaving, len(near[victim]) - 1)))
-        )
-        included = everyone - gone
-        return dict.fromkeys(there, View(everyone, included, included, total))
+        included = everyone - frozenset(sorted(near[victim])[:leaving])
+        return dict.fromkeys(there, View(everyone, included if self.draw.random() < 0.5 else everyone, included, total))
+
+    def setting_apart(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
+        """Tell one member that only those of its neighbours have dealt that are then said to have left."""
+        near = self.near(there)
+        needed = self.context.share_threshold
+        for victim in sorted(there, key=lambda each: len(near[each])):
+            for some in itertools.combinations(near[victim], min(leaving, len(near[victim]))):
+                gone, silent = frozenset(some), frozenset(near[victim]) - frozenset(some)
+                others = frozenset(there) - gone - {victim}
+                votes = sum(len(self.chosen[each] - gone) >= needed for each in others) + len(self.world.dishonest)
+                has_enough = all(len(self.chosen[victim] - each) >= needed for each in (silent, gone))
+                if has_enough and len(silent) <= leaving and votes >= self.context.threshold:
+                    view = View(everyone, everyone, everyone - gone, total)
+                    return dict.fromkeys(there, view) | {victim: replace(view, dealers=everyone - silent)}
+        return dict.fromkeys(there, View(everyone, everyone, everyone, total))
 
 
 @lru_cache(maxsize=64)
