@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Seat, SumContext, bitmap
-from sudare.sums.masks import MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
+from sudare.sums.keys import is_of_small_order
+from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
 from sudare.sums.messages import (
     Advertised,
     Affirmed,
@@ -151,7 +152,9 @@ def _collected(state: CollectorState, stage: str) -> Collection[int]:
 def _take_keys(seat: Seat, state: CollectorState, sender: int, body: Advertised) -> bool:
     if not holds(seat, body.keys, "keys", sender):
         return False
-    SumKeys.from_bytes(body.keys.content, seat.context, sender)
+    keys = SumKeys.from_bytes(body.keys.content, seat.context, sender)
+    if is_of_small_order(keys.mask_key):
+        return False
     state.keys[sender] = body.keys
     return True
 
@@ -159,6 +162,8 @@ def _take_keys(seat: Seat, state: CollectorState, sender: int, body: Advertised)
 def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> bool:
     chosen = _keys_of(seat, state, sender).neighbours if seat.context.is_sparse else range(len(seat.publics))
     if body.boxes.keys() != {other for other in chosen if other in state.keys and other != sender}:
+        return False
+    if any(len(box) != BOX_BYTES for box in body.boxes.values()):
         return False
     state.boxes[sender] = dict(body.boxes)
     return True
@@ -183,7 +188,11 @@ def _take_vote(seat: Seat, state: CollectorState, sender: int, body: Voted) -> b
 def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed) -> bool:
     if not holds(seat, body.shares, "shares", sender):
         return False
-    OpenedShares.from_bytes(body.shares.content)
+    given = OpenedShares.from_bytes(body.shares.content)
+    # One share at most of each who has dealt: nobody fills the collector's memory.
+    owners = (*given.of_self_seeds, *given.of_mask_keys)
+    if len(owners) > len(state.boxes) or not frozenset(owners) <= frozenset(state.boxes):
+        return False
     state.shares[sender] = body.shares
     return True
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sudare.sums.context import Seat
-from sudare.sums.messages import Heard
+from sudare.sums.messages import HEARD_BYTES, Heard
 from sudare.sums.statements import Statement, holds
 
 
@@ -25,8 +25,11 @@ class Hearing:
         """With what another member said, if it is signed and the first it says. The collector's word must be the same."""
         if sender in self.others:
             return self
-        is_believed = holds(seat, body.heard, "heard", sender)
-        if seat.context.may_leave:
+        # Only what a total's digest can be is kept: nobody fills another's memory.
+        is_believed = len(body.heard.content) == HEARD_BYTES and holds(seat, body.heard, "heard", sender)
+        if not seat.context.may_leave:
+            is_believed = is_believed and body.total is None
+        else:
             word = body.total
             is_believed = (
                 is_believed

@@ -29,7 +29,9 @@ Words = NDArray[np.uint64]
 
 # Every key below encrypts one message only, so that a fixed nonce is never used twice.
 _NONCE: Final = bytes(12)
-_BOX_BYTES: Final = 2 * SEED_LIMBS * 8
+_SHARES_BYTES: Final = 2 * SEED_LIMBS * 8
+_TAG_BYTES: Final = 16
+BOX_BYTES: Final = _SHARES_BYTES + _TAG_BYTES
 
 
 # Seeds of one sum
@@ -145,7 +147,7 @@ def opened_box(seat: Seat, present: bytes, sender: int, box: bytes) -> HeldShare
         content = AESGCM(_channel_key(seat, present, sender, seat.position)).decrypt(_NONCE, box, seat.context.digest)
     except InvalidTag:
         content = b""
-    shares = np.frombuffer(content, dtype="<u8") if len(content) == _BOX_BYTES else None
+    shares = np.frombuffer(content, dtype="<u8") if len(content) == _SHARES_BYTES else None
     if shares is None or (shares >= np.uint64(PRIME)).any():
         raise MessageMalformed("A box does not open to shares.", "It is damaged, of another sum, or forged.")
     return _held(shares)

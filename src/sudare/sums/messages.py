@@ -20,6 +20,8 @@ Words = NDArray[np.uint64]
 Members = frozenset[int]
 
 _KEY_BYTES: Final = 32
+# Of `heard_content`: two digests.
+HEARD_BYTES: Final = 64
 
 
 # To the collector
