@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from sudare.consortium.agreement import Agreement, Budget, MemberEntry, Sums
 from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading, ScalerTerms, noise_shares
 from sudare.consortium.learning import requests as learning_requests
 from sudare.consortium.learning.noise_shares import GaussianShares
@@ -30,6 +31,7 @@ from sudare.consortium.learning.walk import Conversation as LearningConversation
 from sudare.consortium.learning.walk import script_of
 from sudare.consortium.private_dictionary import PrivateDictionaryWalk
 from sudare.consortium.sums import Finished, Walk
+from sudare.consortium.tasks import LearningTask
 from sudare.dictionary import private_questions
 from sudare.dictionary.families import Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
@@ -46,12 +48,13 @@ from sudare.dictionary.questions import Question
 from sudare.dictionary.records import HeldRecords
 from sudare.dictionary.summing import ADDENDS
 from sudare.dictionary.training import Conversation as DictionaryConversation
-from sudare.errors import SudareError
+from sudare.errors import AgreementError, SudareError
 from sudare.linear.losses import Logistic
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
+from sudare.sums.neighbours import most_separated, sum_neighbourhood
 from tests.consortium.learning.kit import PLANE, SCHEMA
 from tests.consortium.private_training import tables as dictionary_tables
 from tests.consortium.private_training import terms_of
@@ -582,3 +585,42 @@ def test_records_are_clipped_whatever_the_patterns(seed, first, second, precisio
     )  # fmt: skip
     sums = [exact_contributions(question, np.vstack([FAR, row])) / plan.grid for row in FAR]
     assert farthest(np.array(sums)) <= plan.releases[0].steps_moved(plan.grid)
+
+
+# Who is there
+
+
+def can_be_signed(members: int, dishonest: int, threshold: int, tolerance: int) -> bool:
+    entries = tuple(MemberEntry(f"m{number:04d}", f"{number:064x}", Budget(10.0)) for number in range(members))
+    task = LearningTask("risk", "one-sum", 1.0, 0.0, tolerance)
+    agreement = Agreement("clinics", SCHEMA, entries, (task,), Sums(threshold=threshold, dishonest=dishonest))
+    try:
+        agreement.check_complete()
+    except AgreementError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("members", range(2, 8))
+def test_agreements_that_can_be_signed_leave_enough_honest_shares_in_every_sum(members):
+    """For every set that members vote for, less everyone who may be dishonest or looks; and none is refused without need."""
+    for dishonest in range(members - 1):
+        for threshold in range(1, members + 1):
+            if threshold != members and 2 * threshold <= members + dishonest:
+                assert not any(can_be_signed(members, dishonest, threshold, each) for each in range(1, members))
+                continue
+            fewest_honest = threshold - max(dishonest, 1)
+            for tolerance in range(1, members):
+                is_enough_noise = fewest_honest >= members - tolerance
+                assert can_be_signed(members, dishonest, threshold, tolerance) == is_enough_noise
+
+
+def test_agreements_of_large_consortia_count_those_whom_a_collector_can_cut_off():
+    members, dishonest, threshold = 400, 10, 380
+    degree = sum_neighbourhood(members, dishonest, threshold).degree
+    assert degree < members - 1
+    cut_off = most_separated(members, dishonest, members - threshold, degree)
+    assert cut_off > 0
+    least = members - threshold + dishonest + cut_off
+    assert can_be_signed(members, dishonest, threshold, least)
+    assert not can_be_signed(members, dishonest, threshold, least - 1)
