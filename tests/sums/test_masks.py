@@ -24,6 +24,7 @@ from sudare.sums.masks import (
     dealt,
     fresh_pair_seed,
     lasting_pair_seed,
+    mask_of,
     mask_secret,
     opened_box,
     pair_seed,
@@ -71,7 +72,7 @@ def test_any_set_of_members_is_opened_with_its_self_seeds_and_the_keys_of_the_ot
     included = data.draw(st.sets(st.integers(0, members - 1), min_size=1))
     total = np.zeros(2, dtype=np.uint64)
     for member in included:
-        hidden = words[member] + stretched(self_seed(where[member]), 2)
+        hidden = words[member] + mask_of(self_seed(where[member]), 2)
         add_pair_masks(hidden, member, seeds(member, everyone))
         total += hidden
     take_self_masks(total, [self_seed(where[member]) for member in included])
