@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -58,8 +58,8 @@ class Roster:
 class SumContext:
     """One attempt at one sum among all members of a consortium.
 
-    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members and the collector do, at most one
-    total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
+    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members do, a lying collector among them, at
+    most one total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
     `neighbourhood` everyone is everyone's neighbour.
     """
 
@@ -81,12 +81,12 @@ class SumContext:
         """The names of all members."""
         return self.roster.members
 
-    @property
+    @cached_property
     def may_leave(self) -> bool:
         """Whether the sum can be finished when members leave."""
         return self.threshold < len(self.roster)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether members choose a few neighbours rather than having everyone as one."""
         return self.neighbourhood is not None and self.neighbourhood.degree < len(self.roster) - 1
@@ -160,7 +160,7 @@ class Seat:
         if self.publics[self.position] != self.keys.public:
             raise InvalidParameter("This member's keys are not those that the others know.", "Use the same keys.")
 
-    @property
+    @cached_property
     def publics(self) -> tuple[PublicKeys, ...]:
         """Everyone's public keys."""
         return self.context.roster.publics
@@ -191,6 +191,13 @@ def bitmap(members: Iterable[int], count: int) -> bytes:
     return np.packbits(flags, bitorder="little").tobytes()
 
 
+@lru_cache(maxsize=16)
+def set_digest(members: frozenset[int], count: int) -> bytes:
+    """SHA-256 of the bitmap of some of `count` members."""
+    return hashlib.sha256(bitmap(members, count)).digest()
+
+
+@lru_cache(maxsize=16)
 def members_in(content: bytes, count: int) -> frozenset[int]:
     """The set behind a bitmap. Raise MessageMalformed unless it is one of `count` members."""
     if len(content) != -(-count // 8):

@@ -33,6 +33,7 @@ from sudare.sums.masks import (
     commitment,
     dealt,
     fresh_pair_seed,
+    mask_of,
     mask_secret,
     opened_box,
     self_seed,
@@ -50,7 +51,6 @@ from sudare.sums.messages import (
     Heard,
     Included,
     Masked,
-    Members,
     Message,
     Opened,
     OpenedShares,
@@ -62,12 +62,10 @@ from sudare.sums.messages import (
     included_in,
     vote_content,
 )
-from sudare.sums.statements import Kind, Statement, holds, stated
-from sudare.sums.streams import stretched
+from sudare.sums.statements import Statement, all_hold, holds, stated
 
 Words = NDArray[np.uint64]
 Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
-_SIGNATURE_BYTES: Final = 64
 # Nobody honest is chosen so often by honest members that it has more neighbours than 4k + 40 (proofs/neighbourhoods.md).
 _MOST_TIMES_CHOSEN: Final = 4
 _MOST_NEIGHBOURS_BESIDE: Final = 40
@@ -225,7 +223,7 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
         for other, keys in neighbours.items()
         if other in dealers
     }
-    masked = state.words + stretched(self_seed(seat), len(state.words))
+    masked = state.words + mask_of(self_seed(seat), len(state.words))
     add_pair_masks(masked, seat.position, seeds)
     after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
     return after, _to_collector(seat, Masked(masked, stated(seat, "dealers", body.dealers)))
@@ -257,12 +255,12 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
     if not voters <= included:
         raise _Unjustified
     content = vote_content(context, dealers, included)
-    if len(voters) < context.threshold or not _all_signed(seat, "vote", content, voters, body.signatures):
+    if len(voters) < context.threshold or not all_hold(seat, "vote", content, voters, body.signatures):
         raise _Unjustified
     owners = frozenset(state.shares) & included - {seat.position}
     # Whoever masked its vector for other dealers than those voted for may have no honest neighbour among them: its self-mask stays closed.
     signatures = b"".join(body.dealers.get(owner, b"") for owner in sorted(owners))
-    if not _all_signed(seat, "dealers", state.dealers, owners, signatures):
+    if not all_hold(seat, "dealers", state.dealers, owners, signatures):
         raise _Unjustified
     shares = OpenedShares(
         {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
@@ -293,24 +291,9 @@ def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
     own = state.hearing.own
     hearers = members_in(body.hearers, len(seat.publics))
     is_enough = len(hearers) >= seat.context.threshold and seat.context.is_sparse
-    if own is None or not is_enough or not _all_signed(seat, "heard", own.heard.content, hearers, body.signatures):
+    if own is None or not is_enough or not all_hold(seat, "heard", own.heard.content, hearers, body.signatures):
         raise _Unjustified
     return state.changed(total=state.opened, confirmation=body), ()
-
-
-def _all_signed(seat: Seat, kind: Kind, content: bytes, signers: Members, signatures: bytes) -> bool:
-    """Whether each of these members signed this statement; signatures are in the order of members."""
-    if len(signatures) != _SIGNATURE_BYTES * len(signers):
-        return False
-    return all(
-        holds(
-            seat,
-            Statement(kind, signer, seat.context.digest, content, signatures[place : place + _SIGNATURE_BYTES]),
-            kind,
-            signer,
-        )
-        for signer, place in zip(sorted(signers), range(0, len(signatures), _SIGNATURE_BYTES), strict=True)
-    )
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:

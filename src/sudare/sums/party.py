@@ -118,7 +118,8 @@ class Party:
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
-        return self._handed_out(self._remembered(self._delivered_at_home(self._stepped(message))))
+        outgoing = self._stepped(message)
+        return self._handed_out(self._remembered(self._delivered_at_home(outgoing)) if outgoing else ())
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed: nothing unless this member collects."""

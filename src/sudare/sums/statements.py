@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, Literal, get_args
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sudare.sums.context import Seat
+from sudare.sums.context import Seat, set_digest
 
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_SIGNATURE_BYTES: Final = 64
 _PURPOSE: Final = b"sudare statement on a sum\x00"
 
 
@@ -30,8 +30,7 @@ class Statement:
     @property
     def text(self) -> bytes:
         """The bytes that are signed."""
-        head = _PURPOSE + self.kind.encode() + b"\x00" + self.context + self.signer.to_bytes(4, "big")
-        return head + hashlib.sha256(self.content).digest()
+        return _text(self.kind, self.context, self.signer, hashlib.sha256(self.content).digest())
 
     @property
     def digest(self) -> str:
@@ -50,26 +49,67 @@ class Statement:
 
 def stated(seat: Seat, kind: Kind, content: bytes) -> Statement:
     """A statement of the member in this seat."""
-    unsigned = Statement(kind, seat.position, seat.context.digest, content, b"")
-    return Statement(kind, seat.position, seat.context.digest, content, seat.keys.signature(unsigned.text))
+    text = _text(kind, seat.context.digest, seat.position, hashlib.sha256(content).digest())
+    signature = seat.keys.signature(text)
+    _remember(seat.keys.public.signing, signature, text)
+    return Statement(kind, seat.position, seat.context.digest, content, signature)
 
 
 def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
     """Whether this is a statement of that kind by that member about the sum of this seat."""
     expected = (statement.kind, statement.signer, statement.context) == (kind, signer, seat.context.digest)
-    return expected and statement.is_signed_by(seat.publics[signer].signing)
+    return expected and _is_signed(seat.publics[signer].signing, statement.signature, statement.text)
 
 
-@lru_cache(maxsize=1 << 15)
+def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
+    """Whether these members have signed that content; signatures are one after the other in the order of members."""
+    if len(signatures) != _SIGNATURE_BYTES * len(signers):
+        return False
+    context, publics = seat.context.digest, seat.publics
+    digest = hashlib.sha256(content).digest()
+    together = context, signatures, _text(kind, context, 0, digest) + set_digest(signers, len(publics))
+    if together in _known:
+        return True
+    places = range(0, len(signatures), _SIGNATURE_BYTES)
+    are_signed = all(
+        _is_signed(
+            publics[signer].signing,
+            signatures[place : place + _SIGNATURE_BYTES],
+            _text(kind, context, signer, digest),
+        )
+        for signer, place in zip(sorted(signers), places, strict=True)
+    )
+    if are_signed:
+        _remember(*together)
+    return are_signed
+
+
+def _text(kind: str, context: bytes, signer: int, content_digest: bytes) -> bytes:
+    return b"".join((_PURPOSE, kind.encode(), b"\x00", context, signer.to_bytes(4, "big"), content_digest))
+
+
+# Signatures that are known to be right, by key and text, or for many at once by sum and text. A statement reaches a process by several ways, and all members where they are simulated in one.
+_known: dict[tuple[bytes, bytes, bytes], None] = {}
+_MOST_KNOWN: Final = 1 << 15
+
+
 def _is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    # Remembered: a statement reaches a process by several ways, and all members where they are simulated in one.
+    if (key, signature, text) in _known:
+        return True
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
     except (InvalidSignature, ValueError):
         return False
+    _remember(key, signature, text)
     return True
 
 
+def _remember(key: bytes, signature: bytes, text: bytes) -> None:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[key, signature, text] = None
+
+
 def forget_verified() -> None:
-    """Forget which signatures were verified, so that the next verification is measured as it is."""
-    _is_signed.cache_clear()
+    """Forget which signatures are right, so that the next verification is measured as it is."""
+    _known.clear()
