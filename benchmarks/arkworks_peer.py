@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from itertools import cycle, islice
 from typing import TypeVar
 
@@ -21,38 +21,14 @@ from benchmarks import range_proofs as rp
 
 ORDER = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 DOMAIN = b"SUDARE-BENCHMARK-BLS12381G1_XMD:SHA-256_SSWU_RO_"
-GROUP = rp.Group(
-    order=ORDER,
-    scalar=lambda number: Scalar.from_le_bytes(number.to_bytes(32, "little")),
-    inverse=Scalar.inverse,
-    scalar_bytes=lambda scalar: bytes(scalar.to_be_bytes()),
-    hashed=lambda name: G1Point.hash_to_curve(name, DOMAIN),
-    combined=G1Point.multiexp_unchecked,
-    identity=G1Point.identity(),
-    point_bytes=lambda point: bytes(point.to_compressed_bytes()),
-    # Checks that the point is in the subgroup of prime order.
-    point_of=G1Point.from_compressed_bytes,
-)
 # How many members really prove.
 PROVERS = 2
 
 Result = TypeVar("Result")
 Message = tuple[bytes, list[bytes], bytes]
 
-
-@dataclass(frozen=True)
-class Cost:
-    """Processor seconds and bytes a number of one member; a verifier checks the claims of all members in one batch."""
-
-    numbers: int
-    bits: int
-    members: int
-    commit_seconds: float
-    prove_seconds: float
-    verify_alone_seconds: float
-    verify_seconds: float
-    total_seconds: float
-    bytes: float
+# Processor seconds in multi-exponentiation so far.
+_in_library = [0.0]
 
 
 def timed(action: Callable[[], Result]) -> tuple[float, Result]:
@@ -60,6 +36,36 @@ def timed(action: Callable[[], Result]) -> tuple[float, Result]:
     began = time.process_time()
     result = action()
     return time.process_time() - began, result
+
+
+def combined(points: list[rp.Point], scalars: list[rp.Scalar]) -> rp.Point:
+    """Multi-exponentiation, timed."""
+    seconds, point = timed(lambda: G1Point.multiexp_unchecked(points, scalars))
+    _in_library[0] += seconds
+    return point
+
+
+def point_of(packed: bytes) -> rp.Point:
+    """The point of these bytes. Raise ValueError unless it is in the subgroup of prime order, in its one spelling."""
+    point = G1Point.from_compressed_bytes(packed)
+    # The library takes any bytes behind the mark of the identity.
+    if point == IDENTITY and packed != bytes(IDENTITY.to_compressed_bytes()):
+        raise ValueError("The identity has another spelling.")
+    return point
+
+
+IDENTITY = G1Point.identity()
+GROUP = rp.Group(
+    order=ORDER,
+    scalar=lambda number: Scalar.from_le_bytes(number.to_bytes(32, "little")),
+    inverse=Scalar.inverse,
+    scalar_bytes=lambda scalar: bytes(scalar.to_be_bytes()),
+    hashed=lambda name: G1Point.hash_to_curve(name, DOMAIN),
+    combined=combined,
+    identity=IDENTITY,
+    point_bytes=lambda point: bytes(point.to_compressed_bytes()),
+    point_of=point_of,
+)
 
 
 def sent(own: rp.Committed, proofs: list[rp.RangeProof], context: bytes) -> Message:
@@ -73,12 +79,14 @@ def received(message: Message) -> rp.Claim:
     return rp.Claim(rp.points_of(GROUP, commitments), [rp.RangeProof.unpacked(GROUP, one) for one in proofs], context)
 
 
-def cost(numbers: int, bits: int, members: int) -> Cost:
+def cost(numbers: int, bits: int, members: int) -> rp.Cost:
     """What so many numbers cost a member that proves, and a member that checks so many members."""
     generators = rp.Generators.hashed(GROUP, bits)
     vectors = [[(7919 * place + member) % (1 << bits) for place in range(numbers)] for member in range(PROVERS)]
     commit_seconds, first = timed(lambda: rp.committed(GROUP, generators, vectors[0]))
+    before = _in_library[0]
     prove_seconds, proofs = timed(lambda: rp.proofs_of(GROUP, generators, first, b"0"))
+    in_library = _in_library[0] - before
     owns, messages = [first], [sent(first, proofs, b"0")]
     for member, vector in enumerate(vectors[1:], 1):
         own, context = rp.committed(GROUP, generators, vector), b"%d" % member
@@ -99,12 +107,13 @@ def cost(numbers: int, bits: int, members: int) -> Cost:
     commitments = [claim.commitments for claim in claims]
     total_seconds, _ = timed(lambda: rp.check_total(GROUP, generators, commitments, totals, blindings))
     commitments_sent, proofs_sent, _ = messages[0]
-    return Cost(
+    return rp.Cost(
         numbers,
         bits,
         members,
         commit_seconds / numbers,
         prove_seconds / numbers,
+        in_library / prove_seconds,
         verify_alone_seconds / numbers,
         verify_seconds / (numbers * members),
         total_seconds / (numbers * members),
@@ -112,7 +121,31 @@ def cost(numbers: int, bits: int, members: int) -> Cost:
     )
 
 
+def check_refusals() -> None:
+    """Raise RuntimeError if a number out of the range, a changed proof or a wrong total passes: then nothing is worth timing."""
+    generators = rp.Generators.hashed(GROUP, 4, 2)
+    right, wrong = (rp.committed(GROUP, generators, numbers) for numbers in ([15, 0], [16, 0]))
+    claim, false_claim = (
+        rp.Claim(own.commitments, rp.proofs_of(GROUP, generators, own, b""), b"") for own in (right, wrong)
+    )
+    changed = replace(claim, proofs=[replace(claim.proofs[0], a=claim.proofs[0].b)])
+    commitments = [right.commitments]
+    rp.check_ranges(GROUP, generators, [claim])
+    rp.check_total(GROUP, generators, commitments, right.numbers, right.blindings)
+    for check in (
+        lambda: rp.check_ranges(GROUP, generators, [claim, false_claim]),
+        lambda: rp.check_ranges(GROUP, generators, [changed]),
+        lambda: rp.check_total(GROUP, generators, commitments, wrong.numbers, right.blindings),
+    ):
+        try:
+            check()
+        except rp.NotProved:
+            continue
+        raise RuntimeError("What is false was taken for proved.")
+
+
 if __name__ == "__main__":
+    check_refusals()
     asked = json.loads(sys.argv[1])
     for numbers in asked["numbers"]:
         print(json.dumps(asdict(cost(numbers, asked["bits"], asked["members"]))), flush=True)
