@@ -121,9 +121,8 @@ class RangeProof:
         if max(numbers) >= group.order:
             raise NotProved("A scalar of a proof is not below the order of the group.")
         t, tau, mu, a, b = map(group.scalar, numbers)
-        points = points_of(group, packed[split:])
-        rounds = list(zip(points[4::2], points[5::2], strict=True))
-        return cls(*points[:4], t, tau, mu, rounds, a, b)
+        A, S, T1, T2, *halves = points_of(group, packed[split:])
+        return cls(A, S, T1, T2, t, tau, mu, list(zip(halves[::2], halves[1::2], strict=True)), a, b)
 
 
 def points_of(group: Group, packed: bytes) -> list[Point]:
