@@ -199,6 +199,13 @@ def _weights(group: Group, z: Scalar, numbers: int, bits: int) -> list[Scalar]:
     return [power * two for power in _powers(z * z, z, numbers) for two in twos]
 
 
+def _bits_of(group: Group, numbers: Sequence[int], bits: int) -> tuple[list[Scalar], list[Scalar]]:
+    """The lowest bits of each number, and the same less one: their products are zero for bits alone."""
+    zero, one = group.scalar(0), group.scalar(1)
+    found = [one if number >> bit & 1 else zero for number in numbers for bit in range(bits)]
+    return found, [bit - one for bit in found]
+
+
 def _inner(one: Sequence[Scalar], other: Sequence[Scalar], zero: Scalar) -> Scalar:
     total = zero
     for left, right in zip(one, other, strict=True):
@@ -217,8 +224,7 @@ def _proof(group: Group, generators: Generators, own: Committed, context: bytes)
     size = bits * count
     left, right, G, H = generators.left[:size], generators.right[:size], generators.G, generators.H
     numbers = own.numbers + [0] * (count - len(own.numbers))
-    a_left = [one if number >> bit & 1 else zero for number in numbers for bit in range(bits)]
-    a_right = [bit - one for bit in a_left]
+    a_left, a_right = _bits_of(group, numbers, bits)
     s_left, s_right = ([group.random() for _ in range(size)] for _ in range(2))
     alpha, rho, tau1, tau2 = (group.random() for _ in range(4))
     A = group.combined([H, *left, *right], [alpha, *a_left, *a_right])

@@ -113,6 +113,22 @@ def test_a_number_out_of_the_range_is_not(number: int, place: int) -> None:
     assert not accepted(claim_of(rp.committed(SMALL, GENERATORS, numbers)))
 
 
+@pytest.mark.parametrize("products_are_zero", [False, True])
+def test_digits_that_are_not_bits_are_not(products_are_zero: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prover whose digits do add up to its number, 40 = 40 · 2⁰, with either condition on bits broken."""
+
+    def digits(group: rp.Group, numbers: list[int], bits: int) -> tuple[list[Residue], list[Residue]]:
+        left = [Residue(number if bit == 0 else 0) for number in numbers for bit in range(bits)]
+        right = [digit - Residue(1) for digit in left]
+        if products_are_zero:
+            right = [Residue(0) if digit.value else less for digit, less in zip(left, right, strict=True)]
+        return left, right
+
+    monkeypatch.setattr(rp, "_bits_of", digits)
+    assert accepted(claim_of(rp.committed(SMALL, GENERATORS, [0, 1])))
+    assert not accepted(claim_of(rp.committed(SMALL, GENERATORS, [40, 0])))
+
+
 def test_a_number_under_a_commitment_to_another_is_not() -> None:
     own = rp.committed(SMALL, GENERATORS, [3, 40, 5])
     assert not accepted(claim_of(replace(own, numbers=[3, 8, 5])))
