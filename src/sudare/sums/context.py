@@ -97,6 +97,11 @@ class SumContext:
         return self.neighbourhood.threshold if self.neighbourhood is not None and self.is_sparse else self.threshold
 
     @property
+    def quorum(self) -> int:
+        """So many members settle what all sign at most once: any two such sets of members share an honest one."""
+        return least_threshold(len(self.roster), self.dishonest)
+
+    @property
     def collector(self) -> int:
         """The position of the member that collects this attempt."""
         return (self.iteration + self.attempt) % len(self.roster)
