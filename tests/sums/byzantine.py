@@ -295,7 +295,7 @@ class World:
             attempt = max(self.parties[position])
             party = self.parties[position][attempt]
             later = [each for each in self.attempts if each > attempt]
-            is_over = party.total is not None or party.stopped in ("contradiction", "second total")
+            is_over = party.total is not None or party.stopped == "contradiction"
             if later and not is_over and self.draw.random() < 0.95:
                 if not self.persists:
                     self.saved[position] = party.state.to_bytes()
@@ -527,13 +527,13 @@ class World:
         if self.context(attempt).may_leave:
             seed = masks.self_seed(self.seat(position, attempt))
             if position in self_seeds:
-                known = known + masks.stretched(seed, self.length)
+                known = known + masks.mask_of(seed, self.length)
             else:
                 row[seed] += 1
         for other, seed in self.sent[attempt].pair_seeds[position].items():
             sign = 1 if position < other else -1
             if other in self.dishonest or {position, other} & mask_keys:
-                known = known + np.uint64(sign % 2**64) * masks.stretched(seed, self.length)
+                known = known + np.uint64(sign % 2**64) * masks.mask_of(seed, self.length)
             else:
                 row[seed] += sign
         return row, known
@@ -889,7 +889,7 @@ class Adversary:
 
     def shares(self) -> bytes:
         def some() -> dict[int, Words]:
-            owners = self.draw.sample(range(-1, 12), self.draw.randrange(5))
+            owners = self.draw.sample((*range(12), 2**32 - 1), self.draw.randrange(5))
             return {each: _random_words(self.draw, 5) & np.uint64(2**60 - 1) for each in owners}
 
         return OpenedShares(some(), some()).to_bytes()
