@@ -87,8 +87,10 @@ class MemberState:
     shares: Mapping[int, HeldShares] = field(default_factory=dict)
     included: bytes = b""
     collected: tuple[Statement, ...] = ()
+    certificate: Certified | None = None
     opened: Words | None = None
     hearing: Hearing = field(default_factory=Hearing)
+    confirmation: Confirmed | None = None
     total: Words | None = None
     stopped: str | None = None
 
@@ -264,7 +266,8 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
         {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
         {owner: held.of_mask_key for owner, held in state.shares.items() if owner not in included},
     )
-    return state.changed(stage="opened"), _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
+    after = state.changed(stage="opened", certificate=body)
+    return after, _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
 
 
 def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
@@ -291,7 +294,7 @@ def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
         raise _Unjustified
     if not quorum_holds(seat, "heard", own.heard.content, hearers, body.signatures):
         raise _Unjustified
-    return state.changed(total=state.opened), ()
+    return state.changed(total=state.opened, confirmation=body), ()
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:

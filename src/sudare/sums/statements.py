@@ -35,6 +35,11 @@ class Statement:
         """The bytes that are signed."""
         return _text(self.kind, self.context, self.signer, hashlib.sha256(self.content).digest())
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of it, signature included, so that whoever sees the digest cannot try out what was signed."""
+        return hashlib.sha256(self.text + self.signature).hexdigest()
+
     def is_signed_by(self, signing_key: bytes) -> bool:
         """Whether the owner of this Ed25519 key signed it."""
         return _is_signed(signing_key, self.signature, self.text)
