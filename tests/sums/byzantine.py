@@ -295,7 +295,7 @@ class World:
             attempt = max(self.parties[position])
             party = self.parties[position][attempt]
             later = [each for each in self.attempts if each > attempt]
-            is_over = party.total is not None or party.stopped in ("contradiction", "second total")
+            is_over = party.total is not None or party.stopped == "contradiction"
             if later and not is_over and self.draw.random() < 0.95:
                 if not self.persists:
                     self.saved[position] = party.state.to_bytes()
@@ -527,13 +527,13 @@ class World:
         if self.context(attempt).may_leave:
             seed = masks.self_seed(self.seat(position, attempt))
             if position in self_seeds:
-                known = known + masks.stretched(seed, self.length)
+                known = known + masks.mask_of(seed, self.length)
             else:
                 row[seed] += 1
         for other, seed in self.sent[attempt].pair_seeds[position].items():
             sign = 1 if position < other else -1
             if other in self.dishonest or {position, other} & mask_keys:
-                known = known + np.uint64(sign % 2**64) * masks.stretched(seed, self.length)
+                known = known + np.uint64(sign % 2**64) * masks.mask_of(seed, self.length)
             else:
                 row[seed] += sign
         return row, known
@@ -543,19 +543,13 @@ class World:
         rows, observed = self.equations()
         if not rows:
             return
-        unknowns = list(dict.fromkeys(key for row in rows for key in row if isinstance(key, bytes)))
-        columns: list[bytes | int] = [*unknowns, *sorted(self.honest)]
-        place = {key: number for number, key in enumerate(columns)}
-        matrix = np.zeros((len(rows), len(columns)), dtype=np.int64)
-        for number, row in enumerate(rows):
-            for key, factor in row.items():
-                matrix[number, place[key]] += factor
-        left = matrix.astype(np.uint64)
+        left, columns = self.matrix(rows)
+        unknowns = len(columns) - len(self.honest)
         found = recovered_words(left, np.stack(observed))
-        alone = [columns[each] for each in found if each >= len(unknowns)]
+        alone = [columns[each] for each in found if each >= unknowns]
         if alone:
             raise Violated(f"the addends of {alone} are determined by what was seen")
-        sums = visible_sums(left, len(unknowns))
+        sums = visible_sums(left, unknowns)
         if len(sums) > 1:
             raise Violated("two different sums of honest addends can be computed from what was seen")
         least = self.setting.threshold - self.setting.dishonest
@@ -564,12 +558,41 @@ class World:
                 raise Violated(f"the sum of {len(each)} honest addends, fewer than {least}, can be computed")
             self.reached.add("learnt")
 
+    def matrix(self, rows: Sequence[Mapping[bytes | int, int]]) -> tuple[Words, list[bytes | int]]:
+        """Coefficients of unknown seeds and then of honest members, and what the columns are."""
+        unknowns = dict.fromkeys(key for row in rows for key in row if isinstance(key, bytes))
+        columns: list[bytes | int] = [*unknowns, *sorted(self.honest)]
+        place = {key: number for number, key in enumerate(columns)}
+        found = np.zeros((len(rows), len(columns)), dtype=np.int64)
+        for number, row in enumerate(rows):
+            for key, factor in row.items():
+                found[number, place[key]] += factor
+        return found.astype(np.uint64), columns
+
+    def explains(self, addends: Mapping[int, Words]) -> bool:
+        """Whether all that the adversary saw would be the same with these addends of honest members and other masks, as likely as the true ones."""
+        rows, observed = self.equations()
+        if not rows:
+            return True
+        left, columns = self.matrix(rows)
+        unknowns = len(columns) - len(self.honest)
+        values = np.stack([addends[each] for each in sorted(self.honest)])
+        rest = np.stack(observed) - left[:, unknowns:] @ values
+        reduced = eliminated(np.concatenate([left[:, :unknowns], rest], axis=1), unknowns)
+        return not reduced[~reduced[:, :unknowns].any(axis=1)].any()
+
 
 def visible_sums(combinations: Words, unknowns: int) -> set[Set]:
     """Sets of members whose sums follow from combinations in which the first columns are unknown masks."""
-    left = combinations.copy()
-    done = 0
-    for column in range(unknowns):
+    left = eliminated(combinations, unknowns)
+    clear = left[~left[:, :unknowns].any(axis=1)][:, unknowns:]
+    return {frozenset(np.flatnonzero(row).tolist()) for row in clear if row.any()}
+
+
+def eliminated(matrix: Words, columns: int) -> Words:
+    """Rows combined modulo 2^64 so that each of the first columns is in one of them only, or in none."""
+    left, done = matrix.copy(), 0
+    for column in range(columns):
         odd = np.flatnonzero(left[done:, column] & np.uint64(1))
         if len(odd):
             pivot = done + int(odd[0])
@@ -579,9 +602,7 @@ def visible_sums(combinations: Words, unknowns: int) -> set[Set]:
             factors[done] = 0
             left -= np.outer(factors, left[done])
             done += 1
-    rest = left[done:]
-    clear = rest[~rest[:, :unknowns].any(axis=1)][:, unknowns:]
-    return {frozenset(np.flatnonzero(row).tolist()) for row in clear if row.any()}
+    return left
 
 
 def most_state_bytes(members: int, length: int, *, persists: bool) -> int:
@@ -868,7 +889,7 @@ class Adversary:
 
     def shares(self) -> bytes:
         def some() -> dict[int, Words]:
-            owners = self.draw.sample(range(-1, 12), self.draw.randrange(5))
+            owners = self.draw.sample((*range(12), 2**32 - 1), self.draw.randrange(5))
             return {each: _random_words(self.draw, 5) & np.uint64(2**60 - 1) for each in owners}
 
         return OpenedShares(some(), some()).to_bytes()

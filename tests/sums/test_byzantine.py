@@ -143,8 +143,8 @@ FAULTS = {
     "does not compare totals without a collector": Fault(
         serverless,
         "_settled",
-        "len(state.hearing.agreeing) == len(seat.publics) - 1",
-        "True",
+        "if state.hearing.contradiction",
+        "if False",
         "totals were used",
         None,
         SERVERLESS,
@@ -159,7 +159,7 @@ FAULTS = {
     "keeps whatever is signed": Fault(
         hearing.Hearing,
         "with_other",
-        "len(body.heard.content) == heard_bytes(seat.context) and ",
+        "len(body.heard.content) == HEARD_BYTES and ",
         "",
         "keeps",
         None,

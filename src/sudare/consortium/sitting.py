@@ -188,6 +188,10 @@ class Sitting:
         """Whether nothing more is to be done, here or for the others: whoever misses something has it in what was sent before."""
         return self._is_closed or self.failure is not None
 
+    def wait_anew(self, now: float) -> None:
+        """Count the time that the others were waited for from now on."""
+        self._began_at = self._progress_at = now
+
     def tick(self, now: float, present: frozenset[str], deadline_seconds: float) -> None:
         """Time passed. `present` are the members heard of within the deadline."""
         self._present = present

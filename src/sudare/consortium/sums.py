@@ -119,7 +119,7 @@ class SumRunner:
         self._told: dict[str, Total] = {}
         self._spoken = {circle.name}
         self._stopped_by: set[str] = set()
-        self._begun_at = 0.0
+        self._begun_at = self._looked_at = 0.0
         self._asked_at = float("-inf")
         self._answered: dict[str, tuple[int, float]] = {}
 
@@ -137,7 +137,7 @@ class SumRunner:
 
     def begin(self, now: float) -> None:
         """Start, or take up what is in the store, as soon as everyone's keys are known."""
-        self._begun_at = now
+        self._begun_at = self._looked_at = now
         self._guarded(self._gather, now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
@@ -212,7 +212,7 @@ class SumRunner:
             keys = _Keys(tuple(each.exchange for each in self._publics), tuple(each.signing for each in self._publics))
             self._store.save("keys", packed(keys))
         if self._publics is not None:
-            self._begun_at = now
+            self._begun_at = self._looked_at = now
             self._transcripts = Transcripts(self._store)
             self._take_up(now)
         elif now - self._begun_at > self._patience.gathering_seconds:
@@ -348,10 +348,15 @@ class SumRunner:
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
         """Let the sum look at who is there. In the first seconds of its life a member cannot have heard of the others yet."""
-        changed = self._changed_keys()
+        changed, sitting = self._changed_keys(), self._sittings.get(self.iteration)
+        if now - self._looked_at > self.deadline_seconds / 2:
+            # This member itself computed for long, or its machine slept: what the others said meanwhile is yet to be read.
+            self._begun_at = now
+            for each in self._sittings.values():
+                each.wait_anew(now)
+        self._looked_at = now
         if now - self._begun_at < self.deadline_seconds:
             present = frozenset(self._circle.members)
-        sitting = self._sittings.get(self.iteration)
         if sitting is not None and not self.finished:
             attempt = sitting.number
             sitting.tick(now, present - changed - self._stopped_by, self.deadline_seconds)

@@ -104,7 +104,7 @@ class NoisePlan:
         try:
             return gaussian_cost(self.epsilon, self.delta, distance)
         except InvalidCost:
-            raise InvalidParameter(
+            raise InvalidCost(
                 f"On the grid for {self.rows} rows the noise is too far from normal noise for this epsilon and delta.",
                 "Check the number of rows; use a smaller epsilon or a larger delta.",
             ) from None

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.keys import MemberKeys, PublicKeys
+from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small_order
 from sudare.sums.neighbours import Neighbourhood, chosen_neighbours
 
 NO_HISTORY: Final = bytes(32)
@@ -22,7 +22,7 @@ NO_HISTORY: Final = bytes(32)
 class Roster:
     """All members of a consortium, in the order of the agreement, with their public keys.
 
-    Raise InvalidParameter if two members have one name or one key: who shows another's key as its own could make masks cancel.
+    Raise InvalidParameter if two members have one name or one key, or a key is of small order: who shows another's as its own could make masks cancel.
     """
 
     members: tuple[str, ...]
@@ -33,10 +33,14 @@ class Roster:
             raise InvalidParameter("The members of a sum are not all different.", "Name each member once.")
         if len(self.publics) != len(self.members):
             raise InvalidParameter("Public keys do not match the members.", "Give one for each member, in their order.")
-        for kind in ("exchange", "signing"):
-            owners: dict[bytes, str] = {}
-            for name, keys in zip(self.members, self.publics, strict=True):
-                key = getattr(keys, kind)
+        owners: dict[int | bytes, str] = {}
+        for name, keys in zip(self.members, self.publics, strict=True):
+            if is_of_small_order(keys.exchange):
+                raise InvalidParameter(
+                    f"'{name}' shows a key for masks that hides nothing: everybody knows its secrets.",
+                    "Nothing was sent. Ask it for its key again.",
+                )
+            for key in (exchange_point(keys.exchange), keys.signing):
                 if key in owners:
                     raise InvalidParameter(
                         f"'{owners[key]}' and '{name}' show the same key: one of them shows the other's as its own.",
@@ -95,6 +99,11 @@ class SumContext:
     def share_threshold(self) -> int:
         """So many of a member's share holders open one of its secrets."""
         return self.neighbourhood.threshold if self.neighbourhood is not None and self.is_sparse else self.threshold
+
+    @property
+    def quorum(self) -> int:
+        """So many members settle what all sign at most once: any two such sets of members share an honest one."""
+        return least_threshold(len(self.roster), self.dishonest)
 
     @property
     def collector(self) -> int:

@@ -73,9 +73,14 @@ class MemberKeys:
         return self._secrets[other.exchange]
 
 
+def exchange_point(exchange: bytes) -> int:
+    """What X25519 makes of a public key: 32 bytes name the same point with and without their last bit."""
+    return (int.from_bytes(exchange, "little") & _LOW_255_BITS) % _FIELD
+
+
 def is_of_small_order(exchange: bytes) -> bool:
     """Whether X25519 with this public key gives the same secret whatever the private key."""
-    return (int.from_bytes(exchange, "little") & _LOW_255_BITS) % _FIELD in _SMALL_ORDERS
+    return exchange_point(exchange) in _SMALL_ORDERS
 
 
 def agreed_secret(own: X25519PrivateKey, own_public: bytes, other_public: bytes) -> bytes:

@@ -62,7 +62,7 @@ from sudare.sums.messages import (
     included_in,
     vote_content,
 )
-from sudare.sums.statements import Statement, all_hold, holds, stated
+from sudare.sums.statements import Statement, all_hold, holds, quorum_holds, stated
 
 Words = NDArray[np.uint64]
 Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
@@ -248,14 +248,14 @@ def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
 
 
 def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
-    """On t votes equal to its own: of each owner the share of its self-seed if it is in the sum, else of its key; never both."""
+    """On t votes equal to its own (`quorum_holds`): of each owner the share of its self-seed if it is in the sum, else of its key; never both."""
     context, count = seat.context, len(seat.publics)
     included, dealers = members_in(state.included, count), members_in(state.dealers, count)
     voters = members_in(body.voters, count)
     if not voters <= included:
         raise _Unjustified
     content = vote_content(context, dealers, included)
-    if len(voters) < context.threshold or not all_hold(seat, "vote", content, voters, body.signatures):
+    if not quorum_holds(seat, "vote", content, voters, body.signatures):
         raise _Unjustified
     owners = frozenset(state.shares) & included - {seat.position}
     # Whoever masked its vector for other dealers than those voted for may have no honest neighbour among them: its self-mask stays closed.
@@ -290,8 +290,9 @@ def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
     """Where not everyone is a neighbour: use the total on t equal statements of members that heard it."""
     own = state.hearing.own
     hearers = members_in(body.hearers, len(seat.publics))
-    is_enough = len(hearers) >= seat.context.threshold and seat.context.is_sparse
-    if own is None or not is_enough or not all_hold(seat, "heard", own.heard.content, hearers, body.signatures):
+    if own is None or not seat.context.is_sparse:
+        raise _Unjustified
+    if not quorum_holds(seat, "heard", own.heard.content, hearers, body.signatures):
         raise _Unjustified
     return state.changed(total=state.opened, confirmation=body), ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -10,6 +11,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.sums.context import Seat, set_digest
+from sudare.sums.neighbours import FAILURE_BITS
+from sudare.sums.streams import permutation
 
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -59,6 +62,36 @@ def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
     """Whether this is a statement of that kind by that member about the sum of this seat."""
     expected = (statement.kind, statement.signer, statement.context) == (kind, signer, seat.context.digest)
     return expected and _is_signed(seat.publics[signer].signing, statement.signature, statement.text)
+
+
+def quorum_holds(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
+    """Whether t or more members are named, and a quorum of them has signed that content: then no other content has a quorum.
+
+    Where everyone is a neighbour all signatures are verified. On a sparse graph, whose other statements fail with probability 2^−40 as well, so many are drawn
+    with this member's secret after they have come that fewer than a quorum of valid ones pass with probability at most 2^−40 / S.
+    """
+    context, named = seat.context, len(signers)
+    if named < context.threshold or len(signatures) != _SIGNATURE_BYTES * named:
+        return False
+    drawn = signatures_drawn(named, context.quorum, len(seat.publics)) if context.is_sparse else named
+    if drawn == named:
+        return all_hold(seat, kind, content, signers, signatures)
+    seed = seat.keys.own_seed(b"sample of signatures", context.digest + hashlib.sha256(signatures).digest())
+    ordered = sorted(signers)
+    chosen = sorted(permutation(seed, named)[:drawn])
+    parts = (signatures[_SIGNATURE_BYTES * place : _SIGNATURE_BYTES * (place + 1)] for place in chosen)
+    return all_hold(seat, kind, content, frozenset(ordered[place] for place in chosen), b"".join(parts))
+
+
+def signatures_drawn(named: int, quorum: int, members: int) -> int:
+    """How many of the signatures to verify, so that all of them are valid with probability at most 2^−40 / S if fewer than a quorum of all are.
+
+    Drawn without replacement, m are all among the fewer than q valid ones of n with probability at most ((q − 1)/n)^m.
+    """
+    if quorum <= 1:
+        return min(1, named)
+    bits = FAILURE_BITS + math.log2(members)
+    return min(named, math.ceil(bits / math.log2(named / (quorum - 1)))) if named >= quorum else named
 
 
 def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
