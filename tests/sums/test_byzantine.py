@@ -152,9 +152,9 @@ FAULTS = {
     "ends with an exception": Fault(
         member,
         "step",
-        "(_Unjustified, MessageMalformed, InvalidParameter)",
-        "(_Unjustified, InvalidParameter)",
-        "ended with MessageMalformed",
+        "(SumError, InvalidParameter)",
+        "InvalidParameter",
+        "ended with ",
     ),
     "keeps whatever is signed": Fault(
         hearing.Hearing,
