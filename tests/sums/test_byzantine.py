@@ -121,6 +121,15 @@ FAULTS = {
         "isolate",
         (Setting(8, 6, 2, 3, 3),),
     ),
+    "opens self-masks of members that masked for other dealers": Fault(
+        member,
+        "_reveal",
+        'if not all_hold(seat, "dealers", state.dealers, owners, signatures)',
+        "if False",
+        "determined|two different sums",
+        "apart",
+        (Setting(8, 6, 2, 4, 3),),
+    ),
     "gives out both halves": Fault(
         member,
         "_reveal",
