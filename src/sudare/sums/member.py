@@ -266,7 +266,9 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
         {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
         {owner: held.of_mask_key for owner, held in state.shares.items() if owner not in included},
     )
-    after = state.changed(stage="opened", certificate=body)
+    # Kept without what nobody asked for.
+    certificate = Certified(body.voters, body.signatures, {owner: body.dealers.get(owner, b"") for owner in owners})
+    after = state.changed(stage="opened", certificate=certificate)
     return after, _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
 
 
