@@ -168,8 +168,8 @@ def failure(seat: Seat, state: MemberState) -> SumError | None:
             "Nothing was opened. Wait until members are back and begin another attempt.",
         )
     return SumError(
-        f"'{name}' collected this sum and asked for what this member's own messages do not justify.",
-        "Nothing of this member was opened. See `sudare consortium blame`.",
+        f"Through '{name}', who collected this sum, came what this member's own messages do not justify, or a box of shares that does not open.",
+        "Nothing of this member was opened. A box that does not open was damaged by its sender or on the way. See `sudare consortium blame`.",
     )
 
 
