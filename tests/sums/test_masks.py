@@ -26,7 +26,6 @@ from sudare.sums.masks import (
     fresh_pair_seed,
     lasting_pair_seed,
     mask_of,
-    mask_of,
     mask_secret,
     opened_box,
     pair_seed,
