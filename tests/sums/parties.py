@@ -126,8 +126,8 @@ def outcome(members: Sequence[Party], words: Words, gone: set[int]) -> frozenset
     finished = [each for each in members if each.total is not None]
     for position, each in enumerate(members):
         if each.total is None and position not in gone:
-            # Stopped with a reason, or waiting for members that can be named.
-            assert each.failure is not None or each.waits_for
+            # Stopped with a reason, or waiting for members that can be named, or one that has collected all and waits for words on the total.
+            assert each.failure is not None or each.waits_for or each.progress == ("heard", "done")
     if not finished:
         return None
     (included,) = {each.included for each in finished}

@@ -20,6 +20,7 @@ from sudare.sums.context import (
 )
 from sudare.sums.keys import PublicKeys
 from sudare.sums.neighbours import Neighbourhood
+from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
 from tests.sums.parties import SPARSE, context, key, roster, seats
 
 
@@ -49,6 +50,19 @@ def test_two_members_that_show_one_key_end_the_sum_before_anything_is_sent(kind)
     reflected = replace(publics(4)[3], **{kind: getattr(publics(4)[1], kind)})
     with pytest.raises(InvalidParameter, match=r"'member-1' and 'member-3' show the same key.*Nothing was sent"):
         Roster(names(4), (*publics(3), reflected))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS_OF_SMALL_ORDER)
+def test_a_key_of_small_order_ends_the_sum_before_anything_is_sent(encoding):
+    with pytest.raises(InvalidParameter, match=r"'member-3'.*Nothing was sent"):
+        Roster(names(4), (*publics(3), replace(publics(4)[3], exchange=encoding)))
+
+
+def test_one_key_in_two_forms_ends_the_sum():
+    """X25519 ignores the last bit of a key."""
+    moved = translated(publics(4)[1].exchange, "high bit")
+    with pytest.raises(InvalidParameter, match="show the same key"):
+        Roster(names(4), (*publics(3), replace(publics(4)[3], exchange=moved)))
 
 
 def test_every_name_and_key_changes_the_digest_of_all_keys():
