@@ -189,6 +189,22 @@ def test_an_absent_member_is_waited_for_once_and_not_in_every_sum() -> None:
     assert consortium.rehearsal.now < 30.0 + 30.0
 
 
+def test_a_member_that_is_there_and_silent_is_not_waited_for_in_every_sum() -> None:
+    """Its process lives, and its program says nothing in sums."""
+    consortium = Consortium(4, 3, lambda position: SteppingWalk(position, 10), silence_seconds=10.0)
+
+    def fall_silent() -> None:
+        runner = consortium.runners[consortium.names[3]]
+        runner.receive = lambda sender, envelope, now: True
+        runner.tick = lambda now, present: None
+
+    consortium.rehearsal.at(0.02, fall_silent)
+    assert consortium.run(600.0, *consortium.names[:3])
+    check_right(consortium, list(consortium.names[:3]))
+    # In the sum in which it fell silent, which it may be part of, and in the next.
+    assert 20.0 < consortium.rehearsal.now < 2 * 20.0 + 10 * 2.0
+
+
 @pytest.mark.parametrize("threshold", [None, 5], ids=["all must stay", "one may leave"])
 def test_sums_wait_for_no_deadline_where_all_is_well(threshold: int | None) -> None:
     consortium = Consortium(6, threshold, lambda position: SteppingWalk(position, 10))

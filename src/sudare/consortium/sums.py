@@ -10,6 +10,7 @@ total), and takes part in the next. There no single member can stop the task: on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -119,6 +120,7 @@ class SumRunner:
         self._told: dict[str, Total] = {}
         self._spoken = {circle.name}
         self._stopped_by: set[str] = set()
+        self._late: frozenset[str] = frozenset()
         self._begun_at = self._looked_at = 0.0
         self._asked_at = float("-inf")
         self._answered: dict[str, tuple[int, float]] = {}
@@ -175,8 +177,14 @@ class SumRunner:
         has_begun = self._publics is not None
         is_without_it = isinstance(reason, AgreementMismatch) and self._circle.may_lose_some and has_begun
         if self.failure is None and not self.finished and not is_without_it:
-            self.failure = reason
+            self._fail(reason)
             self._tell_all(Envelope(self.task, STOP))
+
+    def _fail(self, reason: SudareError) -> None:
+        self.failure = reason
+        # A transcript that cannot be written hides nothing of why the task ended.
+        with suppress(OSError):
+            self._keep_transcripts()
 
     def _guarded(self, action: Callable[..., Result], *arguments: object) -> Result | None:
         try:
@@ -193,7 +201,7 @@ class SumRunner:
         left = len(self._circle.members) - len(self._stopped_by)
         if left < self._circle.threshold and not self.finished and self.failure is None:
             named = ", ".join(f"'{name}'" for name in sorted(self._stopped_by))
-            self.failure = TaskStopped(f"{named} stopped the task.", TaskStopped.help)
+            self._fail(TaskStopped(f"{named} stopped the task.", TaskStopped.help))
 
     # Beginning
 
@@ -250,8 +258,9 @@ class SumRunner:
         for old in self._sittings.values():
             old.close()
         earlier = () if saved is None else self._transcripts.statements(iteration)
+        history, addend, late = stand.history, stand.addend, self._late
         sitting = Sitting(
-            self.task, self._circle, self._publics, iteration, stand.history, stand.addend, self._save_attempt, earlier
+            self.task, self._circle, self._publics, iteration, history, addend, self._save_attempt, earlier, late
         )
         self._sittings[iteration] = sitting
         sitting.begin(saved, now)
@@ -287,7 +296,7 @@ class SumRunner:
     def _take_part(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take in a message of a sum; False if it has not begun here. Of sums that are long over nothing is wanted."""
         if envelope.iteration > self.iteration:
-            return False
+            return self.finished
         sitting = self._sittings.get(envelope.iteration)
         if sitting is None:
             return True
@@ -386,7 +395,6 @@ class SumRunner:
             total = self._told_total() if total is None else total
             if total is None:
                 if sitting is not None and sitting.failure is not None:
-                    self._keep_transcripts()
                     self.stop(sitting.failure)
                 return
             self._advance(total, now)
@@ -415,6 +423,8 @@ class SumRunner:
             self._keep_transcripts()
             self.result = following
             return
+        members = self._circle.members
+        self._late = frozenset(members) - {members[position] for position in total.included}
         self._sit(Stand(self.iteration + 1, state, following, sitting.history_with(total)), None, now)
 
     # Sending
