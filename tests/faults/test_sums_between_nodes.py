@@ -67,15 +67,16 @@ class Killing:
             return
         left = [failures[name] for name in self.staying if name not in results]
         assert all(isinstance(each, MembersMissing | TaskStopped | NotConnected) for each in left), left
-        if left and not finished:
+        if left:
             reasons = [each for each in left if not isinstance(each, TaskStopped)]
             assert any(f"'{self.name}'" in str(each) for each in reasons), left
         if any("Nothing was sent" in str(each) for each in left):
             # It died before all members had come; then the task has not begun anywhere.
             assert not finished
         elif self.threshold is not None:
-            # All or nobody; and nobody only where the victim collected a sum after others had voted.
-            assert not left or (not finished and any(map(self.has_voted, self.staying))), left
+            # The others cannot go on only where the victim collected a sum and one of them had voted. It may have told one of them the total.
+            assert not left or any(map(self.has_voted, self.staying)), left
+            assert len(finished) in (0, 1, len(self.staying)), left
 
     def has_voted(self, name: str) -> bool:
         """Whether a member has voted in a sum that is not over for it."""
