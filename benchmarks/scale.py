@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sudare.consensus.sharing.masks import Seat, SumContext, masked
 from sudare.consortium.learning import LearningTerms, MemberTable, ModelReading, consortium_model
 from sudare.consortium.learning.noise_shares import GaussianShares, PureShares
 from sudare.consortium.learning.requests import GradientSum, MeanSum
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Label, Number, Schema
+from sudare.sums import serverless
+from sudare.sums.context import Roster, Seat, SumContext
 from sudare.sums.keys import MemberKeys
 
 COLUMNS, ROWS, MEMBERS, ALL_ROWS = 30, 4 * 65_536, 10_000, 10**9
@@ -81,13 +82,14 @@ def noise_costs() -> dict[str, float]:
 
 
 def mask_costs(peers: int = 400) -> dict[str, float]:
-    """Microseconds a peer for masking a vector of 31 words: with a new key agreement, and with a known one."""
+    """Microseconds a peer for masking a vector of 31 words in a sum that nobody may leave: with a new key agreement, and with a known one."""
     keys = [MemberKeys.generated() for _ in range(peers)]
-    publics, names, words = tuple(key.public for key in keys), tuple(map(str, range(peers))), np.zeros(WIDTH, np.uint64)
+    roster = Roster(tuple(map(str, range(peers))), tuple(key.public for key in keys))
+    words = np.zeros(WIDTH, np.uint64)
 
     def seconds(iteration: int) -> float:
-        seat = Seat(SumContext("scale", "learning", iteration, 0, names, peers), 0, keys[0], publics)
-        return least_seconds(lambda: masked(seat, words), 1)
+        seat = Seat(SumContext("scale", "learning", iteration, 0, roster, peers, 0), 0, keys[0])
+        return least_seconds(lambda: serverless.begun(seat, words), 1)
 
     first = seconds(0)
     return {

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks import __main__ as main_module
 from benchmarks import measure, ours, table, worker
 from benchmarks.measure import PeerFailed, Result, Worker, compared, interleaved, missing, without_peer
-from benchmarks.peers import OPACUS, SMALL, Environment, PeerMissing, peer_python
+from benchmarks.peers import FLOWER, OPACUS, SMALL, Environment, PeerMissing, peer_python
 from benchmarks.registry import BENCHMARKS, DIFFPRIVLIB, Benchmark, Peer
 
 TINY: dict[str, dict[str, int | float]] = {
@@ -233,9 +233,10 @@ def test_gigabytes_are_fetched_only_when_asked_for(tmp_path: Path) -> None:
     assert not environment.folder.exists()
 
 
-def test_the_lock_is_pinned_hashed_and_names_no_address() -> None:
-    text = SMALL.requirements.read_text("utf-8")
-    assert "diffprivlib==0.6" in text
+@pytest.mark.parametrize(("environment", "pinned"), [(SMALL, "diffprivlib==0.6"), (FLOWER, "flwr==1.41.0")])
+def test_the_lock_is_pinned_hashed_and_names_no_address(environment: Environment, pinned: str) -> None:
+    text = environment.requirements.read_text("utf-8")
+    assert pinned in text
     assert "--hash=sha256:" in text
     assert not any(line.startswith("-") for line in text.splitlines())
     assert "://" not in text

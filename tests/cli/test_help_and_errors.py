@@ -41,7 +41,7 @@ def test_the_commands_there_are() -> None:
     found = {" ".join(path[1:]) for path, _ in ALL}
     budget = {f"budget {name}" for name in ("show", "raise", "verify", "export", "backup", "head", "restore")}
     key = {"key", *(f"key {name}" for name in ("new", "show", "rotate", "revoke"))}
-    consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check"))}
+    consortium = {"consortium", *(f"consortium {name}" for name in ("new", "join", "sign", "check", "blame"))}
     assert found == {
         "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",

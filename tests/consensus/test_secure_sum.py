@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from sudare.consensus import FixedPoint, MemberKeys, cycle, secure_sum
 from sudare.consensus.secure_sum import EXACT, HIDES
-from sudare.consensus.sharing import masks
 from sudare.errors import DataError, ImplausibleTotal, InvalidParameter, MembersMissing, SudareError
+from sudare.sums import member, serverless
+from sudare.sums.messages import Masked, Passed
+from sudare.sums.simulation import Traffic
 
-LARGER = (65, 81, 96, 100, 127, 128, 129, 191, 200, 255, 256, 257, 300, 384, 500, 511, 512, 513, 767, 1024)
+LARGER = (65, 81, 100, 127, 128, 129, 191, 255, 256, 257, 384, 511, 512, 513, 1024)
 
 
 @functools.cache
 def cached_keys(members: int) -> list[MemberKeys]:
-    """Keys that know each other. Each pair's secret is computed once and told to both ends; a test checks that ends agree."""
+    """Keys that know each other. Each pair's secret is computed once and told to both ends; `tests/sums/test_keys.py` checks that ends agree."""
     keys = [MemberKeys.generated() for _ in range(members)]
     for place, first in enumerate(keys):
         for second in keys[:place]:
@@ -48,14 +50,14 @@ def check_masks(members: int, keys: list[MemberKeys] | None) -> None:
     assert found.included == frozenset(range(members))
 
 
-@pytest.mark.parametrize("members", range(1, 65))
-def test_masks_with_fresh_keys_for_every_number_of_members_to_64(members):
+@pytest.mark.parametrize("members", [1, 2, 3, 4, 7, 10, 16, 33, 64])
+def test_masks_with_fresh_keys(members):
+    """Every number of members to 64 is in `tests/sums/test_simulation.py`."""
     check_masks(members, None)
 
 
-@pytest.mark.parametrize("members", [100, 127, 160])
-def test_masks_with_cached_keys_for_more_members(members):
-    check_masks(members, cached_keys(160))
+def test_masks_with_cached_keys_for_more_members():
+    check_masks(100, cached_keys(100))
 
 
 @pytest.mark.long
@@ -79,34 +81,69 @@ def test_what_each_way_costs():
     vectors = list(np.random.default_rng(0).normal(size=(10, 50)))
     masked = secure_sum(vectors)
     assert (masked.rounds, masked.values_per_round) == (4, 1)
-    # S = 10 sends one value a round: 10 members × 4 rounds × 50 words, and less than 1,000 bits of frame a message.
-    assert 10 * 4 * 50 * 64 < masked.bits_sent < 10 * 4 * (50 * 64 + 1000)
+    # S = 10 sends one value a round: 10 members × 4 rounds × 50 words, less than 1,000 bits of frame a message, and to each
+    # other member a signed word on the total, of less than 3,000 bits.
+    assert 10 * 4 * 50 * 64 < masked.bits_sent < 10 * 4 * (50 * 64 + 1000) + 10 * 9 * 3000
     nothing = secure_sum(vectors, hide="nothing")
     assert nothing.bits_sent == 10 * 4 * 50 * 64
     for hide in ("shares", "shamir"):
         shared = secure_sum(vectors, hide=hide)
         assert (shared.rounds, shared.values_per_round) == (5, 9)
         assert shared.bits_sent == nothing.bits_sent + 10 * 9 * 50 * 64
-    repaired = secure_sum(vectors, threshold=6)
-    assert (repaired.rounds, repaired.values_per_round) == (4, 1)
-    assert repaired.total.tobytes() == masked.total.tobytes()
-    assert repaired.bits_sent > masked.bits_sent
+    collected = secure_sum(vectors, threshold=6)
+    # Vectors go to the collector and the total back to nine members.
+    assert (collected.rounds, collected.values_per_round) == (2, 9)
+    assert collected.total.tobytes() == masked.total.tobytes()
+    assert collected.bits_sent > 2 * 9 * 50 * 64
     eleven = secure_sum([*vectors, vectors[0]])
     assert eleven.values_per_round == 2
 
 
 def test_members_that_leave():
+    """A member sends keys, boxes, its vector, its vote and its shares, and then tells the others which total it heard."""
     vectors = np.arange(12.0).reshape(6, 2)
-    found = secure_sum(list(vectors), threshold=4, leave_after={2: 10, 3: 11})
+    found = secure_sum(list(vectors), threshold=4, leave_after={2: 0, 3: 2})
     assert found.included == frozenset({0, 1, 4, 5})
     assert found.total.tolist() == vectors[[0, 1, 4, 5]].sum(axis=0).tolist()
     assert [total is None for total in found.totals] == [False, False, True, True, False, False]
+    late = secure_sum(list(vectors), threshold=4, leave_after={2: 3, 3: 5})
+    assert late.included == frozenset(range(6))
+    assert late.total.tolist() == vectors.sum(axis=0).tolist()
     with pytest.raises(MembersMissing, match="6 members needs 6"):
         secure_sum(list(vectors), leave_after={2: 0})
+    with pytest.raises(MembersMissing, match="needs 4 of 6"):
+        secure_sum(list(vectors), threshold=4, leave_after=dict.fromkeys((1, 2, 3), 0))
     with pytest.raises(MembersMissing):
-        secure_sum(list(vectors), leave_after=dict.fromkeys(range(6), 0))
+        secure_sum(list(vectors), threshold=4, leave_after=dict.fromkeys(range(6), 0))
     with pytest.raises(InvalidParameter, match="masks"):
         secure_sum(list(vectors), hide="shares", leave_after={2: 0})
+
+
+def test_whoever_stays_collects():
+    """Member 0 would collect; where it leaves, the next one does."""
+    vectors = np.arange(10.0).reshape(5, 2)
+    found = secure_sum(list(vectors), threshold=3, leave_after={0: 0, 1: 1})
+    assert found.included == frozenset({2, 3, 4})
+
+
+@pytest.mark.parametrize(
+    ("members", "threshold", "dishonest"), [(4, 3, 1), (6, 4, 0), (6, 4, 1), (6, 5, 3), (9, 7, 4), (5, 5, 3)]
+)
+def test_thresholds_and_dishonest_members_that_fit(members, threshold, dishonest):
+    vectors = np.arange(2.0 * members).reshape(members, 2)
+    found = secure_sum(list(vectors), threshold=threshold, dishonest=dishonest)
+    assert found.total.tolist() == vectors.sum(axis=0).tolist()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("members", "threshold", "dishonest"), [(200, 195, 5), (300, 290, 10)])
+def test_many_members_of_whom_some_leave(members, threshold, dishonest):
+    """From two hundred members on everyone has a few neighbours only."""
+    vectors = np.ones((members, 2))
+    leave_after = {member: member % 5 for member in range(1, members - threshold + 1)}
+    found = secure_sum(list(vectors), threshold=threshold, dishonest=dishonest, leave_after=leave_after)
+    assert found.included >= frozenset(range(members)) - set(leave_after)
+    assert found.total.tolist() == [len(found.included)] * 2
 
 
 def test_chunks_and_paillier_are_close_only():
@@ -135,8 +172,9 @@ def nobody_masks(monkeypatch):
     def refuse(*arguments):
         raise AssertionError
 
-    monkeypatch.setattr(masks, "masked", refuse)
-    monkeypatch.setattr("sudare.consensus.protocol.masked", refuse)
+    for module in (member, serverless):
+        monkeypatch.setattr(module, "add_pair_masks", refuse)
+        monkeypatch.setattr(module, "admitted", refuse)
 
 
 @pytest.mark.parametrize("hide", HIDES)
@@ -173,6 +211,10 @@ def test_vectors_that_cannot_be_summed(hide, vectors):
         ({"hide": "paillier", "over": cycle(3), "key_bits": 64}, "64 bits"),
         ({"threshold": 1}, "threshold"),
         ({"threshold": 4}, "threshold"),
+        ({"dishonest": 2}, "fewer than two honest"),
+        ({"dishonest": -1}, "dishonest"),
+        ({"dishonest": 1.5}, "dishonest"),
+        ({"threshold": 2, "dishonest": 1}, "two totals could be opened"),
         ({"hide": "shamir", "threshold": 4}, "threshold"),
         ({"keys": []}, "keys"),
         ({"fixed_point": FixedPoint(-(2.0**30), 2.0**30, 2.0**-32)}, "wrap"),
@@ -219,20 +261,24 @@ def test_totals_cannot_be_changed_behind_another_members_back():
         found.total[0] = 5.0
 
 
-def test_masks_are_fresh_for_every_call(monkeypatch):
-    """Cached keys, equal vectors: what leaves is never the same twice."""
+@pytest.mark.parametrize("threshold", [3, 4])
+def test_masks_are_fresh_for_every_call(threshold, monkeypatch):
+    """The same keys, equal vectors: what leaves is never the same twice."""
     seen = []
-    original = masks.masked
+    original = Traffic.count
 
-    def watched(seat, words):
-        hidden = original(seat, words)
-        seen.append(hidden.tobytes())
-        return hidden
+    def watched(traffic, message):
+        if isinstance(message.body, Masked | Passed):
+            vector = message.body.words if isinstance(message.body, Masked) else message.body.window
+            seen.append(vector.tobytes())
+        original(traffic, message)
 
-    monkeypatch.setattr("sudare.consensus.protocol.masked", watched)
+    monkeypatch.setattr(Traffic, "count", watched)
+    keys = cached_keys(100)[:4]
     for _ in range(5):
-        secure_sum([[1.0], [2.0], [3.0]], keys=cached_keys(160))
-    assert len(set(seen)) == 15
+        secure_sum([[1.0], [2.0], [3.0], [4.0]], keys=keys, threshold=threshold)
+    # Without a collector: two parcels of each member; with one: the vectors of all but the collector.
+    assert len(seen) == len(set(seen)) == 5 * (3 if threshold == 3 else 8)
 
 
 def test_every_error_is_one_of_ours_and_says_what_to_do():

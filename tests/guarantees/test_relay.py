@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from sudare.consensus import protocol
 from sudare.consortium import session
 from sudare.consortium.sitting import Attempt
 from sudare.consortium.sums import Checkpoint, Finished, Stand, Words
+from sudare.sums import collector, member, serverless
 from sudare.sums.wire import unpacked
 from tests.consortium.rehearsed import Consortium, RoughNetwork
 
@@ -45,10 +45,10 @@ class NoCipher:
         return content[:-16]
 
 
-def recorded(members: int) -> tuple[list[bytes], list[Words], list[Words]]:
+def recorded(members: int, threshold: int | None = None) -> tuple[list[bytes], list[Words], list[Words]]:
     """A relay's log of a whole task, with the addends and totals that it is to be searched for."""
     network = RoughNetwork(0)
-    consortium = Consortium(members, None, RandomWalk, network)
+    consortium = Consortium(members, threshold, RandomWalk, network)
     assert consortium.run()
     assert not consortium.failures()
     stores = consortium.stores.values()
@@ -80,30 +80,52 @@ def share_relations(log: Iterable[bytes], statistics: Iterable[Words]) -> int:
     return found
 
 
-def test_a_relay_that_records_everything_finds_nothing() -> None:
-    log, addends, totals = recorded(3)
+@pytest.fixture
+def no_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members that send their vectors as they are."""
+    for module in (serverless, member):
+        monkeypatch.setattr(module, "add_pair_masks", lambda words, position, seeds: None)
+    monkeypatch.setattr(member, "stretched", lambda seed, count: np.zeros(count, dtype=np.uint64))
+    monkeypatch.setattr(collector, "take_self_masks", lambda words, seeds: None)
+
+
+# Without a collector, and with one that members may leave.
+SIZES = [(3, None), (4, 3)]
+
+
+@pytest.mark.parametrize(("members", "threshold"), SIZES)
+def test_a_relay_that_records_everything_finds_nothing(members: int, threshold: int | None) -> None:
+    log, addends, totals = recorded(members, threshold)
     assert len(log) > 50
     assert plain_statistics(log, [*addends, *totals]) == 0
     assert share_relations(log, [*addends, *totals]) == 0
 
 
-def test_without_our_encryption_masked_values_that_add_up_are_found_but_no_addend(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("members", "threshold"), [(2, None), (4, 3)])
+def test_without_our_encryption_totals_are_found_but_no_addend(
+    members: int, threshold: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two masked values that add up to the total, or the total that a collector sends back."""
     monkeypatch.setattr(session, "ChaCha20Poly1305", NoCipher)
-    log, addends, totals = recorded(2)
+    log, addends, totals = recorded(members, threshold)
     assert plain_statistics(log, addends) == 0
-    assert share_relations(log, totals) > 0
+    found = share_relations(log, totals) if threshold is None else plain_statistics(log, totals)
+    assert found > 0
 
 
-def test_without_encryption_and_masks_every_addend_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("members", "threshold"), SIZES)
+@pytest.mark.usefixtures("no_masks")
+def test_without_encryption_and_masks_every_addend_is_found(
+    members: int, threshold: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But the collector's own, which does not travel."""
     monkeypatch.setattr(session, "ChaCha20Poly1305", NoCipher)
-    monkeypatch.setattr(protocol, "masked", lambda seat, words: words.copy())
-    log, addends, _ = recorded(3)
-    assert plain_statistics(log, addends) == len(addends)
+    log, addends, _ = recorded(members, threshold)
+    assert plain_statistics(log, addends) == len(addends) - (0 if threshold is None else 2)
 
 
-def test_masks_are_not_seen_through_encryption_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "masked", lambda seat, words: words.copy())
-    log, addends, totals = recorded(3)
+@pytest.mark.parametrize(("members", "threshold"), SIZES)
+@pytest.mark.usefixtures("no_masks")
+def test_masks_are_not_seen_through_encryption_alone(members: int, threshold: int | None) -> None:
+    log, addends, totals = recorded(members, threshold)
     assert plain_statistics(log, [*addends, *totals]) == 0

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificates import expiry_lines, kit_days_left
+from sudare.cli.consortium_blame import blame
 from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
 from sudare.cli.options import HasHeader
 
@@ -240,6 +241,9 @@ def check(
     answer(values, as_json, _table(found, stands), *_plan_lines(found), *lines, *expiry_lines(kit, "client"))
     if not stands.is_in_force:
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
+
+
+app.command("blame", short_help="Which signed statements about a task's sums contradict each other.")(blame)
 
 
 def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Budget, ledger: str | None) -> Joining:

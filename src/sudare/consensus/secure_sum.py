@@ -33,6 +33,7 @@ Hide = Literal["masks", "shares", "shamir", "chunks", "paillier", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)
 EXACT: Final = frozenset({"masks", "shares", "shamir", "nothing"})
 DISSEMINATION: Final = "dissemination"
+_USUAL: Final = FixedPoint()
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),
     "dishonest": Numbers(0, whole=True, optional=True),
@@ -104,8 +105,8 @@ def secure_sum(
     over : "dissemination", or for chunks and Paillier a graph or its name. Chunks without a graph go over dissemination too.
     fixed_point : declared range and precision; ±2^20 in steps of 2^−32 if not given. Not for chunks and Paillier, which use floats.
     threshold : t. Masks: with t < S, S − t members may leave; default S, where nobody may. Shamir: t shares open the sum; default ⌊S/2⌋ + 1.
-    dishonest : masks only: so many members, and whoever collects, may do anything and still learn only the sum of the others; 2t > S +
-        dishonest. Default: as many as t allows.
+    dishonest : masks only: so many members, with whoever collects among them, may do anything and still learn only the sum of the others;
+        2t > S + dishonest. Default: as many as t allows.
     keys : members' keys, at least as many as vectors, to be used again and again; fresh ones otherwise.
     leave_after : members that fall silent, and after how many messages. Masks only.
     chunks, chunk_spread : how many chunks, uniform in ± the spread.
@@ -136,7 +137,7 @@ def secure_sum(
             raise InvalidParameter(
                 f"Under {hide} words are summed exactly; averaging over a graph would not.", "Use over='dissemination'."
             )
-        grid = FixedPoint() if fixed_point is None else fixed_point
+        grid = _USUAL if fixed_point is None else fixed_point
         return _exact_sum(vectors, hide, grid, threshold, dishonest, keys, leave_after)
     rows = _finite_rows(vectors)
     if hide == "paillier":
@@ -186,9 +187,9 @@ def _decoded(found: _Words, grid: FixedPoint, saturated: tuple[int, ...]) -> Sec
         if words is None:
             totals.append(None)
             continue
-        grid.check_total(words, len(found.included))
         total = next((total for known, total in seen if np.array_equal(known, words)), None)
         if total is None:
+            grid.check_total(words, len(found.included))
             total = grid.decode(words)
             total.flags.writeable = False
             seen.append((words, total))
@@ -225,7 +226,10 @@ def _under_masks(
     traffic = simulate(parties, leave_after)
     finished = {position: each for position, each in enumerate(parties) if each.total is not None}
     if not finished:
-        raise failure_of(parties) or MembersMissing("Too few were left to finish the sum.", "Begin another attempt.")
+        raise failure_of(parties) or MembersMissing(
+            f"This sum over {members} members needs {threshold} of them to the end; too few were left.",
+            "Nothing was opened. Begin another attempt.",
+        )
     included = next(each.included for each in finished.values() if each.included is not None)
     totals = tuple(None if each in traffic.left else parties[each].total for each in range(members))
     return _Words(totals, included, traffic.rounds, traffic.vectors_per_round, traffic.bits)

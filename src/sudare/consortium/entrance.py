@@ -38,9 +38,10 @@ class Entrance:
     ) -> None:
         self._account, self._random_state, self._guarantee, self._what = account, random_state, guarantee, what
         self._passage: Passage | None = None
+        self._passed_mark = ""
 
     def check_payable(self, cost: Cost) -> None:
-        """Nothing, if the account has so much left now. To be asked before others are kept waiting; the charge itself decides."""
+        """Raise BudgetExceeded unless the account has so much left now. To be asked before others are kept waiting; the charge itself decides."""
         if self._account is None or self._random_state is not None:
             return
         quote = self._account.quote(self._guarantee, cost)
@@ -53,9 +54,13 @@ class Entrance:
             )
 
     def passed(self, mark: str, receipt: str | None, cost: Callable[[], Cost]) -> Passage:
-        """Through the door: by a charge the first time, else by the charge's receipt, which is found by its mark if it was not kept."""
-        if self._passage is None:
+        """Through the door: by a charge the first time, else by the charge's receipt, which is found by its mark if it was not kept.
+
+        What was paid under one mark opens for no other.
+        """
+        if self._passage is None or mark != self._passed_mark:
             self._passage = self._charged(mark, cost()) if receipt is None else self._again(receipt)
+            self._passed_mark = mark
         return self._passage
 
     def _charged(self, mark: str, cost: Cost) -> Passage:
@@ -80,7 +85,11 @@ def receipt_text(passage: Passage) -> str | None:
 
 
 def check_present(members: int, known_shares: int, included: tuple[int, ...]) -> None:
-    """Nothing, if so few are missing that with whoever looks at most t shares of the noise are known or missing."""
+    """Raise MembersMissing unless, with whoever looks, at most t shares of the noise are known or missing.
+
+    The sum itself is opened only for as many members as the agreement's threshold asks for, which counts all who may be dishonest
+    (`Agreement.check_complete`). This stops a walk that is run among fewer.
+    """
     missing = members - len(set(included))
     if missing >= known_shares:
         raise MembersMissing(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sudare.consortium.desk import Envelope
 from sudare.errors import MembersMissing, MessageMalformed, SumError
+from sudare.sums.blame import Transcript
 from sudare.sums.context import Roster, Seat, SumContext, members_in
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import Message, history_after, most_message_bytes
@@ -129,6 +130,7 @@ class Sitting:
         """
         self.notice_attempt(sender, envelope.attempt, now)
         if self.is_over:
+            self.note(sender, envelope)
             return True
         if envelope.attempt != self.number:
             return envelope.attempt < self.number
@@ -158,6 +160,12 @@ class Sitting:
             return
         self._take_step(self._party.receive(message), now)
         self._look_whether_stopped(now)
+
+    def note(self, sender: str, envelope: Envelope) -> None:
+        """Keep what is signed in a message that came after the end: it may prove a lie."""
+        message = self._read(sender, envelope) if envelope.attempt == self.number else None
+        if message is not None:
+            self._party.note(message)
 
     def _take_step(self, outgoing: tuple[Message, ...], now: float) -> None:
         self._is_saved = False
@@ -261,6 +269,11 @@ class Sitting:
         """What is to be sent."""
         posts, self._posts = self._posts, []
         return posts
+
+    @property
+    def transcript(self) -> Transcript:
+        """Everything signed in this sum, with what names it."""
+        return Transcript(self._party.seat.context, self.statements)
 
     @property
     def statements(self) -> tuple[Statement, ...]:

@@ -10,7 +10,6 @@ total), and takes part in the next. There no single member can stop the task: on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
@@ -148,6 +147,7 @@ class SumRunner:
             self._heed_stop(sender)
             return True
         if self.failure is not None:
+            self._guarded(self._note_late, sender, envelope)
             # Whoever was started again after this member had given up waits for nothing.
             self._posts.append((sender, Envelope(self.task, STOP)))
             return True
@@ -182,9 +182,8 @@ class SumRunner:
 
     def _fail(self, reason: SudareError) -> None:
         self.failure = reason
-        # A transcript that cannot be written hides nothing of why the task ended.
-        with suppress(OSError):
-            self._keep_transcripts()
+        # Where a transcript cannot be written, the reason stays the first one.
+        self._guarded(self._keep_transcripts)
 
     def _guarded(self, action: Callable[..., Result], *arguments: object) -> Result | None:
         try:
@@ -218,7 +217,7 @@ class SumRunner:
             self._store.save("keys", packed(keys))
         if self._publics is not None:
             self._begun_at = self._looked_at = now
-            self._transcripts = Transcripts(self._store, self.task, members, self._publics)
+            self._transcripts = Transcripts(self._store)
             self._take_up(now)
         elif now - self._begun_at > self._patience.gathering_seconds:
             absent = [name for name in members if name not in known or name not in self._spoken]
@@ -254,6 +253,9 @@ class SumRunner:
         self._stand, self.iteration = stand, stand.iteration
         iteration = self.iteration
         self._stands = {each: old for each, old in self._stands.items() if each == iteration - 1} | {iteration: stand}
+        for old in self._sittings.values():
+            # With what came after its total was used.
+            self._transcripts.add(old.transcript)
         self._sittings = {each: old for each, old in self._sittings.items() if each == iteration - 1}
         for old in self._sittings.values():
             old.close()
@@ -286,10 +288,18 @@ class SumRunner:
         return None if content is None else read_as(Total, content)
 
     def _keep_transcripts(self) -> None:
+        """Write what was signed so far, for `sudare consortium blame`."""
         if self._transcripts is not None:
             for sitting in self._sittings.values():
-                self._transcripts.add(sitting.iteration, sitting.statements)
+                self._transcripts.add(sitting.transcript)
             self._transcripts.save()
+
+    def _note_late(self, sender: str, envelope: Envelope) -> None:
+        """Keep what others sign after this member has given up: it may show who lied."""
+        sitting = self._sittings.get(envelope.iteration)
+        if sitting is not None and envelope.kind == SUM:
+            sitting.note(sender, envelope)
+            self._keep_transcripts()
 
     # Events
 
@@ -356,7 +366,9 @@ class SumRunner:
             attempt = sitting.number
             sitting.tick(now, present - changed - self._stopped_by, self.deadline_seconds)
             self._after(sitting, attempt, now)
-        if not self.finished and self.failure is None:
+        if self.finished:
+            self._keep_transcripts()
+        elif self.failure is None:
             self._ask(now)
 
     def _ask(self, now: float) -> None:
@@ -414,8 +426,6 @@ class SumRunner:
         if self._circle.may_lose_some:
             self._store.save(f"total-{self.iteration:08d}", packed(total))
         sitting = self._sittings[self.iteration]
-        if self._transcripts is not None:
-            self._transcripts.add(sitting.iteration, sitting.statements)
         state, following = self._walk.step(self._stand.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):
             sitting.flush()

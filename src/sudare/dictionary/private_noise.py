@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from sudare.dictionary.families import Floats
-from sudare.errors import InvalidParameter
+from sudare.errors import InvalidCost, InvalidParameter
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up
 from sudare.privacy.noise import NoiseSource
 
@@ -101,7 +101,13 @@ class NoisePlan:
     def cost(self) -> Cost:
         """Gaussian: μ of (ε, δ), and the distance between sums of discrete shares and rounded normal noise."""
         distance = sum((self._distance(release) for release in self.releases), Fraction(0))
-        return gaussian_cost(self.epsilon, self.delta, distance)
+        try:
+            return gaussian_cost(self.epsilon, self.delta, distance)
+        except InvalidCost:
+            raise InvalidCost(
+                f"On the grid for {self.rows} rows the noise is too far from normal noise for this epsilon and delta.",
+                "Check the number of rows; use a smaller epsilon or a larger delta.",
+            ) from None
 
     def _distance(self, release: Release) -> Fraction:
         """Total variation between a sum of discrete shares and rounded normal noise, saturation included.

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from scipy.special import logsumexp
 
 from sudare.dictionary.families import Floats, Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian, symmetric, upper
@@ -112,17 +111,27 @@ def moment_contributions(X: Floats, question: NoisyMoments) -> Floats:
 
 
 def public_responsibilities(Z: Floats, question: NoisyMoments) -> Floats:
-    """r (1.11) with public patterns and public weights; rows add up to one, or to less by rounding."""
+    """r (1.11) with public patterns and public weights; rows add up to one but for rounding, or to zero where densities overflow.
+
+    Whatever patterns dishonest totals describe: rows are divided by their own sums, because the logarithm of a sum is rounded by whole
+    units where densities are small enough, and then every pattern would get the whole record.
+    """
     patterns = Patterns({"means": question.means, "precisions": question.precisions})
-    log_joint = SparseGaussian().log_densities(Z, patterns) + log_weights(question.weights)
-    return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_joint = SparseGaussian().log_densities(Z, patterns) + log_weights(question.weights)
+        joint = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
+    joint[~np.isfinite(joint)] = 0.0
+    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1.0))
 
 
 def within_ball(Z: Floats, clip: Clip, k: int) -> Floats:
-    """Records in the coordinates of a pattern's ball, those outside drawn to its surface."""
-    inside = (Z - clip.centres[k]) @ clip.inverses[k].T / clip.radius
-    lengths = np.sqrt(np.einsum("ij,ij->i", inside, inside))
-    return np.asarray(inside / np.maximum(lengths, 1.0)[:, np.newaxis])
+    """Records in the coordinates of a pattern's ball, those outside drawn to its surface; to its centre where coordinates overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside = (Z - clip.centres[k]) @ clip.inverses[k].T / clip.radius
+        lengths = np.sqrt(np.einsum("ij,ij->i", inside, inside))
+        drawn = inside / np.maximum(lengths, 1.0)[:, np.newaxis]
+    drawn[~np.isfinite(drawn).all(axis=1)] = 0.0
+    return np.asarray(drawn)
 
 
 def unpacked(total: Floats, patterns: int, columns: int) -> tuple[Floats, Floats, Floats]:

@@ -1,27 +1,74 @@
-"""What signed statements prove: who said different things about one sum, or voted for two sets of members with one input."""
+"""What signed statements prove about the sums of a task: who lied, or among whom somebody did.
+
+Every rule below is one that an honest member's own statements keep whatever the others do (tests/sums/test_blame.py). So whoever breaks one by
+its own statements lied; where statements of several members break one together, at least one of them lied, and no more can be said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal, TypeVar
 
-from sudare.errors import MessageMalformed
-from sudare.sums.statements import KINDS, Kind, Statement
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter, MessageMalformed
+from sudare.sums.context import Roster, SumContext, members_in
+from sudare.sums.keys import PublicKeys, agreed_secret
+from sudare.sums.masks import MaskKey, commitment
+from sudare.sums.messages import Members, OpenedShares, SumKeys
+from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.shamir import secrets_of_many, seed_or_none
+from sudare.sums.statements import KINDS, Statement
 from sudare.sums.wire import packed, unpacked
 
-# The content of a vote begins with the digest of the input (`sudare.sums.messages.vote_content`).
-_INPUT_BYTES: Final = 32
+Words = NDArray[np.uint64]
+Item = TypeVar("Item")
+_DIGEST_BYTES: Final = 32
+# Every start of a process makes at most two for each member; what a file of others claims beyond that is not looked at.
+_MOST_ATTEMPTS_A_MEMBER: Final = 64
+
+Reason = Literal[
+    "two statements",
+    "impossible statement",
+    "own statements differ",
+    "two sets",
+    "two histories",
+    "collector and member differ",
+    "dealers differ",
+    "totals differ",
+    "totals differ without a collector",
+    "copied keys",
+    "shares do not fit",
+    "histories differ",
+]
+MEANINGS: Final[Mapping[Reason, str]] = {
+    "two statements": "signed two different statements of one kind about one attempt",
+    "impossible statement": "signed a statement that the program never makes",
+    "own statements differ": "signed two statements of which at most one can be true",
+    "two sets": "voted with one input in two attempts where it may vote once, or for two sets of members",
+    "two histories": "took part in one sum after two different histories of totals",
+    "collector and member differ": "a member signed something else than the collector",
+    "dealers differ": "members were told of different dealers of shares, or one of them says so",
+    "totals differ": "members signed different totals of one sum",
+    "totals differ without a collector": "members signed different totals of one sum: somebody passed on something false",
+    "copied keys": "two members signed the same key or commitment, which one of them copied",
+    "shares do not fit": "a share does not fit what its owner committed to: it was dealt falsely, or given out falsely",
+    "histories differ": "members went into one sum after different histories of totals",
+}
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """Everything signed that one member heard or said in a sum, with all members' names and keys for signatures, in their order."""
+    """Everything signed that one member heard or said in all attempts at one sum. It holds no secrets of anybody.
 
-    members: tuple[str, ...]
-    signing_keys: tuple[bytes, ...]
-    task: str
-    iteration: int
+    `context` is that of the last attempt. Shares in it are those that were given out after a vote: one half of what they open at most.
+    """
+
+    context: SumContext
     statements: tuple[Statement, ...]
 
     def to_bytes(self) -> bytes:
@@ -29,85 +76,389 @@ class Transcript:
         return packed(self)
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Transcript:
-        """The transcript of these bytes. Raise MessageMalformed unless they are one."""
-        found = unpacked(content, cls, Statement)
-        if not isinstance(found, cls) or len(found.members) != len(found.signing_keys):
+    def from_bytes(cls, content: bytes, most_values: int | None = None) -> Transcript:
+        """The transcript of these bytes. Raise MessageMalformed unless they are one; other members' may have so many values at most."""
+        found = unpacked(
+            content, cls, SumContext, Roster, PublicKeys, Neighbourhood, Statement, most_values=most_values
+        )
+        if not isinstance(found, cls):
             raise MessageMalformed("These bytes are not a transcript.", "Give the file that a member saved.")
         return found
 
     @property
-    def signed(self) -> tuple[Statement, ...]:
-        """The statements whose signatures are their signers'."""
-        keys = self.signing_keys
-        return tuple(
-            each for each in self.statements if 0 <= each.signer < len(keys) and each.is_signed_by(keys[each.signer])
-        )
+    def iteration(self) -> int:
+        """Which sum of the task it is about."""
+        return self.context.iteration
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Two signed statements that no honest member makes both; or, where `signer` is None, that cannot both be true."""
+    """Signed statements that cannot all be honest. At least one of the members `among` lied.
 
-    signer: str | None
-    reason: str
-    statements: tuple[Statement, Statement]
+    Statements on one side say the same. A single one can contradict the protocol itself.
+    """
+
+    reason: Reason
+    among: tuple[str, ...]
+    iteration: int
+    attempts: tuple[int, ...]
+    sides: tuple[tuple[Statement, ...], ...]
+
+    @property
+    def liar(self) -> str | None:
+        """The member whose own signatures prove that it lied; None if the lie cannot be attributed."""
+        return self.among[0] if len(self.among) == 1 else None
 
 
 def contradictions(transcripts: Sequence[Transcript]) -> list[Contradiction]:
-    """What the transcripts of members of one consortium prove. Where totals differ and nobody can be named, `signer` is None."""
-    statements = list(dict.fromkeys(each for transcript in transcripts for each in transcript.signed))
-    names = transcripts[0].members if transcripts else ()
-    lies = [
-        Contradiction(names[first.signer], reason, (first, second))
-        for reason, groups in (
-            ("two different statements about one sum", _same_kind(statements)),
-            ("votes for two sets of members with one input", _same_input(statements)),
+    """What transcripts of one task prove: first what proves a lie of one member, then what nobody is proven to have caused.
+
+    Signatures are checked by the keys in the first transcript, which must be the caller's own. Raise InvalidParameter unless the others
+    name the same members and keys, agreement and task.
+    """
+    found = broken_rules(transcripts)
+    attributed = [each for each in found if each.liar is not None]
+    liars = {each.liar for each in attributed}
+    # What a proven liar took part in needs no other explanation.
+    return attributed + [each for each in found if each.liar is None and not liars & set(each.among)]
+
+
+def broken_rules(transcripts: Sequence[Transcript]) -> list[Contradiction]:
+    """The same with what a proven liar may have caused among others."""
+    if not transcripts:
+        return []
+    _check_same_task(transcripts)
+    sums = _sums(transcripts)
+    found = [each for about in sums for each in _within(about)]
+    return [*found, *_two_sets(sums), *_histories(sums)]
+
+
+def _check_same_task(transcripts: Sequence[Transcript]) -> None:
+    first = transcripts[0].context
+    expected = first.agreement, first.task, first.roster
+    for each in transcripts:
+        if (each.context.agreement, each.context.task, each.context.roster) != expected:
+            raise InvalidParameter(
+                "A transcript is of another agreement or task, or of members with other keys.",
+                "Give transcripts of one task of one agreement.",
+            )
+
+
+# What was said about one attempt
+
+
+class _About:
+    """The signed statements about one attempt, with what those of the right form say."""
+
+    def __init__(self, context: SumContext, statements: Sequence[Statement]) -> None:
+        self.context, self.statements = context, statements
+        self.malformed: list[Statement] = []
+        self.keys: dict[int, tuple[Statement, SumKeys]] = {}
+        self.shares: dict[int, tuple[Statement, OpenedShares]] = {}
+        # Of statements that name sets: by kind and signer, who dealt, who is in the sum, and which total.
+        self.sets: dict[str, dict[int, tuple[Statement, _Sets]]] = {}
+        for each in statements:
+            try:
+                self._read(each)
+            except (MessageMalformed, InvalidParameter):
+                self.malformed.append(each)
+
+    def _read(self, each: Statement) -> None:
+        context, signer = self.context, each.signer
+        if not context.may_leave and each.kind != "heard":
+            raise MessageMalformed("A sum without a collector has no such statement.", "Use one program version.")
+        if each.kind == "keys":
+            keys = SumKeys.from_bytes(each.content, context, signer)
+            _check_usable(keys.mask_key)
+            self.keys.setdefault(signer, (each, keys))
+        elif each.kind == "shares":
+            shares = OpenedShares.from_bytes(each.content)
+            _check_shares(shares, signer, len(context.roster))
+            self.shares.setdefault(signer, (each, shares))
+        else:
+            sets = _sets_of(each, context)
+            sets.check(each, context)
+            self.sets.setdefault(each.kind, {}).setdefault(signer, (each, sets))
+
+    def said(self, *kinds: str) -> Iterator[tuple[Statement, _Sets]]:
+        """What members said of these kinds, in the order of kinds and members."""
+        for kind in kinds:
+            said = self.sets.get(kind, {})
+            yield from (said[signer] for signer in sorted(said))
+
+    def contradiction(self, reason: Reason, among: Iterable[int], *sides: Sequence[Statement]) -> Contradiction:
+        """With the names of those among whom somebody lied."""
+        names = tuple(self.context.members[member] for member in sorted(set(among)))
+        attempt = (self.context.attempt,)
+        return Contradiction(reason, names, self.context.iteration, attempt, tuple(map(tuple, sides)))
+
+
+@dataclass(frozen=True)
+class _Sets:
+    """The sets of members that a statement names, and the digest of a total; None where it does not speak of them."""
+
+    dealers: Members | None = None
+    included: Members | None = None
+    total: bytes | None = None
+
+    def check(self, each: Statement, context: SumContext) -> None:
+        """Raise MessageMalformed unless an honest member can have signed it."""
+        collects = each.kind in ("included", "total")
+        signs = context.collector == each.signer if collects else True
+        named = [members for members in (self.dealers, self.included) if members is not None]
+        holds_itself = collects or all(each.signer in members for members in named)
+        is_within = self.dealers is None or self.included is None or self.included <= self.dealers
+        if not (signs and holds_itself and is_within and all(len(members) >= context.threshold for members in named)):
+            raise MessageMalformed("No honest member signs this.", "Use one program version.")
+
+
+def _sets_of(each: Statement, context: SumContext) -> _Sets:
+    """What a statement says of sets. Raise MessageMalformed unless it has the form of its kind."""
+    count, content = len(context.roster), each.content
+    width = -(-count // 8)
+    if each.kind == "dealers":
+        return _Sets(dealers=members_in(content, count))
+    if each.kind == "included":
+        return _Sets(included=members_in(content, count))
+    if each.kind == "vote":
+        if content[:_DIGEST_BYTES] != context.input_digest:
+            raise MessageMalformed("A vote is on another input.", "Use one program version.")
+        dealers, included = content[_DIGEST_BYTES : _DIGEST_BYTES + width], content[_DIGEST_BYTES + width :]
+        return _Sets(members_in(dealers, count), members_in(included, count))
+    total = content[width:]
+    if len(total) != _DIGEST_BYTES:
+        raise MessageMalformed("A statement on a total has another size.", "Use one program version.")
+    return _Sets(included=members_in(content[:width], count), total=total)
+
+
+def _check_usable(mask_key: bytes) -> None:
+    """Raise InvalidParameter for a key of small order, which gives everyone the same secret."""
+    key = MaskKey.of(_ANY_SECRET)
+    agreed_secret(X25519PrivateKey.from_private_bytes(_ANY_SECRET), key.public, mask_key)
+
+
+_ANY_SECRET: Final = bytes(range(32))
+
+
+def _check_shares(shares: OpenedShares, signer: int, count: int) -> None:
+    """Raise MessageMalformed where both halves of somebody's secrets are given out, or the signer's own self-seed is not."""
+    halves = frozenset(shares.of_self_seeds), frozenset(shares.of_mask_keys)
+    if halves[0] & halves[1] or signer not in halves[0] or not halves[0] | halves[1] <= frozenset(range(count)):
+        raise MessageMalformed("No honest member gives out these shares.", "Use one program version.")
+
+
+def _sums(transcripts: Sequence[Transcript]) -> list[_About]:
+    """All that is signed about each attempt that a transcript can be about, in the order of iterations and attempts."""
+    roster = transcripts[0].context.roster
+    contexts: dict[bytes, SumContext] = {}
+    for base in {replace(each.context, attempt=0).digest: each.context for each in transcripts}.values():
+        last = max(each.context.attempt for each in transcripts if each.context.iteration == base.iteration)
+        for attempt in range(min(last, _MOST_ATTEMPTS_A_MEMBER * len(roster)) + 1):
+            context = replace(base, attempt=attempt)
+            contexts[context.digest] = context
+    found: dict[bytes, dict[tuple[str, int, bytes], Statement]] = {}
+    for each in dict.fromkeys(each for transcript in transcripts for each in transcript.statements):
+        # Kinds and digests of other lengths could be read out of the bytes of an honest signature.
+        is_of_sum = each.kind in KINDS and each.context in contexts and 0 <= each.signer < len(roster)
+        if is_of_sum and each.is_signed_by(roster.publics[each.signer].signing):
+            found.setdefault(each.context, {}).setdefault((each.kind, each.signer, each.content), each)
+    about = [_About(contexts[digest], list(each.values())) for digest, each in found.items()]
+    return sorted(about, key=lambda each: (each.context.iteration, each.context.attempt, each.context.history))
+
+
+# Within one attempt
+
+
+def _within(about: _About) -> Iterator[Contradiction]:
+    yield from _two_statements(about)
+    for each in about.malformed:
+        yield about.contradiction("impossible statement", [each.signer], [each])
+    yield from _own_statements(about)
+    yield from _against_collector(about)
+    yield from _sides_of(about, "dealers differ", ("dealers", "vote"), lambda sets: sets.dealers)
+    totals: Reason = "totals differ" if about.context.may_leave else "totals differ without a collector"
+    yield from _sides_of(about, totals, ("heard",), lambda sets: (sets.included, sets.total))
+    yield from _copied_keys(about)
+    yield from _unfit_shares(about)
+
+
+def _two_statements(about: _About) -> Iterator[Contradiction]:
+    for group in _grouped(about.statements, lambda each: (each.kind, each.signer)):
+        if len(group) > 1:
+            yield about.contradiction("two statements", [group[0].signer], *([each] for each in group[:2]))
+
+
+def _own_statements(about: _About) -> Iterator[Contradiction]:
+    """Pairs of statements of one signer that its program never makes both."""
+    pairs = (("dealers", "vote"), ("vote", "heard"), ("included", "total"))
+    for first_kind, second_kind in pairs:
+        for signer, (second, theirs) in about.sets.get(second_kind, {}).items():
+            said = about.sets.get(first_kind, {}).get(signer)
+            if said is not None and not _agree(said[1], theirs):
+                yield about.contradiction("own statements differ", [signer], [said[0]], [second])
+    for signer, (shares, given) in about.shares.items():
+        said = about.sets.get("vote", {}).get(signer)
+        if said is not None and not _is_asked_for(about.context, said[1], given):
+            yield about.contradiction("own statements differ", [signer], [said[0]], [shares])
+    if about.context.is_sparse:
+        for each, sets in about.said("dealers", "vote"):
+            keys = about.keys.get(each.signer)
+            members = sets.dealers if sets.included is None else sets.included
+            if keys is not None and members is not None:
+                holders = frozenset(keys[1].neighbours) & members
+                if len(holders) < about.context.share_threshold:
+                    yield about.contradiction("own statements differ", [each.signer], [keys[0]], [each])
+
+
+def _agree(first: _Sets, second: _Sets) -> bool:
+    """Whether two statements say the same of what both speak of."""
+    pairs = ((first.dealers, second.dealers), (first.included, second.included), (first.total, second.total))
+    return all(one == other for one, other in pairs if one is not None and other is not None)
+
+
+def _is_asked_for(context: SumContext, vote: _Sets, given: OpenedShares) -> bool:
+    """Whether these are shares that a vote asks for: self-seeds of those in the sum, keys of dealers that are not."""
+    dealers, included = vote.dealers or frozenset(), vote.included or frozenset()
+    halves = frozenset(given.of_self_seeds), frozenset(given.of_mask_keys)
+    if context.is_sparse:
+        return halves[0] <= included and halves[1] <= dealers - included
+    return halves == (included, dealers - included)
+
+
+def _against_collector(about: _About) -> Iterator[Contradiction]:
+    """A member signs of the sum what the collector signed: where they differ, the collector signed something else for it, or it lies."""
+    for word, sets in about.said("included", "total"):
+        for each, theirs in about.said("vote", "heard"):
+            if not _agree(sets, theirs):
+                yield about.contradiction("collector and member differ", [word.signer, each.signer], [word], [each])
+
+
+def _sides_of(
+    about: _About, reason: Reason, kinds: tuple[str, ...], key: Callable[[_Sets], Hashable]
+) -> Iterator[Contradiction]:
+    """Members that were to say the same of something and do not, by what they say; the collector told them, or everyone did."""
+    sides: dict[Hashable, list[Statement]] = {}
+    for each, sets in about.said(*kinds):
+        sides.setdefault(key(sets), []).append(each)
+    if len(sides) > 1:
+        signers = [each.signer for side in sides.values() for each in side]
+        context = about.context
+        among = [*signers, context.collector] if context.may_leave else range(len(context.roster))
+        yield about.contradiction(reason, among, *sides.values())
+
+
+def _copied_keys(about: _About) -> Iterator[Contradiction]:
+    """Keys and commitments are drawn from secrets of their owners; two that are equal were copied."""
+    owners: dict[bytes, Statement] = {}
+    for signer, (each, keys) in sorted(about.keys.items()):
+        for drawn in (keys.mask_key, keys.commitment):
+            first = owners.setdefault(drawn, each)
+            if first.signer != signer:
+                yield about.contradiction("copied keys", [first.signer, signer], [first], [each])
+
+
+# Shares
+
+
+def _unfit_shares(about: _About) -> Iterator[Contradiction]:
+    """Shares that do not give what their owner committed to."""
+    context = about.context
+    for owner, (keys, said) in about.keys.items():
+        holders = {owner, *said.neighbours} if context.is_sparse else set(range(len(context.roster)))
+        given = {holder: each for holder, (_, each) in about.shares.items() if holder in holders}
+        seeds = {holder: each.of_self_seeds[owner] for holder, each in given.items() if owner in each.of_self_seeds}
+        secrets = {holder: each.of_mask_keys[owner] for holder, each in given.items() if owner in each.of_mask_keys}
+        rights = (
+            (seeds, partial(_is_committed_to, context, said.commitment)),
+            (secrets, partial(_is_secret_of, said.mask_key)),
         )
-        for first, second in map(_differing, groups)
-        if first is not second
-    ]
-    heard = [_differing(group) for group in _grouped(statements, "heard", lambda each: each.context)]
-    unattributed = [
-        Contradiction(None, "members heard different totals of one sum", pair)
-        for pair in heard
-        if pair[0] is not pair[1] and not any(lie.statements[0].context == pair[0].context for lie in lies)
-    ]
-    return lies + unattributed
+        for shares, is_right in rights:
+            if len(shares) < context.share_threshold:
+                continue
+            fitting = _fitting(shares, context.share_threshold, is_right)
+            others = sorted(frozenset(shares) - fitting)
+            if not others:
+                continue
+            # So many that enough of them are honest: then what they agree on is what an honest owner dealt.
+            if len(fitting) >= context.share_threshold + context.dishonest:
+                for holder in others:
+                    yield about.contradiction("shares do not fit", [owner, holder], [keys], [about.shares[holder][0]])
+            else:
+                statements = [about.shares[holder][0] for holder in sorted(shares)]
+                yield about.contradiction("shares do not fit", [owner, *shares], [keys], statements)
 
 
-def _same_kind(statements: Sequence[Statement]) -> list[list[Statement]]:
-    """Statements of one signer of one kind about one sum."""
-    return [group for kind in KINDS for group in _grouped(statements, kind, lambda each: (each.signer, each.context))]
+def _is_committed_to(context: SumContext, committed: bytes, seed: bytes) -> bool:
+    return commitment(context, seed) == committed
 
 
-def _same_input(statements: Sequence[Statement]) -> list[list[Statement]]:
-    """Of each signer one vote an attempt, over all attempts with one input; they must be for one set of members."""
-    groups = _grouped(statements, "vote", lambda each: (each.signer, each.content[:_INPUT_BYTES]))
-    found = []
-    for group in groups:
-        sets = {_members_voted_for(each): each for each in group}
-        contexts = {each.context for each in sets.values()}
-        if len(sets) > 1 and len(contexts) > 1:
-            found.append(list(sets.values()))
-    return found
+def _is_secret_of(mask_key: bytes, secret: bytes) -> bool:
+    return MaskKey.of(secret).public == mask_key
 
 
-def _members_voted_for(vote: Statement) -> bytes:
-    """The second of the two sets that a vote names."""
-    return vote.content[(_INPUT_BYTES + len(vote.content)) // 2 :]
+def _fitting(shares: Mapping[int, Words], needed: int, is_right: Callable[[bytes], bool]) -> Members:
+    """Holders whose shares lie on one polynomial that gives the right secret; those of the best one found, single holders left out by turns."""
+    best: Members = frozenset()
+    for left_out in (None, *sorted(shares)):
+        holders = [holder for holder in sorted(shares) if holder != left_out]
+        if len(holders) < needed:
+            continue
+        chosen = holders[:needed]
+        # A share lies on the polynomial through the others if it gives the same secret in the place of one of them.
+        rows = [[*chosen[:-1], holder] for holder in (chosen[-1], *(each for each in shares if each not in chosen))]
+        values = np.array([[shares[holder] for holder in row] for row in rows], dtype=np.uint64)
+        limbs = secrets_of_many(np.array(rows, dtype=np.uint64), values)
+        secret = seed_or_none(limbs[0])
+        if secret is None or not is_right(secret):
+            continue
+        same = (limbs == limbs[0]).all(axis=1)
+        fitting = frozenset(chosen) | {row[-1] for row, fits in zip(rows, same.tolist(), strict=True) if fits}
+        best = max(best, fitting, key=len)
+        if len(best) == len(shares):
+            break
+    return best
 
 
-def _grouped(
-    statements: Sequence[Statement], kind: Kind, key: Callable[[Statement], Hashable]
-) -> list[list[Statement]]:
-    groups: dict[Hashable, list[Statement]] = {}
-    for each in statements:
-        if each.kind == kind:
-            groups.setdefault(key(each), []).append(each)
+# Over attempts, and over iterations
+
+
+def _two_sets(sums: Sequence[_About]) -> Iterator[Contradiction]:
+    """Votes of one member with one input: for one set of members, and on a sparse graph in one attempt."""
+    votes = [(about, *vote) for about in sums for vote in about.sets.get("vote", {}).values()]
+    for group in _grouped(votes, lambda vote: (vote[1].signer, vote[0].context.iteration)):
+        about, first, sets = group[0]
+        for other, second, theirs in group[1:]:
+            if theirs.included != sets.included or about.context.is_sparse or other.context.is_sparse:
+                attempts = about.context.attempt, other.context.attempt
+                found = about.contradiction("two sets", [first.signer], [first], [second])
+                yield replace(found, attempts=attempts)
+                break
+
+
+def _histories(sums: Sequence[_About]) -> Iterator[Contradiction]:
+    """Contexts of one iteration that differ in what was heard before: nobody honest is in both, and all honest members in one."""
+    for group in _grouped(sums, lambda about: about.context.iteration):
+        sides: dict[bytes, dict[int, Statement]] = {}
+        for about in group:
+            signers = sides.setdefault(about.context.history, {})
+            for each in about.statements:
+                signers.setdefault(each.signer, each)
+        if len(sides) < 2:
+            continue
+        first, *others = sides.values()
+        both = [
+            (first[signer], other[signer]) for other in others for signer in sorted(frozenset(first) & frozenset(other))
+        ]
+        everyone = range(len(group[0].context.roster))
+        found = group[0].contradiction("histories differ", everyone, *(tuple(side.values()) for side in sides.values()))
+        yield replace(found, attempts=())
+        for one, another in both:
+            told = group[0].contradiction("two histories", [one.signer], [one], [another])
+            yield replace(told, attempts=())
+
+
+def _grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+    groups: dict[Hashable, list[Item]] = {}
+    for each in items:
+        groups.setdefault(key(each), []).append(each)
     return list(groups.values())
-
-
-def _differing(group: list[Statement]) -> tuple[Statement, Statement]:
-    """Two of different content; the same one twice if there are none."""
-    return group[0], next((each for each in group if each.content != group[0].content), group[0])

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Seat, SumContext, bitmap
-from sudare.sums.masks import MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
+from sudare.sums.keys import is_of_small_order
+from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
 from sudare.sums.messages import (
     Advertised,
     Affirmed,
@@ -51,7 +52,9 @@ Outgoing = tuple[Message, ...]
 class CollectorState:
     """What a collector remembers. `stage` is what it waits for, from `waiting` members; `gone` are those that answer no more, in any stage.
 
-    `among` are those it may include, where it has voted for a set in an earlier attempt: all of them or none. Of masked vectors it keeps the sum and the signatures that came with them. `shares` are what members gave out after the vote.
+    `among` are those it may include, where it has voted for a set in an earlier attempt: all of them or none. Of masked vectors it keeps the sum and
+    the signatures that came with them. `shares` are what members gave out after the vote. `expected` is what members sign in this round, where all
+    sign the same.
     """
 
     length: int
@@ -66,6 +69,7 @@ class CollectorState:
     heard: dict[int, bytes] = field(default_factory=dict)
     gone: dict[int, bool] = field(default_factory=dict)
     waiting: int = 0
+    expected: bytes = b""
     total: Words | None = None
 
 
@@ -148,14 +152,18 @@ def _collected(state: CollectorState, stage: str) -> Collection[int]:
 def _take_keys(seat: Seat, state: CollectorState, sender: int, body: Advertised) -> bool:
     if not holds(seat, body.keys, "keys", sender):
         return False
-    SumKeys.from_bytes(body.keys.content, seat.context, sender)
+    keys = SumKeys.from_bytes(body.keys.content, seat.context, sender)
+    if is_of_small_order(keys.mask_key):
+        return False
     state.keys[sender] = body.keys
     return True
 
 
 def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> bool:
     chosen = _keys_of(seat, state, sender).neighbours if seat.context.is_sparse else range(len(seat.publics))
-    if frozenset(body.boxes) != frozenset(chosen) & frozenset(state.keys) - {sender}:
+    if body.boxes.keys() != {other for other in chosen if other in state.keys and other != sender}:
+        return False
+    if any(len(box) != BOX_BYTES for box in body.boxes.values()):
         return False
     state.boxes[sender] = dict(body.boxes)
     return True
@@ -163,7 +171,7 @@ def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> 
 
 def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) -> bool:
     is_of_form = body.words.shape == (state.length,) and holds(seat, body.dealers, "dealers", sender)
-    if not is_of_form or body.dealers.content != bitmap(state.boxes, len(seat.publics)) or state.masked_total is None:
+    if not is_of_form or body.dealers.content != state.expected or state.masked_total is None:
         return False
     state.masked_total = state.masked_total + body.words
     state.inputs[sender] = body.dealers.signature
@@ -171,7 +179,7 @@ def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) ->
 
 
 def _take_vote(seat: Seat, state: CollectorState, sender: int, body: Voted) -> bool:
-    if not holds(seat, body.vote, "vote", sender) or body.vote.content != _vote_content(seat, state):
+    if not holds(seat, body.vote, "vote", sender) or body.vote.content != state.expected:
         return False
     state.votes[sender] = body.vote.signature
     return True
@@ -180,15 +188,17 @@ def _take_vote(seat: Seat, state: CollectorState, sender: int, body: Voted) -> b
 def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed) -> bool:
     if not holds(seat, body.shares, "shares", sender):
         return False
-    OpenedShares.from_bytes(body.shares.content)
+    given = OpenedShares.from_bytes(body.shares.content)
+    # One share at most of each who has dealt: nobody fills the collector's memory.
+    owners = (*given.of_self_seeds, *given.of_mask_keys)
+    if len(owners) > len(state.boxes) or not frozenset(owners) <= frozenset(state.boxes):
+        return False
     state.shares[sender] = body.shares
     return True
 
 
 def _take_heard(seat: Seat, state: CollectorState, sender: int, body: Affirmed) -> bool:
-    if state.total is None or not holds(seat, body.heard, "heard", sender):
-        return False
-    if body.heard.content != heard_content(seat.context, frozenset(state.inputs), state.total):
+    if not holds(seat, body.heard, "heard", sender) or body.heard.content != state.expected:
         return False
     state.heard[sender] = body.heard.signature
     return True
@@ -248,7 +258,7 @@ def _neighbours(seat: Seat, state: CollectorState) -> dict[int, list[int]]:
 
 def _deliveries(seat: Seat, state: CollectorState) -> Outgoing:
     """To each member who has dealt: who else has, and the boxes for it."""
-    dealers = bitmap(state.boxes, len(seat.publics))
+    dealers = state.expected = bitmap(state.boxes, len(seat.publics))
     inbox: dict[int, dict[int, bytes]] = {member: {} for member in state.boxes}
     for sender, boxes in state.boxes.items():
         for receiver, box in boxes.items():
@@ -258,8 +268,9 @@ def _deliveries(seat: Seat, state: CollectorState) -> Outgoing:
 
 
 def _inclusion(seat: Seat, state: CollectorState) -> Outgoing:
-    content = included_content(seat.context, frozenset(state.inputs))
-    return _to_each(seat, state.inputs, Included(stated(seat, "included", content)))
+    included = frozenset(state.inputs)
+    state.expected = vote_content(seat.context, frozenset(state.boxes), included)
+    return _to_each(seat, state.inputs, Included(stated(seat, "included", included_content(seat.context, included))))
 
 
 def _certificates(seat: Seat, state: CollectorState) -> Outgoing:
@@ -285,8 +296,8 @@ def _opening(seat: Seat, state: CollectorState) -> Outgoing:
     if total is None:
         return _stop(seat, state)
     state.total = total
-    content = heard_content(seat.context, frozenset(state.inputs), total)
-    return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", content)))
+    state.expected = heard_content(seat.context, frozenset(state.inputs), total)
+    return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", state.expected)))
 
 
 def _confirmation(seat: Seat, state: CollectorState) -> Outgoing:
@@ -314,10 +325,6 @@ def _to_each(seat: Seat, receivers: Iterable[int], body: Body) -> Outgoing:
 
 def _keys_of(seat: Seat, state: CollectorState, member: int) -> SumKeys:
     return SumKeys.from_bytes(state.keys[member].content, seat.context, member)
-
-
-def _vote_content(seat: Seat, state: CollectorState) -> bytes:
-    return vote_content(seat.context, frozenset(state.boxes), frozenset(state.inputs))
 
 
 # Opening

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.keys import MemberKeys, PublicKeys
+from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small_order
 from sudare.sums.neighbours import Neighbourhood, chosen_neighbours
 
 NO_HISTORY: Final = bytes(32)
@@ -22,7 +22,7 @@ NO_HISTORY: Final = bytes(32)
 class Roster:
     """All members of a consortium, in the order of the agreement, with their public keys.
 
-    Raise InvalidParameter if two members have one name or one key: who shows another's key as its own could make masks cancel.
+    Raise InvalidParameter if two members have one name or one key, or a key is of small order: who shows another's as its own could make masks cancel.
     """
 
     members: tuple[str, ...]
@@ -33,10 +33,14 @@ class Roster:
             raise InvalidParameter("The members of a sum are not all different.", "Name each member once.")
         if len(self.publics) != len(self.members):
             raise InvalidParameter("Public keys do not match the members.", "Give one for each member, in their order.")
-        for kind in ("exchange", "signing"):
-            owners: dict[bytes, str] = {}
-            for name, keys in zip(self.members, self.publics, strict=True):
-                key = getattr(keys, kind)
+        owners: dict[int | bytes, str] = {}
+        for name, keys in zip(self.members, self.publics, strict=True):
+            if is_of_small_order(keys.exchange):
+                raise InvalidParameter(
+                    f"'{name}' shows a key for masks that hides nothing: everybody knows its secrets.",
+                    "Nothing was sent. Ask it for its key again.",
+                )
+            for key in (exchange_point(keys.exchange), keys.signing):
                 if key in owners:
                     raise InvalidParameter(
                         f"'{owners[key]}' and '{name}' show the same key: one of them shows the other's as its own.",
@@ -58,8 +62,8 @@ class Roster:
 class SumContext:
     """One attempt at one sum among all members of a consortium.
 
-    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members and the collector do, at most one
-    total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
+    With threshold t, S − t members may leave, and 2t > S + dishonest: whatever so many members do, a lying collector among them, at
+    most one total can be opened. t = S means that nobody may leave. `history` is a digest of all totals that were heard before; without a
     `neighbourhood` everyone is everyone's neighbour.
     """
 
@@ -81,12 +85,12 @@ class SumContext:
         """The names of all members."""
         return self.roster.members
 
-    @property
+    @cached_property
     def may_leave(self) -> bool:
         """Whether the sum can be finished when members leave."""
         return self.threshold < len(self.roster)
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether members choose a few neighbours rather than having everyone as one."""
         return self.neighbourhood is not None and self.neighbourhood.degree < len(self.roster) - 1
@@ -95,6 +99,11 @@ class SumContext:
     def share_threshold(self) -> int:
         """So many of a member's share holders open one of its secrets."""
         return self.neighbourhood.threshold if self.neighbourhood is not None and self.is_sparse else self.threshold
+
+    @property
+    def quorum(self) -> int:
+        """So many members settle what all sign at most once: any two such sets of members share an honest one."""
+        return least_threshold(len(self.roster), self.dishonest)
 
     @property
     def collector(self) -> int:
@@ -160,7 +169,7 @@ class Seat:
         if self.publics[self.position] != self.keys.public:
             raise InvalidParameter("This member's keys are not those that the others know.", "Use the same keys.")
 
-    @property
+    @cached_property
     def publics(self) -> tuple[PublicKeys, ...]:
         """Everyone's public keys."""
         return self.context.roster.publics
@@ -191,6 +200,13 @@ def bitmap(members: Iterable[int], count: int) -> bytes:
     return np.packbits(flags, bitorder="little").tobytes()
 
 
+@lru_cache(maxsize=16)
+def set_digest(members: frozenset[int], count: int) -> bytes:
+    """SHA-256 of the bitmap of some of `count` members."""
+    return hashlib.sha256(bitmap(members, count)).digest()
+
+
+@lru_cache(maxsize=16)
 def members_in(content: bytes, count: int) -> frozenset[int]:
     """The set behind a bitmap. Raise MessageMalformed unless it is one of `count` members."""
     if len(content) != -(-count // 8):

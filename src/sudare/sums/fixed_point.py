@@ -100,6 +100,12 @@ class FixedPoint:
             return np.ceil(low * self._steps_per_unit), np.floor(high * self._steps_per_unit)
 
     @cached_property
+    def _inside(self) -> tuple[float, float]:
+        """Values between these are within the range of every entry."""
+        lowest, highest = self._lowest_and_highest
+        return float((lowest * self.step).max(initial=-np.inf)), float((highest * self.step).min(initial=np.inf))
+
+    @cached_property
     def lowest(self) -> Integers:
         """The low end in steps."""
         return np.asarray(self._lowest_and_highest[0].astype(np.int64))
@@ -127,17 +133,19 @@ class FixedPoint:
         """Words of the values. NaN is refused here, before the protocol starts; everything else has a nearest step."""
         vector = vector_of_numbers(values)
         self._check_shape(vector)
-        (lowest, highest), (low, high, _) = self._lowest_and_highest, self._declared
-        inside = np.clip(vector, lowest * self.step, highest * self.step)
-        saturated = int(np.count_nonzero((vector < low) | (vector > high)))
-        inside *= self._steps_per_unit
-        np.rint(inside, out=inside)
-        if np.isnan(inside).any():
-            raise DataError(
-                "This member's vector holds values that are not numbers (NaN).",
-                "Nothing was sent. Say what a missing value counts as, then add again.",
-            )
-        return Encoded(inside.astype(np.int64).view(np.uint64), saturated)
+        saturated = 0
+        # Mostly everything is inside, and nothing needs to be moved or counted; a NaN is not inside.
+        if not (self._inside[0] <= vector.min(initial=np.inf) and vector.max(initial=-np.inf) <= self._inside[1]):
+            if np.isnan(vector).any():
+                raise DataError(
+                    "This member's vector holds values that are not numbers (NaN).",
+                    "Nothing was sent. Say what a missing value counts as, then add again.",
+                )
+            (lowest, highest), (low, high, _) = self._lowest_and_highest, self._declared
+            saturated = int(np.count_nonzero((vector < low) | (vector > high)))
+            vector = np.clip(vector, lowest * self.step, highest * self.step)
+        steps = vector * self._steps_per_unit
+        return Encoded(np.rint(steps, out=steps).astype(np.int64).view(np.uint64), saturated)
 
     def decode(self, words: Words) -> Floats:
         """The numbers that words stand for, as signed multiples of the step."""
@@ -157,10 +165,13 @@ class FixedPoint:
                 "Some member did not keep to its range, and masks hide which. Nothing of this total was used; ask the members.",
             )
 
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return np.broadcast_shapes(self.step.shape, self.lowest.shape, self.highest.shape)
+
     def _check_shape(self, vector: Floats) -> None:
-        declared = np.broadcast_shapes(self.step.shape, self.lowest.shape, self.highest.shape)
-        if vector.ndim != 1 or declared not in ((), (1,), vector.shape):
+        if vector.ndim != 1 or self._shape not in ((), (1,), vector.shape):
             raise DataError(
-                f"A vector of shape {vector.shape} does not fit ranges declared for shape {declared}.",
+                f"A vector of shape {vector.shape} does not fit ranges declared for shape {self._shape}.",
                 "Add one-dimensional vectors of the declared length.",
             )

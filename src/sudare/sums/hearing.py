@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sudare.sums.context import Seat
-from sudare.sums.messages import Heard
+from sudare.sums.messages import HEARD_BYTES, Heard
 from sudare.sums.statements import Statement, holds
 
 
@@ -19,12 +19,17 @@ class Hearing:
 
     def with_own(self, own: Heard) -> Hearing:
         """After this member has a total itself."""
-        return replace(self, own=own)
+        return Hearing(own, self.others)
 
     def with_other(self, seat: Seat, sender: int, body: Heard) -> Hearing:
         """With what another member said, if it is signed and the first it says. The collector's word must be the same."""
-        is_believed = holds(seat, body.heard, "heard", sender)
-        if seat.context.may_leave:
+        if sender in self.others:
+            return self
+        # Only what a total's digest can be is kept: nobody fills another's memory.
+        is_believed = len(body.heard.content) == HEARD_BYTES and holds(seat, body.heard, "heard", sender)
+        if not seat.context.may_leave:
+            is_believed = is_believed and body.total is None
+        else:
             word = body.total
             is_believed = (
                 is_believed
@@ -32,9 +37,7 @@ class Hearing:
                 and holds(seat, word, "total", seat.context.collector)
                 and word.content == body.heard.content
             )
-        if not is_believed or sender in self.others:
-            return self
-        return replace(self, others={**self.others, sender: body})
+        return Hearing(self.own, {**self.others, sender: body}) if is_believed else self
 
     @property
     def agreeing(self) -> frozenset[int]:
@@ -48,12 +51,12 @@ class Hearing:
     def contradiction(self) -> tuple[Statement, ...]:
         """Signed statements that cannot all be true, if there are any."""
         everything = [*self.others.values(), *([] if self.own is None else [self.own])]
-        for body in everything[1:]:
-            first = everything[0]
-            if body.heard.content != first.heard.content:
-                words = (first.total, body.total, first.heard, body.heard)
-                return tuple(statement for statement in words if statement is not None)
-        return ()
+        if len({body.heard.content for body in everything}) < 2:
+            return ()
+        first = everything[0]
+        other = next(body for body in everything if body.heard.content != first.heard.content)
+        words = (first.total, other.total, first.heard, other.heard)
+        return tuple(statement for statement in words if statement is not None)
 
     @property
     def statements(self) -> tuple[Statement, ...]:

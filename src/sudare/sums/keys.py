@@ -14,6 +14,18 @@ from sudare.sums.streams import derived, extracted
 
 _KEY_BYTES: Final = 32
 _PAIR_SALT: Final = b"sudare pairwise secret"
+_FIELD: Final = 2**255 - 19
+_LOW_255_BITS: Final = 2**255 - 1
+# First coordinates of the points of order 1, 2, 4 and 8 on Curve25519 and its twist.
+_SMALL_ORDERS: Final = frozenset(
+    {
+        0,
+        1,
+        _FIELD - 1,
+        325606250916557431795983626356110631294008115727848805560023387167927233504,
+        39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,16 @@ class MemberKeys:
     def _agreed(self, other: PublicKeys) -> bytes:
         self._secrets[other.exchange] = agreed_secret(self._exchange, self.public.exchange, other.exchange)
         return self._secrets[other.exchange]
+
+
+def exchange_point(exchange: bytes) -> int:
+    """What X25519 makes of a public key: 32 bytes name the same point with and without their last bit."""
+    return (int.from_bytes(exchange, "little") & _LOW_255_BITS) % _FIELD
+
+
+def is_of_small_order(exchange: bytes) -> bool:
+    """Whether X25519 with this public key gives the same secret whatever the private key."""
+    return exchange_point(exchange) in _SMALL_ORDERS
 
 
 def agreed_secret(own: X25519PrivateKey, own_public: bytes, other_public: bytes) -> bytes:

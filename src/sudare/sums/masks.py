@@ -23,13 +23,15 @@ from sudare.errors import MessageMalformed
 from sudare.sums.context import Seat, SumContext
 from sudare.sums.keys import agreed_secret
 from sudare.sums.shamir import PRIME, SEED_LIMBS, seed_limbs, shares_at
-from sudare.sums.streams import derived, stretched
+from sudare.sums.streams import derived, zeros
 
 Words = NDArray[np.uint64]
 
 # Every key below encrypts one message only, so that a fixed nonce is never used twice.
 _NONCE: Final = bytes(12)
-_BOX_BYTES: Final = 2 * SEED_LIMBS * 8
+_SHARES_BYTES: Final = 2 * SEED_LIMBS * 8
+_TAG_BYTES: Final = 16
+BOX_BYTES: Final = _SHARES_BYTES + _TAG_BYTES
 
 
 # Seeds of one sum
@@ -65,16 +67,14 @@ def commitment(context: SumContext, seed: bytes) -> bytes:
 
 
 def pair_seed(context: SumContext, secret: bytes, first: tuple[int, bytes], second: tuple[int, bytes]) -> bytes:
-    """The seed of the mask between two members, given by position and public key; bound to names, keys and the sum."""
+    """The seed of the mask between two members, given by position and public key; bound to names (by the sum's digest), keys and the sum."""
     return derived(secret, b"pairwise mask", _pair(context, first, second))
 
 
 def _pair(context: SumContext, first: tuple[int, bytes], second: tuple[int, bytes]) -> bytes:
-    parts = [context.digest]
-    for position, key in sorted((first, second)):
-        name = context.members[position].encode()
-        parts += [position.to_bytes(4, "big"), len(name).to_bytes(4, "big"), name, key]
-    return hashlib.sha256(b"".join(parts)).digest()
+    """What names a pair in a sum, of one length; the digest of the sum names the members at all positions."""
+    lower, higher = (first, second) if first < second else (second, first)
+    return b"".join((context.digest, _place(lower[0]), lower[1], _place(higher[0]), higher[1]))
 
 
 def lasting_pair_seed(seat: Seat, other: int) -> bytes:
@@ -93,19 +93,25 @@ def fresh_pair_seed(context: SumContext, owner: int, key: MaskKey, other: int, o
 # Masks
 
 
+def mask_of(seed: bytes, count: int) -> Words:
+    """The mask of a seed: so many words of AES-256 in counter mode, as AES-GCM encrypts zeros; its tag is thrown away.
+
+    For vectors of some thousand numbers this takes two thirds of the time of counter mode by itself, as fewer objects are made.
+    """
+    return np.frombuffer(AESGCM(seed).encrypt(_NONCE, zeros(count), None), dtype="<u8", count=count)
+
+
 def add_pair_masks(words: Words, member: int, seeds: Mapping[int, bytes], *, sign: int = 1) -> None:
     """Add a member's side of its pairwise masks in place: plus for the lower of two, minus for the higher; sign −1 takes them off."""
-    room = np.empty(len(words) + 2, dtype="<u8")
     for other, seed in seeds.items():
         adds = (member < other) == (sign > 0)
-        (np.add if adds else np.subtract)(words, stretched(seed, len(words), room), out=words)
+        (np.add if adds else np.subtract)(words, mask_of(seed, len(words)), out=words)
 
 
 def take_self_masks(words: Words, seeds: Iterable[bytes]) -> None:
     """Subtract self-masks in place."""
-    room = np.empty(len(words) + 2, dtype="<u8")
     for seed in seeds:
-        words -= stretched(seed, len(words), room)
+        words -= mask_of(seed, len(words))
 
 
 # Shares
@@ -141,7 +147,7 @@ def opened_box(seat: Seat, present: bytes, sender: int, box: bytes) -> HeldShare
         content = AESGCM(_channel_key(seat, present, sender, seat.position)).decrypt(_NONCE, box, seat.context.digest)
     except InvalidTag:
         content = b""
-    shares = np.frombuffer(content, dtype="<u8") if len(content) == _BOX_BYTES else None
+    shares = np.frombuffer(content, dtype="<u8") if len(content) == _SHARES_BYTES else None
     if shares is None or (shares >= np.uint64(PRIME)).any():
         raise MessageMalformed("A box does not open to shares.", "It is damaged, of another sum, or forged.")
     return _held(shares)

@@ -33,6 +33,7 @@ from sudare.sums.masks import (
     commitment,
     dealt,
     fresh_pair_seed,
+    mask_of,
     mask_secret,
     opened_box,
     self_seed,
@@ -50,7 +51,6 @@ from sudare.sums.messages import (
     Heard,
     Included,
     Masked,
-    Members,
     Message,
     Opened,
     OpenedShares,
@@ -62,12 +62,10 @@ from sudare.sums.messages import (
     included_in,
     vote_content,
 )
-from sudare.sums.statements import Kind, Statement, holds, stated
-from sudare.sums.streams import stretched
+from sudare.sums.statements import Statement, all_hold, holds, quorum_holds, stated
 
 Words = NDArray[np.uint64]
 Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
-_SIGNATURE_BYTES: Final = 64
 # Nobody honest is chosen so often by honest members that it has more neighbours than 4k + 40 (proofs/neighbourhoods.md).
 _MOST_TIMES_CHOSEN: Final = 4
 _MOST_NEIGHBOURS_BESIDE: Final = 40
@@ -89,8 +87,10 @@ class MemberState:
     shares: Mapping[int, HeldShares] = field(default_factory=dict)
     included: bytes = b""
     collected: tuple[Statement, ...] = ()
+    certificate: Certified | None = None
     opened: Words | None = None
     hearing: Hearing = field(default_factory=Hearing)
+    confirmation: Confirmed | None = None
     total: Words | None = None
     stopped: str | None = None
 
@@ -223,7 +223,7 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
         for other, keys in neighbours.items()
         if other in dealers
     }
-    masked = state.words + stretched(self_seed(seat), len(state.words))
+    masked = state.words + mask_of(self_seed(seat), len(state.words))
     add_pair_masks(masked, seat.position, seeds)
     after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
     return after, _to_collector(seat, Masked(masked, stated(seat, "dealers", body.dealers)))
@@ -248,25 +248,26 @@ def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
 
 
 def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
-    """On t votes equal to its own: of each owner the share of its self-seed if it is in the sum, else of its key; never both."""
+    """On t votes equal to its own (`quorum_holds`): of each owner the share of its self-seed if it is in the sum, else of its key; never both."""
     context, count = seat.context, len(seat.publics)
     included, dealers = members_in(state.included, count), members_in(state.dealers, count)
     voters = members_in(body.voters, count)
     if not voters <= included:
         raise _Unjustified
     content = vote_content(context, dealers, included)
-    if len(voters) < context.threshold or not _all_signed(seat, "vote", content, voters, body.signatures):
+    if not quorum_holds(seat, "vote", content, voters, body.signatures):
         raise _Unjustified
     owners = frozenset(state.shares) & included - {seat.position}
     # Whoever masked its vector for other dealers than those voted for may have no honest neighbour among them: its self-mask stays closed.
     signatures = b"".join(body.dealers.get(owner, b"") for owner in sorted(owners))
-    if not _all_signed(seat, "dealers", state.dealers, owners, signatures):
+    if not all_hold(seat, "dealers", state.dealers, owners, signatures):
         raise _Unjustified
     shares = OpenedShares(
         {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
         {owner: held.of_mask_key for owner, held in state.shares.items() if owner not in included},
     )
-    return state.changed(stage="opened"), _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
+    after = state.changed(stage="opened", certificate=body)
+    return after, _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
 
 
 def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
@@ -289,25 +290,11 @@ def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
     """Where not everyone is a neighbour: use the total on t equal statements of members that heard it."""
     own = state.hearing.own
     hearers = members_in(body.hearers, len(seat.publics))
-    is_enough = len(hearers) >= seat.context.threshold and seat.context.is_sparse
-    if own is None or not is_enough or not _all_signed(seat, "heard", own.heard.content, hearers, body.signatures):
+    if own is None or not seat.context.is_sparse:
         raise _Unjustified
-    return state.changed(total=state.opened), ()
-
-
-def _all_signed(seat: Seat, kind: Kind, content: bytes, signers: Members, signatures: bytes) -> bool:
-    """Whether each of these members signed this statement; signatures are in the order of members."""
-    if len(signatures) != _SIGNATURE_BYTES * len(signers):
-        return False
-    return all(
-        holds(
-            seat,
-            Statement(kind, signer, seat.context.digest, content, signatures[place : place + _SIGNATURE_BYTES]),
-            kind,
-            signer,
-        )
-        for signer, place in zip(sorted(signers), range(0, len(signatures), _SIGNATURE_BYTES), strict=True)
-    )
+    if not quorum_holds(seat, "heard", own.heard.content, hearers, body.signatures):
+        raise _Unjustified
+    return state.changed(total=state.opened, confirmation=body), ()
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:

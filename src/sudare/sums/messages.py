@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
-from sudare.sums.context import SumContext, bitmap, members_in
+from sudare.sums.context import SumContext, bitmap, members_in, set_digest
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
 from sudare.sums.wire import MOST_VALUES, packed, unpacked
@@ -21,6 +20,8 @@ Words = NDArray[np.uint64]
 Members = frozenset[int]
 
 _KEY_BYTES: Final = 32
+# Of `heard_content`: two digests.
+HEARD_BYTES: Final = 64
 
 
 # To the collector
@@ -185,16 +186,16 @@ class SumKeys:
         if len(content) != 2 * _KEY_BYTES + 4 * count:
             raise MessageMalformed("Keys for a sum have another size.", "The sender's version differs.")
         chosen = np.frombuffer(content[2 * _KEY_BYTES :], dtype="<u4").tolist()
-        ascending = all(first < second for first, second in itertools.pairwise(chosen))
+        ascending = chosen == sorted(set(chosen))
         if not ascending or owner in chosen or (chosen and chosen[-1] >= len(context.roster)):
             raise MessageMalformed("A choice of neighbours is none.", "The sender's version differs.")
         return cls(content[:_KEY_BYTES], content[_KEY_BYTES : 2 * _KEY_BYTES], tuple(chosen))
 
 
 def vote_content(context: SumContext, dealers: Members, included: Members) -> bytes:
-    """A vote on one input: who has dealt, and who is in the sum."""
+    """A vote on one input: digests of who has dealt and of who is in the sum."""
     count = len(context.roster)
-    return context.input_digest + bitmap(dealers, count) + bitmap(included, count)
+    return context.input_digest + set_digest(dealers, count) + set_digest(included, count)
 
 
 def included_content(context: SumContext, included: Members) -> bytes:
@@ -203,13 +204,13 @@ def included_content(context: SumContext, included: Members) -> bytes:
 
 
 def heard_content(context: SumContext, included: Members, words: Words) -> bytes:
-    """Which total over whom: the bitmap of members, and a digest of the words."""
-    return bitmap(included, len(context.roster)) + total_digest(words)
+    """Which total over whom: a digest of the members and one of the words."""
+    return set_digest(included, len(context.roster)) + total_digest(words)
 
 
 def total_digest(words: Words) -> bytes:
     """SHA-256 of a total."""
-    return hashlib.sha256(words.astype("<u8", copy=False).tobytes()).digest()
+    return hashlib.sha256(np.ascontiguousarray(words, dtype="<u8").data).digest()
 
 
 def history_after(history: bytes, context: SumContext, included: Members, words: Words) -> bytes:
@@ -231,19 +232,30 @@ class OpenedShares:
     of_mask_keys: Mapping[int, Words]
 
     def to_bytes(self) -> bytes:
-        """The content of the statement."""
-        return packed(self)
+        """The content of the statement: how many self-seeds, the owners of both, ascending, and their shares in this order."""
+        parts = [np.array([len(self.of_self_seeds)], dtype="<u4").tobytes()]
+        both = [sorted(each.items()) for each in (self.of_self_seeds, self.of_mask_keys)]
+        parts += [np.array([owner for owner, _ in each], dtype="<u4").tobytes() for each in both]
+        parts += [share.astype("<u8", copy=False).tobytes() for each in both for _, share in each]
+        return b"".join(parts)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> OpenedShares:
         """What the statement says. Raise MessageMalformed unless all are shares."""
-        found = unpacked(content, cls, most_values=MOST_VALUES)
-        if not isinstance(found, cls):
-            raise MessageMalformed("These are no shares.", "The sender's version differs.")
-        for share in (*found.of_self_seeds.values(), *found.of_mask_keys.values()):
-            if share.shape != (SEED_LIMBS,) or (share >= np.uint64(PRIME)).any():
-                raise MessageMalformed("A message holds a share that is none.", "The sender's version differs.")
-        return found
+        count, left_over = divmod(len(content) - 4, 4 + 8 * SEED_LIMBS)
+        if count < 0 or left_over:
+            raise MessageMalformed("Shares have another size.", "The sender's version differs.")
+        of_self_seeds, *owners = np.frombuffer(content, dtype="<u4", count=1 + count).tolist()
+        shares = np.frombuffer(content[4 + 4 * count :], dtype="<u8").reshape(count, SEED_LIMBS)
+        first, second = owners[:of_self_seeds], owners[of_self_seeds:]
+        if len(first) != of_self_seeds or first != sorted(set(first)) or second != sorted(set(second)):
+            raise MessageMalformed("Owners of shares are not in their order.", "The sender's version differs.")
+        if (shares >= np.uint64(PRIME)).any():
+            raise MessageMalformed("A message holds a share that is none.", "The sender's version differs.")
+        return cls(
+            dict(zip(first, shares[:of_self_seeds], strict=True)),
+            dict(zip(second, shares[of_self_seeds:], strict=True)),
+        )
 
 
 @dataclass(frozen=True)

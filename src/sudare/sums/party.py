@@ -14,6 +14,7 @@ from sudare.errors import MessageMalformed, SumError
 from sudare.sums import collector, dissemination, member, serverless
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Seat, members_in
+from sudare.sums.evidence import signed_in, signed_to_collector, signed_to_member, with_refused
 from sudare.sums.hearing import Hearing
 from sudare.sums.inputs import InputRecord, admitted
 from sudare.sums.masks import HeldShares
@@ -47,6 +48,7 @@ class PartyState:
     member: MemberState | ServerlessState
     collector: CollectorState | None
     sent: tuple[Message, ...]
+    refused: tuple[Statement, ...]
 
     def to_bytes(self) -> bytes:
         """The canonical form."""
@@ -96,9 +98,10 @@ class Party:
         if before is not None and before.context_digest == seat.context.digest:
             admitted(seat, words, before.record)
             self._member, self._collector, self._sent = before.member, before.collector, before.sent
+            self._refused = before.refused
             return
         record = None if before is None else before.record
-        self._collector, self._sent = None, ()
+        self._collector, self._sent, self._refused = None, (), ()
         if not seat.context.may_leave:
             self._member, outgoing = serverless.begun(seat, words, record)
         else:
@@ -115,7 +118,8 @@ class Party:
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
-        return self._handed_out(self._remembered(self._delivered_at_home(self._stepped(message))))
+        outgoing = self._stepped(message)
+        return self._handed_out(self._remembered(self._delivered_at_home(outgoing)) if outgoing else ())
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed: nothing unless this member collects."""
@@ -124,12 +128,16 @@ class Party:
         outgoing = collector.expired(self.seat, self._collector)
         return self._handed_out(self._remembered(self._delivered_at_home(outgoing)))
 
+    def note(self, message: Message) -> None:
+        """Keep what is signed in a message and do nothing else: for what comes after the end."""
+        self._refused = with_refused(self.seat, self._refused, message.body, self._member, self._collector)
+
     # What came of it
 
     @property
     def state(self) -> PartyState:
         """What this member remembers."""
-        return PartyState(self.seat.context.digest, self._member, self._collector, self._sent)
+        return PartyState(self.seat.context.digest, self._member, self._collector, self._sent, self._refused)
 
     @property
     def total(self) -> Words | None:
@@ -185,18 +193,20 @@ class Party:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """Everything signed that this member has heard or said about the sum: what `sudare consortium blame` looks at."""
-        found = [*self._member.hearing.statements]
-        if isinstance(self._member, MemberState):
-            found += [*self._member.keys.values(), *self._member.collected]
+        taken = signed_to_member(self.seat, self._member)
         if self._collector is not None:
-            found += [*self._collector.keys.values(), *self._collector.shares.values()]
-        bodies = (message.body for message in self._sent)
-        found += [each for body in bodies for each in vars(body).values() if isinstance(each, Statement)]
-        return tuple(dict.fromkeys(found))
+            taken += signed_to_collector(self.seat, self._collector)
+        said = (each for message in self._sent for each in signed_in(message.body))
+        return tuple(dict.fromkeys((*taken, *said, *self._refused)))
 
     # Steps
 
     def _stepped(self, message: Message) -> tuple[Message, ...]:
+        outgoing = self._answered(message)
+        self.note(message)
+        return outgoing
+
+    def _answered(self, message: Message) -> tuple[Message, ...]:
         if isinstance(message.body, _TO_COLLECTOR):
             return () if self._collector is None else collector.step(self.seat, self._collector, message)
         if isinstance(self._member, MemberState):

@@ -37,6 +37,14 @@ class ServerlessState:
     total: Words | None = None
     stopped: str | None = None
 
+    def placed(self, place: dissemination.State, waiting: Mapping[int, Parcel]) -> ServerlessState:
+        """In another place of the dissemination."""
+        return ServerlessState(self.record, self.length, place, waiting, self.hearing, self.total, self.stopped)
+
+    def after(self, hearing: Hearing) -> ServerlessState:
+        """With more heard of the total."""
+        return ServerlessState(self.record, self.length, self.place, self.waiting, hearing, self.total, self.stopped)
+
 
 Step = tuple[ServerlessState, tuple[Message, ...]]
 
@@ -61,11 +69,11 @@ def step(seat: Seat, state: ServerlessState, message: Message) -> Step:
     if isinstance(body, GivenUp):
         return (state if state.total is not None else replace(state, stopped="given up")), ()
     if isinstance(body, Heard):
-        return _settled(seat, replace(state, hearing=state.hearing.with_other(seat, sender, body)))
+        return _settled(seat, state.after(state.hearing.with_other(seat, sender, body)))
     if not isinstance(body, Passed) or not _fits(seat, state, sender, body) or body.round in state.waiting:
         return state, ()
     parcel = Parcel(sender, seat.position, body.round, body.window, body.partial)
-    return _added(seat, replace(state, waiting={**state.waiting, body.round: parcel}))
+    return _added(seat, state, {**state.waiting, body.round: parcel})
 
 
 def failure(seat: Seat, state: ServerlessState) -> SumError | None:
@@ -93,14 +101,15 @@ def _fits(seat: Seat, state: ServerlessState, sender: int, body: Passed) -> bool
     return is_sender and has_values and all(vector.shape == (state.length,) for vector in vectors)
 
 
-def _added(seat: Seat, state: ServerlessState) -> Step:
+def _added(seat: Seat, state: ServerlessState, waiting: dict[int, Parcel]) -> Step:
     """Use the parcels that are there, round by round."""
     outgoing: tuple[Message, ...] = ()
-    while state.place.round in state.waiting:
-        number = state.place.round
-        place, parcel = dissemination.step(state.place, state.waiting[number])
-        waiting = {other: kept for other, kept in state.waiting.items() if other != number}
-        state, sent = _advanced(seat, replace(state, place=place, waiting=waiting), parcel)
+    place = state.place
+    if place.round not in waiting:
+        return state.placed(place, waiting), ()
+    while place.round in waiting:
+        place, parcel = dissemination.step(place, waiting.pop(place.round))
+        state, sent = _advanced(seat, state.placed(place, dict(waiting)), parcel)
         outgoing += sent
     return state, outgoing
 
@@ -115,7 +124,7 @@ def _advanced(seat: Seat, state: ServerlessState, parcel: Parcel | None) -> Step
     everyone = frozenset(range(len(seat.publics)))
     own = Heard(stated(seat, "heard", heard_content(seat.context, everyone, state.place.total)), None)
     messages = tuple(Message(seat.position, other, own) for other in sorted(everyone - {seat.position}))
-    state, more = _settled(seat, replace(state, hearing=state.hearing.with_own(own)))
+    state, more = _settled(seat, state.after(state.hearing.with_own(own)))
     return state, messages + more
 
 
@@ -125,6 +134,7 @@ def _settled(seat: Seat, state: ServerlessState) -> Step:
         return state, ()
     if state.hearing.contradiction:
         return replace(state, stopped="contradiction"), ()
-    if len(state.hearing.agreeing) == len(seat.publics) - 1:
+    # Nobody contradicts this member.
+    if len(state.hearing.others) == len(seat.publics) - 1:
         return replace(state, total=state.place.total), ()
     return state, ()

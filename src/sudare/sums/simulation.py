@@ -29,7 +29,7 @@ class Traffic:
             # What is told to everyone is measured once.
             self._last = body, packed_size(body)
         self.bits += 8 * self._last[1]
-        if isinstance(body, Passed | Masked | Opened):
+        if isinstance(body, (Passed, Masked, Opened)):
             number = body.round if isinstance(body, Passed) else -1 if isinstance(body, Masked) else -2
             key = message.sender, number
             self.vectors[key] = self.vectors.get(key, 0) + (body.values if isinstance(body, Passed) else 1)
@@ -92,8 +92,9 @@ class _Network:
         """Until nobody has more to say."""
         while self._queue:
             message = self._queue.popleft()
-            if message.receiver not in self.traffic.left:
-                self.post(message.receiver, self._parties[message.receiver].receive(message))
+            receiver = message.receiver
+            if receiver not in self.traffic.left and (answer := self._parties[receiver].receive(message)):
+                self.post(receiver, answer)
 
     def pass_deadlines(self) -> bool:
         """Whether anybody has something to say once a deadline has passed."""

@@ -40,14 +40,11 @@ def derived(key: bytes, purpose: bytes, context: bytes) -> bytes:
     return hmac.digest(key, purpose + b"\x00" + context + b"\x01", "sha256")
 
 
-def stretched(seed: bytes, count: int, into: Words | None = None) -> Words:
-    """So many words from a seed that serves nothing else: AES-256-CTR from a zero counter, read as little-endian words.
-
-    `into` is room for them, at least two words longer than asked for; it is overwritten.
-    """
-    room = np.empty(count + 2, dtype="<u8") if into is None else into
+def stretched(seed: bytes, count: int) -> Words:
+    """So many words from a seed that serves nothing else: AES-256-CTR from a zero counter, read as little-endian words."""
+    room = np.empty(count + 2, dtype="<u8")
     encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(_BLOCK_BYTES))).encryptor()
-    encryptor.update_into(_zeros(count), room.data.cast("B"))
+    encryptor.update_into(zeros(count), room.data.cast("B"))
     return room[:count]
 
 
@@ -62,5 +59,6 @@ def permutation(seed: bytes, count: int) -> list[int]:
 
 
 @lru_cache(maxsize=8)
-def _zeros(count: int) -> bytes:
+def zeros(count: int) -> bytes:
+    """So many words of zeros."""
     return bytes(_WORD_BYTES * count)

@@ -37,16 +37,23 @@ def packed(value: object) -> bytes:
 
 def packed_size(value: object) -> int:
     """How many bytes `packed` gives, without copying arrays."""
+    if value is None or isinstance(value, bool):
+        return 1
+    if isinstance(value, bytes):
+        return 1 + _LENGTH_BYTES + len(value)
+    if isinstance(value, int):
+        return 1 + _LENGTH_BYTES + value.bit_length() // 8 + 1
+    if isinstance(value, str):
+        return 1 + _LENGTH_BYTES + len(value.encode())
     if isinstance(value, np.ndarray):
         return 1 + _LENGTH_BYTES * (2 + value.ndim) + value.nbytes
-    if is_dataclass(value) and not isinstance(value, type):
-        names = field_types(type(value))
-        inner = sum(packed_size(getattr(value, name)) for name in names)
-        return 1 + 2 * _LENGTH_BYTES + len(type(value).__name__) + inner
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | frozenset):
         return 1 + _LENGTH_BYTES + sum(map(packed_size, value))
-    if isinstance(value, Mapping):
-        return 1 + _LENGTH_BYTES + sum(packed_size(key) + packed_size(entry) for key, entry in value.items())
+    if isinstance(value, dict):
+        return 1 + _LENGTH_BYTES + sum(map(packed_size, value)) + sum(map(packed_size, value.values()))
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = sum(packed_size(getattr(value, name)) for name in field_types(type(value)))
+        return 1 + 2 * _LENGTH_BYTES + len(type(value).__name__) + inner
     return len(packed(value))
 
 

@@ -134,5 +134,9 @@ class GaussianShares:
         return _FARTHEST_DEVIATIONS * self.total_deviation
 
     def noisy(self, steps: Integers, source: NoiseSource) -> Words:
-        """Sums plus a discrete Gaussian share."""
-        return source.gaussian(steps, self.plan.share_in_steps(self.release)).view(np.uint64)
+        """Sums plus a discrete Gaussian share, modulo 2⁶⁴.
+
+        The source saturates, so it is asked for noise alone: an addend that saturated would make the total no function of the noisy sum.
+        """
+        share = source.gaussian(np.zeros_like(steps), self.plan.share_in_steps(self.release))
+        return steps.view(np.uint64) + share.view(np.uint64)

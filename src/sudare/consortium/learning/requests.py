@@ -118,11 +118,16 @@ class GradientSum(NoisySum):
 
 
 def clipped_gradients(part: Floats, place: Floats, clip: float, grid: float) -> Integers:
-    """The sum over rows of slope·x/max(clip, ‖slope·x‖), in steps towards zero."""
+    """The sum over rows of slope·x/max(clip, ‖slope·x‖), in steps towards zero; of zero for a row whose score is no number.
+
+    Such a row would otherwise take the sum of all others with it.
+    """
     rows, targets = part[:, :-1], part[:, -1]
-    gradients = Logistic().slope(rows @ place, targets)[:, np.newaxis] * rows
-    lengths = np.sqrt(np.einsum("ij,ij->i", gradients, gradients))
-    units = gradients * (_NORM_MARGIN / np.maximum(lengths, clip))[:, np.newaxis]
+    with np.errstate(over="ignore", invalid="ignore"):
+        gradients = Logistic().slope(rows @ place, targets)[:, np.newaxis] * rows
+        lengths = np.sqrt(np.einsum("ij,ij->i", gradients, gradients))
+        units = gradients * (_NORM_MARGIN / np.maximum(lengths, clip))[:, np.newaxis]
+    units[~np.isfinite(units).all(axis=1)] = 0.0
     return np.asarray(np.trunc(units / grid).sum(axis=0).astype(np.int64))
 
 

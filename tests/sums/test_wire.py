@@ -1,19 +1,18 @@
-"""Messages and states as bytes: there and back, one form only, and garbage refused."""
+"""Values as bytes: there and back, one form only, garbage refused, and memory bounded by what came."""
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sudare.consensus.messages import Message, SumState
-from sudare.consensus.rehearsal import rehearse
 
 from sudare.errors import MessageMalformed
 from sudare.sums.wire import packed, packed_size, unpacked
-from tests.consensus.sums import context, participants, random_words
+from tests.sums.parties import random_words
 
 
 @dataclass(frozen=True)
@@ -109,30 +108,36 @@ def test_what_has_no_form_is_refused():
             packed(value)
 
 
-def test_all_messages_and_states_of_a_sum_survive_as_bytes():
-    """With and without somebody who leaves, so that every kind of message is among them."""
-    kinds = set()
-    for leave_after in ({}, {1: 9}, {1: 10}, {1: 9, 2: 9, 3: 10}):
-        members = participants(context(5, 3), random_words(5, 4), persist=lambda content: None)
-        rehearse(members, leave_after)
-        for member in members:
-            state = member.state
-            again = SumState.from_bytes(state.to_bytes())
-            assert again.to_bytes() == state.to_bytes()
-            for message in state.sent:
-                content = message.to_bytes()
-                assert Message.from_bytes(content).to_bytes() == content
-                assert packed_size(message) == len(content)
-                kinds.add(type(message.body).__name__)
-    assert kinds == {"Dealt", "Ready", "Passed", "Voted", "Revealed", "Report", "Given", "Stopped"}
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"W" + (2).to_bytes(8, "little") + (2**63).to_bytes(8, "little") + (0).to_bytes(8, "little") + bytes(8),
+        b"W" + (2).to_bytes(8, "little") + (2**32).to_bytes(8, "little") + (0).to_bytes(8, "little") + bytes(8),
+        b"W" + (1).to_bytes(8, "little") + (2**61).to_bytes(8, "little") + bytes(8),
+        b"I" + (2**40).to_bytes(8, "little") + bytes(100),
+        b"L" + (50_000).to_bytes(8, "little") + b"N" * 50_000,
+        b"E" + (2**50).to_bytes(8, "little") + bytes(1000),
+        b"M" + (2**64 - 1).to_bytes(8, "little") + bytes(1000),
+        b"O" + (2**64 - 1).to_bytes(8, "little"),
+    ],
+    ids=["2^63 by 0", "2^32 by 0", "2^61 words", "long integer", "50,000 values", "set", "map", "class"],
+)
+def test_what_promises_much_takes_little_memory(content):
+    tracemalloc.start()
+    try:
+        unpacked(content, Leaf, most_values=1000)
+    except MessageMalformed:
+        pass
+    finally:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert most < 100_000 + 50 * len(content)
 
 
-def test_messages_are_not_states():
-    members = participants(context(3), random_words(3, 2))
-    (message,) = members[0].begin()
-    with pytest.raises(MessageMalformed):
-        SumState.from_bytes(message.to_bytes())
-    with pytest.raises(MessageMalformed):
-        Message.from_bytes(packed(5))
-    with pytest.raises(MessageMalformed):
-        Message.from_bytes(members[0].state.to_bytes())
+def test_the_number_of_values_is_limited_for_what_others_sent():
+    value = tuple(range(10))
+    assert unpacked(packed(value), most_values=11) == value
+    with pytest.raises(MessageMalformed, match="too many"):
+        unpacked(packed(value), most_values=10)
+    with pytest.raises(MessageMalformed, match="too many"):
+        unpacked(packed((value, value)), most_values=22)

@@ -1,0 +1,114 @@
+"""Which signed statements a member holds of a sum: those it took in, and those that it refused and that may prove a lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sudare.sums.collector import CollectorState
+from sudare.sums.context import Seat, bitmap, members_in
+from sudare.sums.member import MemberState
+from sudare.sums.messages import Body, heard_content, vote_content
+from sudare.sums.serverless import ServerlessState
+from sudare.sums.statements import KINDS, Kind, Statement
+
+# Two of one kind by one signer prove that it lied; more prove nothing more.
+_MOST_OF_A_KIND: Final = 2
+_SIGNATURE_BYTES: Final = 64
+
+
+def signed_in(body: Body) -> Iterator[Statement]:
+    """The statements that a message holds whole."""
+    for value in vars(body).values():
+        if isinstance(value, Statement):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from (each for each in value.values() if isinstance(each, Statement))
+
+
+def signed_to_member(seat: Seat, state: MemberState | ServerlessState) -> list[Statement]:
+    """What a member was told and took in."""
+    found = [*state.hearing.statements]
+    if isinstance(state, ServerlessState):
+        return found
+    found += [*state.keys.values(), *state.collected]
+    if state.certificate is not None:
+        body, content = state.certificate, _vote(seat, state)
+        found += _of(seat, "vote", content, _by_signer(_members(seat, body.voters), body.signatures))
+        # Only those that it had to check, put together as they were then: a collector may cut them anyhow.
+        owners = sorted(frozenset(state.shares) & frozenset(_members(seat, state.included)) - {seat.position})
+        signatures = b"".join(body.dealers.get(owner, b"") for owner in owners)
+        found += _of(seat, "dealers", state.dealers, _by_signer(owners, signatures))
+    if state.confirmation is not None and state.hearing.own is not None:
+        hearers = _by_signer(_members(seat, state.confirmation.hearers), state.confirmation.signatures)
+        found += _of(seat, "heard", state.hearing.own.heard.content, hearers)
+    return found
+
+
+def signed_to_collector(seat: Seat, state: CollectorState) -> list[Statement]:
+    """What a collector was told and took in."""
+    dealers, included = frozenset(state.boxes), frozenset(state.inputs)
+    found = [*state.keys.values(), *state.shares.values()]
+    found += _of(seat, "dealers", bitmap(dealers, len(seat.publics)), state.inputs)
+    found += _of(seat, "vote", vote_content(seat.context, dealers, included), state.votes)
+    if state.total is not None:
+        found += _of(seat, "heard", heard_content(seat.context, included, state.total), state.heard)
+    return found
+
+
+def with_refused(
+    seat: Seat,
+    refused: tuple[Statement, ...],
+    body: Body,
+    member: MemberState | ServerlessState,
+    collector: CollectorState | None,
+) -> tuple[Statement, ...]:
+    """The refused statements after a message: with those in it that are signed, about this sum, and were not taken in."""
+    for each in signed_in(body):
+        if _is_taken(each, member, collector):
+            continue
+        alike = [other for other in refused if (other.kind, other.signer) == (each.kind, each.signer)]
+        is_new = len(alike) < _MOST_OF_A_KIND and all(other.content != each.content for other in alike)
+        is_of_sum = each.kind in KINDS and each.context == seat.context.digest and 0 <= each.signer < len(seat.publics)
+        if is_new and is_of_sum and each.is_signed_by(seat.publics[each.signer].signing):
+            refused = (*refused, each)
+    return refused
+
+
+def _is_taken(each: Statement, member: MemberState | ServerlessState, collector: CollectorState | None) -> bool:
+    hearing, signer = member.hearing, each.signer
+    if each.kind == "heard":
+        other = hearing.others.get(signer)
+        is_taken = (other is not None and other.heard == each) or (
+            hearing.own is not None and hearing.own.heard == each
+        )
+        return is_taken or (collector is not None and collector.heard.get(signer) == each.signature)
+    if each.kind == "total":
+        return hearing.own is not None and hearing.own.total == each
+    if isinstance(member, MemberState) and (member.keys.get(signer) == each or each in member.collected):
+        return True
+    if collector is None:
+        return False
+    signature = (collector.votes if each.kind == "vote" else collector.inputs).get(signer)
+    return each in (collector.keys.get(signer), collector.shares.get(signer)) or signature == each.signature
+
+
+def _vote(seat: Seat, state: MemberState) -> bytes:
+    count = len(seat.publics)
+    return vote_content(seat.context, members_in(state.dealers, count), members_in(state.included, count))
+
+
+def _of(seat: Seat, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> list[Statement]:
+    """One statement for each signature."""
+    digest = seat.context.digest
+    return [Statement(kind, signer, digest, content, signature) for signer, signature in signatures.items()]
+
+
+def _members(seat: Seat, content: bytes) -> list[int]:
+    return sorted(members_in(content, len(seat.publics)))
+
+
+def _by_signer(signers: list[int], signatures: bytes) -> dict[int, bytes]:
+    """Signatures in the order of members, by their signers."""
+    places = range(0, len(signatures), _SIGNATURE_BYTES)
+    return {signer: signatures[at : at + _SIGNATURE_BYTES] for signer, at in zip(signers, places, strict=True)}

@@ -1,0 +1,86 @@
+"""Agreement on a total: only signed words count, each member's first, and differences are kept as evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sudare.sums.hearing import Hearing
+from sudare.sums.messages import Heard, heard_content
+from sudare.sums.statements import stated
+from tests.sums.parties import context, random_words, seats
+
+WORDS = random_words(2, 3)
+
+
+def heard(where, member: int, which: int = 0, collector: int | None = 0) -> Heard:
+    """What a member says it heard; with the word of the collector where there is one."""
+    content = heard_content(where[0].context, frozenset(range(len(where))), WORDS[which])
+    word = None if collector is None else stated(where[collector], "total", content)
+    return Heard(stated(where[member], "heard", content), word)
+
+
+@pytest.mark.parametrize("threshold", [3, 4])
+def test_those_who_heard_the_same_agree(threshold):
+    where = seats(context(4, threshold))
+    collector = 0 if threshold == 3 else None
+    hearing = Hearing()
+    assert hearing.agreeing == frozenset()
+    for member in (2, 3):
+        hearing = hearing.with_other(where[1], member, heard(where, member, collector=collector))
+    assert hearing.agreeing == frozenset()
+    assert not hearing.contradiction
+    hearing = hearing.with_own(heard(where, 1, collector=collector))
+    assert hearing.agreeing == frozenset({2, 3})
+    assert not hearing.contradiction
+    assert len(hearing.statements) == (6 if threshold == 3 else 3)
+
+
+def test_only_the_first_word_of_a_member_counts_so_that_nothing_grows():
+    where = seats(context(4))
+    hearing = Hearing().with_other(where[1], 2, heard(where, 2, collector=None))
+    assert hearing.with_other(where[1], 2, heard(where, 2, which=1, collector=None)) is hearing
+
+
+def test_what_is_not_signed_by_its_sender_and_the_collector_is_not_heard():
+    where = seats(context(4, 3))
+    good = heard(where, 2)
+    other_total = heard(where, 2, which=1).total
+    nothing = Hearing()
+    for sender, body in (
+        (3, good),
+        (2, replace(good, total=None)),
+        (2, replace(good, total=other_total)),
+        (2, heard(where, 2, collector=1)),
+        (2, replace(good, heard=replace(good.heard, signature=bytes(64)))),
+        (2, replace(good, heard=good.total)),
+        (2, heard(seats(context(4, 3)), 2)),
+    ):
+        assert nothing.with_other(where[1], sender, body) is nothing
+    assert nothing.with_other(where[1], 2, good).others == {2: good}
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+def test_different_totals_contradict_each_other_and_the_proof_is_kept(own_first):
+    """The collector's two words are proof against it; members' words alone show that somebody lied."""
+    where = seats(context(4, 3))
+    own, other = heard(where, 1), heard(where, 2, which=1)
+    hearing = Hearing().with_own(own) if own_first else Hearing()
+    hearing = hearing.with_other(where[1], 2, other)
+    if not own_first:
+        assert not hearing.contradiction
+        hearing = hearing.with_own(own)
+    words = [statement for statement in hearing.contradiction if statement.kind == "total"]
+    assert len(words) == 2
+    assert words[0].contradicts(words[1])
+    assert set(hearing.contradiction) <= set(hearing.statements)
+
+
+def test_a_difference_between_two_others_is_seen_before_own_total_came():
+    where = seats(context(4))
+    hearing = Hearing()
+    for member, which in ((2, 0), (3, 1)):
+        hearing = hearing.with_other(where[1], member, heard(where, member, which, collector=None))
+    assert len(hearing.contradiction) == 2
+    assert {each.signer for each in hearing.contradiction} == {2, 3}
