@@ -133,7 +133,7 @@ class Babble:
         words = np.zeros(side, dtype=np.uint64)
         members = frozenset(draw.sample(range(-2, 9), draw.randrange(5)))
         some, kept = draw.randbytes(draw.choice([0, 1, 1, 32, 65])), {draw.choice([-1, 0, 1, 2, 2**70]): b"box"}
-        shares = OpenedShares({2: words}, {-1: words}).to_bytes()
+        shares = OpenedShares({2: words}, {2**32 - 1: words}).to_bytes()
         said = Statement(
             draw.choice([*KINDS, "x"]), draw.choice([-1, 0, 1, 2, 2**40]), some, shares, draw.randbytes(64)
         )

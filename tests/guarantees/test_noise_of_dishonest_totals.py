@@ -48,7 +48,7 @@ from sudare.dictionary.questions import Question
 from sudare.dictionary.records import HeldRecords
 from sudare.dictionary.summing import ADDENDS
 from sudare.dictionary.training import Conversation as DictionaryConversation
-from sudare.errors import AgreementError, SudareError
+from sudare.errors import AgreementError, ImplausibleTotal, SudareError
 from sudare.linear.losses import Logistic
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
@@ -559,6 +559,27 @@ def test_patterns_that_shrink_do_not_give_every_pattern_the_whole_record(monkeyp
     assert is_enough(dictionary_journey(private, _shrinking(10**7)), 1)
     monkeypatch.setattr(private_questions, "public_responsibilities", _rounded_responsibilities)
     assert not is_enough(dictionary_journey(private, _shrinking(10**7)), 1)
+
+
+def run_away(private: PrivateTerms, count: float, squares: float) -> None:
+    """A training in which every total says that patterns have this count, and squares that are this large."""
+    script = trained_privately(private)
+    next(script)
+    question = script.send(np.array([1e7]))
+    for _ in private.plan(10**7).releases:
+        total = np.zeros(question.size)
+        if isinstance(question, NoisyMoments):
+            parts = total.reshape(len(question.weights), -1)
+            parts[:, 0], parts[:, [3, 5]] = count, squares
+        question = script.send(total)
+
+
+@pytest.mark.parametrize(("count", "squares"), [(-1e7, 1e7), (5e6, 0.0)])
+def test_patterns_that_grow_or_shrink_without_end_are_refused(count, squares):
+    """Before their numbers overflow or vanish."""
+    private = PrivateTerms(terms_of(2).terms, 2.0, 1e-3, 1, 300)
+    with pytest.raises(ImplausibleTotal):
+        run_away(private, count, squares)
 
 
 EXTREMES = [0.0, 1.0, -3.0, 1e-200, 1e20, -1e155, 1e300, math.inf, -math.inf, math.nan]

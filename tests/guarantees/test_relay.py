@@ -85,7 +85,7 @@ def no_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members that send their vectors as they are."""
     for module in (serverless, member):
         monkeypatch.setattr(module, "add_pair_masks", lambda words, position, seeds: None)
-    monkeypatch.setattr(member, "stretched", lambda seed, count: np.zeros(count, dtype=np.uint64))
+    monkeypatch.setattr(member, "mask_of", lambda seed, count: np.zeros(count, dtype=np.uint64))
     monkeypatch.setattr(collector, "take_self_masks", lambda words, seeds: None)
 
 

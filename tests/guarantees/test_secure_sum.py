@@ -27,7 +27,7 @@ from sudare.sums.context import Roster, Seat, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel
 from sudare.sums.inputs import InputRecord
 from sudare.sums.keys import MemberKeys
-from sudare.sums.masks import add_pair_masks, lasting_pair_seed, self_seed
+from sudare.sums.masks import add_pair_masks, lasting_pair_seed, mask_of, self_seed
 from sudare.sums.messages import Message, OpenedShares, Passed, Revealed
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.statements import stated
@@ -257,7 +257,7 @@ def test_a_forgotten_self_mask_is_found(monkeypatch):
     told = everyone_told(included=(0, 1, 2, 4))
     where, words = context(5, 4, 1), random_words(5, 2)
     assert leaks([attacked(where, words, frozenset({0}), told)], frozenset({0})) == []
-    monkeypatch.setattr(member, "stretched", lambda seed, count: np.zeros(count, dtype=np.uint64))
+    monkeypatch.setattr(member, "mask_of", lambda seed, count: np.zeros(count, dtype=np.uint64))
     view = attacked(context(5, 4, 1), words, frozenset({0}), told)
     assert "a sum of 1" in leaks([view], frozenset({0}))
     assert recovered_of([view])[3] == words[3].tolist()
@@ -426,9 +426,9 @@ def test_one_who_is_left_out_stays_hidden():
     hidden = view.masked[3].copy()
     for (kind, seed, _), coefficient in view.made_of[3].items():
         if kind == "stream" and seed in view.known_seeds:
-            hidden -= np.uint64(coefficient % 2**64) * stretched(seed, SAMPLES)
+            hidden -= np.uint64(coefficient % 2**64) * mask_of(seed, SAMPLES)
     assert is_uniform(hidden)
-    exposed = hidden - stretched(self_seed(seats(where)[3]), SAMPLES)
+    exposed = hidden - mask_of(self_seed(seats(where)[3]), SAMPLES)
     assert not is_uniform(exposed)
     assert set(exposed.tolist()) == {1234}
 
@@ -492,17 +492,17 @@ def test_all_additive_shares_but_one_are_uniform_whichever_is_missing():
 # Planted bugs in streams
 
 
-def short_masks(seed, count, into=None):
+def short_masks(seed, count):
     """Words of 32 bits: enough for the numbers, not for hiding them."""
     return stretched(seed, count) >> np.uint64(32)
 
 
-def one_word_masks(seed, count, into=None):
+def one_word_masks(seed, count):
     """One word for the whole vector."""
     return np.full(count, stretched(seed, 1)[0])
 
 
-def small_float_masks(seed, count, into=None):
+def small_float_masks(seed, count):
     """Whole numbers up to 2^40, as masks on floats would be."""
     return stretched(seed, count) >> np.uint64(24)
 
@@ -513,12 +513,12 @@ def masked_by(seat: Seat, words: np.ndarray, others: Sequence[int]) -> np.ndarra
     return hidden
 
 
-@pytest.mark.parametrize("bug", [short_masks, one_word_masks, small_float_masks, stretched])
+@pytest.mark.parametrize("bug", [short_masks, one_word_masks, small_float_masks, mask_of])
 def test_weak_masks_are_found(bug, monkeypatch):
     """Members 0 and 2 collude; what is left of member 1's vector is its mask with member 3."""
     seat, words = seats(context(4))[1], constant_words([1, 2, 3, 4])
-    monkeypatch.setattr(masks, "stretched", bug)
-    assert is_uniform(masked_by(seat, words[1], [3])) == (bug is stretched)
+    monkeypatch.setattr(masks, "mask_of", bug)
+    assert is_uniform(masked_by(seat, words[1], [3])) == (bug is mask_of)
 
 
 def test_masks_with_neighbours_only_are_found():

@@ -105,7 +105,7 @@ def _roster(count: int) -> Roster:
 LEAVABLE = (
     *(Setting(4, 3, 1), Setting(5, 4, 2), Setting(5, 4, 1), Setting(6, 4, 1), Setting(6, 5, 3), Setting(7, 5, 2)),
 )
-SPARSE = (Setting(8, 5, 1, 5, 3), Setting(8, 6, 2, 5, 4), Setting(9, 7, 1, 4, 3), Setting(8, 6, 2, 3, 3))
+SPARSE = (Setting(8, 5, 1, 5, 3), Setting(8, 6, 2, 4, 3), Setting(9, 7, 1, 4, 3), Setting(8, 6, 2, 3, 3))
 SERVERLESS = (Setting(3, 3, 1), Setting(4, 4, 2), Setting(5, 5, 1), Setting(5, 5, 3), Setting(7, 7, 3))
 
 
@@ -1143,15 +1143,15 @@ class Collecting:
 
     def setting_apart(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
         """Tell one member that only those of its neighbours have dealt that are then said to have left."""
-        near = self.near(there)
-        needed = self.context.share_threshold
-        for victim in sorted(there, key=lambda each: len(near[each])):
-            for some in itertools.combinations(near[victim], min(leaving, len(near[victim]))):
+        near, needed, chosen = self.near(there), self.context.share_threshold, self.chosen
+        for victim, count in itertools.product(there, range(leaving + 1)):
+            for some in itertools.combinations(near[victim], count):
                 gone, silent = frozenset(some), frozenset(near[victim]) - frozenset(some)
-                others = frozenset(there) - gone - {victim}
-                votes = sum(len(self.chosen[each] - gone) >= needed for each in others) + len(self.world.dishonest)
-                has_enough = all(len(self.chosen[victim] - each) >= needed for each in (silent, gone))
-                if has_enough and len(silent) <= leaving and votes >= self.context.threshold:
+                voters = [each for each in frozenset(there) - gone - {victim} if len(chosen[each] - gone) >= needed]
+                opening = self.world.dishonest.union(voters)
+                is_open = all(len(chosen[each] & opening) >= needed for each in (victim, *gone))
+                has_enough = len(chosen[victim] - silent) >= needed and len(silent) <= leaving
+                if is_open and has_enough and len(opening) >= self.context.threshold:
                     view = View(everyone, everyone, everyone - gone, total)
                     return dict.fromkeys(there, view) | {victim: replace(view, dealers=everyone - silent)}
         return dict.fromkeys(there, View(everyone, everyone, everyone, total))

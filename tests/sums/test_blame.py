@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums import masks
 from sudare.sums.blame import MEANINGS, Contradiction, Transcript, broken_rules, contradictions
-from sudare.sums.context import Roster, Seat, SumContext, bitmap
+from sudare.sums.context import Roster, Seat, SumContext, bitmap, set_digest
 from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import mask_secret, self_seed
 from sudare.sums.messages import (
@@ -150,7 +150,7 @@ def other_seed(statement: Statement) -> bytes:
         (COLLECTOR, two_sets_included, "included"),
         (LIAR, said_twice(Advertised, "keys", lambda each: each.content[:40] + bytes(24)), "keys"),
         (LIAR, said_twice(Masked, "dealers", lambda _: FEWER), "dealers"),
-        (LIAR, said_twice(Voted, "vote", lambda each: each.content[:-1] + FEWER), "vote"),
+        (LIAR, said_twice(Voted, "vote", lambda each: each.content[:-1] + b"?"), "vote"),
         (LIAR, said_twice(Revealed, "shares", other_seed), "shares"),
         (LIAR, said_twice(Heard, "heard", lambda each: each.content[:-1] + b"?"), "heard"),
     ],
@@ -183,6 +183,10 @@ OWN_VOTE = vote_content(CONTEXT, EVERYONE, EVERYONE)
 NO_TOTAL = bytes(32)
 
 
+def digest_of(*members: int) -> bytes:
+    return set_digest(frozenset(members), 7)
+
+
 def keys_content(position: int, context: SumContext = CONTEXT) -> bytes:
     seat = Seat(context, position, KEYS[position])
     chosen = seat.out_neighbours if context.is_sparse else ()
@@ -210,19 +214,14 @@ def shares_of(position: int) -> OpenedShares:
         (COLLECTOR, "included", bitmap({0, 1, 2, 3}, 7)),
         (COLLECTOR, "included", b""),
         (LIAR, "vote", bytes(32) + OWN_VOTE[32:]),
-        (LIAR, "vote", vote_content(CONTEXT, EVERYONE, EVERYONE - {LIAR})),
-        (LIAR, "vote", vote_content(CONTEXT, EVERYONE - {6}, EVERYONE)),
-        (LIAR, "vote", vote_content(CONTEXT, EVERYONE, frozenset({0, 1, 2, LIAR}))),
         (LIAR, "vote", OWN_VOTE + b"\0"),
         (LIAR, "shares", b"none"),
         (LIAR, "shares", OpenedShares({}, {}).to_bytes()),
         (LIAR, "shares", OpenedShares(shares_of(LIAR).of_self_seeds, shares_of(LIAR).of_self_seeds).to_bytes()),
         (LIAR, "shares", OpenedShares({**shares_of(LIAR).of_self_seeds, 7: np.zeros(5, np.uint64)}, {}).to_bytes()),
-        (LIAR, "total", bitmap(EVERYONE, 7) + NO_TOTAL),
-        (COLLECTOR, "total", bitmap({0, 1}, 7) + NO_TOTAL),
-        (COLLECTOR, "total", bitmap(EVERYONE, 7)),
-        (LIAR, "heard", bitmap(EVERYONE - {LIAR}, 7) + NO_TOTAL),
-        (LIAR, "heard", bitmap({0, 1, LIAR}, 7) + NO_TOTAL),
+        (LIAR, "total", digest_of(*EVERYONE) + NO_TOTAL),
+        (COLLECTOR, "total", digest_of(*EVERYONE)),
+        (LIAR, "heard", bitmap(EVERYONE, 7) + NO_TOTAL),
     ],
 )  # fmt: skip
 def test_what_no_honest_program_signs_proves_a_lie(signer: int, kind: Any, content: bytes) -> None:
@@ -231,16 +230,37 @@ def test_what_no_honest_program_signs_proves_a_lie(signer: int, kind: Any, conte
     assert (found.liar, found.reason, found.sides) == (f"m{signer}", "impossible statement", ((statement,),))
 
 
+@pytest.mark.parametrize(
+    ("named", "kind", "content"),
+    [
+        (EVERYONE - {LIAR}, "vote", vote_content(CONTEXT, EVERYONE, EVERYONE - {LIAR})),
+        (EVERYONE - {6}, "vote", vote_content(CONTEXT, EVERYONE - {6}, EVERYONE)),
+        ({0, 1, 2, LIAR}, "vote", vote_content(CONTEXT, EVERYONE, frozenset({0, 1, 2, LIAR}))),
+        (EVERYONE - {LIAR}, "heard", digest_of(*EVERYONE - {LIAR}) + NO_TOTAL),
+        ({0, 1, LIAR}, "heard", digest_of(0, 1, LIAR) + NO_TOTAL),
+    ],
+)
+def test_what_is_signed_of_a_set_is_compared_with_the_set_that_somebody_names(
+    named: Any, kind: Any, content: bytes
+) -> None:
+    """Votes and words on totals hold digests of sets; "dealers" and "included" name them."""
+    statement = statement_of(CONTEXT, LIAR, kind, content)
+    assert contradictions(about(CONTEXT, statement)) == []
+    found = contradictions(about(CONTEXT, statement, statement_of(CONTEXT, LIAR, "dealers", bitmap(named, 7))))
+    assert {each.liar for each in found} == {f"m{LIAR}"}
+    assert ("impossible statement", ((statement,),)) in [(each.reason, each.sides) for each in found]
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "heard"])
 def test_without_a_collector_nothing_but_the_total_is_signed(kind: Any) -> None:
     context = context_of(4, 4)
-    content = {"keys": bytes(64), "vote": context.input_digest + b"\xf0\xf0"}.get(kind, b"\x0f")
+    content = {"keys": bytes(64), "vote": context.input_digest + bytes(64)}.get(kind, b"\x0f")
     assert only(contradictions(about(context, statement_of(context, 1, kind, content)))).liar == "m1"
 
 
 def test_without_a_collector_a_total_is_over_everyone() -> None:
     context = context_of(4, 4)
-    statement = statement_of(context, 1, "heard", bitmap({0, 1, 2}, 4) + NO_TOTAL)
+    statement = statement_of(context, 1, "heard", set_digest(frozenset({0, 1, 2}), 4) + NO_TOTAL)
     assert only(contradictions(about(context, statement))).reason == "impossible statement"
 
 
@@ -260,8 +280,8 @@ def few_neighbours(position: int) -> frozenset[int]:
     ("signer", "first", "second"),
     [
         (LIAR, ("dealers", bitmap(SMALLER, 7)), ("vote", OWN_VOTE)),
-        (LIAR, ("vote", OWN_VOTE), ("heard", bitmap(SMALLER, 7) + NO_TOTAL)),
-        (COLLECTOR, ("included", bitmap(EVERYONE, 7)), ("total", bitmap(SMALLER, 7) + NO_TOTAL)),
+        (LIAR, ("vote", OWN_VOTE), ("heard", digest_of(*SMALLER) + NO_TOTAL)),
+        (COLLECTOR, ("included", bitmap(EVERYONE, 7)), ("total", digest_of(*SMALLER) + NO_TOTAL)),
         (LIAR, ("vote", vote_content(CONTEXT, EVERYONE, SMALLER)), ("shares", shares_of(LIAR).to_bytes())),
         (LIAR, ("vote", OWN_VOTE), ("shares", OpenedShares({LIAR: shares_of(LIAR).of_self_seeds[LIAR]}, {}).to_bytes())),
     ],
@@ -269,7 +289,13 @@ def few_neighbours(position: int) -> frozenset[int]:
 def test_whoever_signs_what_cannot_both_be_true_is_named(signer: int, first: Any, second: Any) -> None:
     statements = [statement_of(CONTEXT, signer, *each) for each in (first, second)]
     assert contradictions(about(CONTEXT, statements[0])) == contradictions(about(CONTEXT, statements[1])) == []
-    found = only(contradictions(about(CONTEXT, *statements)))
+    # Somebody names the smaller set, and contradicts nobody by that.
+    named = (
+        statement_of(context_of(), 1, "dealers", bitmap(EVERYONE, 7)),
+        statement_of(CONTEXT, COLLECTOR, "included", bitmap(SMALLER, 7)),
+    )
+    is_vote_for_smaller = first == ("vote", vote_content(CONTEXT, EVERYONE, SMALLER))
+    found = only(contradictions(about(CONTEXT, *statements, *(named if is_vote_for_smaller else ()))))
     assert (found.liar, found.reason) == (f"m{signer}", "own statements differ")
     assert found.sides == ((statements[0],), (statements[1],))
 
@@ -282,7 +308,8 @@ def test_on_a_sparse_graph_whoever_goes_on_with_too_few_of_its_neighbours_is_nam
         statement_of(SPARSE_CONTEXT, LIAR, "keys", keys_content(LIAR, SPARSE_CONTEXT)),
         statement_of(SPARSE_CONTEXT, LIAR, kind, content),
     ]
-    assert only(contradictions(about(SPARSE_CONTEXT, *statements))).liar == f"m{LIAR}"
+    named = statement_of(SPARSE_CONTEXT, COLLECTOR, "included", bitmap(members, 12))
+    assert only(contradictions(about(SPARSE_CONTEXT, *statements, named))).liar == f"m{LIAR}"
     assert contradictions(about(SPARSE_CONTEXT, statements[1])) == []
 
 
@@ -452,8 +479,8 @@ def test_copied_keys_name_both(copied: slice) -> None:
     ("word", "said", "reason"),
     [
         (("included", bitmap(EVERYONE, 7)), ("vote", vote_content(CONTEXT, EVERYONE, SMALLER)), "collector and member differ"),
-        (("total", bitmap(EVERYONE, 7) + NO_TOTAL), ("heard", bitmap(EVERYONE, 7) + b"?" * 32), "collector and member differ"),
-        (("total", bitmap(EVERYONE, 7) + NO_TOTAL), ("vote", vote_content(CONTEXT, EVERYONE, SMALLER)), "collector and member differ"),
+        (("total", digest_of(*EVERYONE) + NO_TOTAL), ("heard", digest_of(*EVERYONE) + b"?" * 32), "collector and member differ"),
+        (("total", digest_of(*EVERYONE) + NO_TOTAL), ("vote", vote_content(CONTEXT, EVERYONE, SMALLER)), "collector and member differ"),
     ],
 )  # fmt: skip
 def test_a_member_and_a_collector_that_differ_are_both_named(word: Any, said: Any, reason: str) -> None:
@@ -477,7 +504,7 @@ def test_with_the_statement_that_the_member_was_sent_the_collector_is_named_alon
 def test_members_that_were_told_different_things_name_each_other_and_the_collector(kind: Any) -> None:
     contents = {
         "dealers": (bitmap(EVERYONE, 7), FEWER),
-        "heard": (bitmap(EVERYONE, 7) + NO_TOTAL, bitmap(EVERYONE, 7) + b"?" * 32),
+        "heard": (digest_of(*EVERYONE) + NO_TOTAL, digest_of(*EVERYONE) + b"?" * 32),
     }
     statements = [
         statement_of(CONTEXT, place, kind, content) for place, content in zip((1, 2), contents[kind], strict=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.sums import collector, hearing, inputs, member, serverless
+from sudare.sums import collector, hearing, inputs, member, party, serverless
 from sudare.sums.context import Seat
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.member import begun
@@ -93,12 +93,7 @@ class Fault:
 
 FAULTS = {
     "t - 1 votes are enough": Fault(
-        member,
-        "_reveal",
-        "len(voters) < context.threshold",
-        "len(voters) < context.threshold - 1",
-        "two sets",
-        "sets",
+        member, "quorum_holds", "named < context.threshold", "named < context.threshold - 1", "two sets", "sets"
     ),
     "votes for any set in another attempt": Fault(
         inputs.InputRecord, "with_vote", "if is_other or", "if False and", "two sets", "difference"
@@ -121,6 +116,15 @@ FAULTS = {
         "isolate",
         (Setting(8, 6, 2, 3, 3),),
     ),
+    "opens self-masks of members that masked for other dealers": Fault(
+        member,
+        "_reveal",
+        'if not all_hold(seat, "dealers", state.dealers, owners, signatures)',
+        "if False",
+        "determined|two different sums",
+        "apart",
+        (Setting(8, 6, 2, 4, 3),),
+    ),
     "gives out both halves": Fault(
         member,
         "_reveal",
@@ -132,13 +136,10 @@ FAULTS = {
         member, "_settled", "heard_by >= seat.context.threshold", "heard_by >= 1", "totals were used", "totals"
     ),
     "does not compare totals in a sparse sum": Fault(
-        member,
-        "_confirm",
-        "len(hearers) >= seat.context.threshold",
-        "len(hearers) >= 1",
-        "totals were used",
-        "totals",
-        SPARSE,
+        member, "quorum_holds", "named < context.threshold", "named < 1", "totals were used", "totals", SPARSE
+    ),
+    "keeps statements of any size": Fault(
+        party, "with_refused", "is_of_sum and is_small and", "is_of_sum and", "keeps", None, LEAVABLE
     ),
     "does not compare totals without a collector": Fault(
         serverless,
@@ -152,9 +153,9 @@ FAULTS = {
     "ends with an exception": Fault(
         member,
         "step",
-        "(_Unjustified, MessageMalformed, InvalidParameter)",
-        "(_Unjustified, InvalidParameter)",
-        "ended with MessageMalformed",
+        "(SumError, InvalidParameter)",
+        "InvalidParameter",
+        "ended with ",
     ),
     "keeps whatever is signed": Fault(
         hearing.Hearing,

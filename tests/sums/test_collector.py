@@ -322,7 +322,7 @@ def test_shares_of_those_who_hold_none_are_not_used():
         if isinstance(message.body, Revealed) and message.sender in strangers:
             shares = OpenedShares.from_bytes(message.body.shares.content)
             own = next(iter(shares.of_self_seeds.values()))
-            lie = replace(shares, of_self_seeds={**shares.of_self_seeds, owner: own, 99: own, -1: own})
+            lie = replace(shares, of_self_seeds={**shares.of_self_seeds, owner: own, 99: own, 2**32 - 1: own})
             return replace(message, body=other_statement(places, message, "shares", lie.to_bytes()))
         return message
 

@@ -9,6 +9,7 @@ from functools import cache, cached_property
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,6 @@ from sudare.sums.masks import (
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.shamir import secrets_from, seed_or_none
 from sudare.sums.statements import KINDS, stated
-from sudare.sums.streams import stretched
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
 from tests.sums.parties import SPARSE, context, random_words, seats
 
@@ -81,12 +81,20 @@ def test_any_set_of_members_is_opened_with_its_self_seeds_and_the_keys_of_the_ot
     np.testing.assert_array_equal(total, words[sorted(included)].sum(axis=0, dtype=np.uint64))
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 1000])
+def test_a_mask_is_aes_in_counter_mode(count):
+    """AES-GCM with a nonce of zeros counts from two."""
+    seed = b"s" * 32
+    encryptor = Cipher(algorithms.AES(seed), modes.CTR(bytes(15) + b"\x02")).encryptor()
+    np.testing.assert_array_equal(mask_of(seed, count), np.frombuffer(encryptor.update(bytes(8 * count)), dtype="<u8"))
+
+
 def test_masks_taken_off_leave_the_words():
     words = random_words(1, 4)[0]
     seeds = {0: b"a" * 32, 2: b"b" * 32, 5: b"c" * 32}
     hidden = words.copy()
     add_pair_masks(hidden, 2, {0: seeds[0], 5: seeds[5]})
-    np.testing.assert_array_equal(hidden, words - stretched(seeds[0], 4) + stretched(seeds[5], 4))
+    np.testing.assert_array_equal(hidden, words - mask_of(seeds[0], 4) + mask_of(seeds[5], 4))
     add_pair_masks(hidden, 2, {0: seeds[0], 5: seeds[5]}, sign=-1)
     np.testing.assert_array_equal(hidden, words)
 

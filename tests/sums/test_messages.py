@@ -202,11 +202,14 @@ def test_opened_shares_are_shares():
     again = OpenedShares.from_bytes(good.to_bytes())
     assert again.of_self_seeds[1].tolist() == share.tolist()
     assert again.of_mask_keys[2].tolist() == share.tolist()
-    for wrong in (share[:-1], np.append(share, share[:1]), share + np.uint64(1), share.reshape(1, -1)):
+    for wrong in (share[:-1], np.append(share, share[:1]), share + np.uint64(1)):
         for shares in (OpenedShares({1: wrong}, {}), OpenedShares({}, {1: wrong})):
             with pytest.raises(MessageMalformed, match="share"):
                 OpenedShares.from_bytes(shares.to_bytes())
-    for content in (packed(5), packed({1: share}), b""):
+    packed_good = good.to_bytes()
+    descending = OpenedShares({1: share, 2: share}, {}).to_bytes()
+    descending = descending[:4] + descending[8:12] + descending[4:8] + descending[12:]
+    for content in (packed(5), b"", packed_good[:-1], packed_good + b"0", b"\x03" + packed_good[1:], descending):
         with pytest.raises(MessageMalformed):
             OpenedShares.from_bytes(content)
 

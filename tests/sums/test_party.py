@@ -107,7 +107,7 @@ def test_a_restart_of_anybody_anywhere(name, after_saving):
 
 
 def test_everybody_restarts_before_every_event():
-    for name in CASES:
+    for name in ("serverless", "collector"):
         disk = Disk(case(name))
         queue = [message for position in range(len(disk.words)) for message in disk.party(position).begin()]
         for message in queue:
@@ -135,7 +135,7 @@ def test_the_state_is_saved_before_messages_are_handed_out(name):
         Party(seats(where)[1], random_words(1, 2)[0], failing).begin()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["serverless", "collector"])
 def test_what_was_sent_is_in_what_was_saved(name):
     """Every vote and every vector that others have seen is remembered by whoever sent it."""
     disk = Disk(case(name))

@@ -36,7 +36,7 @@ def test_exact_sums_without_a_collector(members):
     check_exact(context(members, dishonest=max(members - 2, 0)))
 
 
-COLLECTED = [*range(3, 13), 16, 25, 33, 64]
+COLLECTED = [*range(3, 11), 16, 33, 64]
 
 
 def thresholds(members: int) -> list[tuple[int, int]]:
@@ -49,7 +49,7 @@ def thresholds(members: int) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("members", COLLECTED)
 def test_exact_sums_with_a_collector(members):
-    for threshold, dishonest in thresholds(members)[: 3 if members < 20 else 1]:
+    for threshold, dishonest in thresholds(members)[: 3 if members < 11 else 1]:
         check_exact(context(members, threshold, dishonest))
 
 
@@ -174,7 +174,7 @@ def check_pairs(members: int, threshold: int, points: Iterable[int]) -> None:
 
 
 def test_two_members_leave_at_every_two_rounds():
-    check_pairs(5, 3, (0, 2, 4))
+    check_pairs(5, 3, (1, 3))
 
 
 @pytest.mark.long
@@ -270,7 +270,7 @@ def check_random_case(seed: int, most_members: int) -> None:
     invariants.check()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_random_members_leave_in_random_orders(seed):
     check_random_case(seed, 9)
 

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from sudare.sums import masks, member, serverless
 from sudare.sums.context import Seat, SumContext, bitmap, members_in
 from sudare.sums.inputs import InputRecord
-from sudare.sums.masks import MaskKey, fresh_pair_seed, lasting_pair_seed, mask_secret, opened_box, self_seed
+from sudare.sums.masks import (
+    MaskKey,
+    fresh_pair_seed,
+    lasting_pair_seed,
+    mask_of,
+    mask_secret,
+    opened_box,
+    self_seed,
+)
 from sudare.sums.member import MemberState
 from sudare.sums.messages import (
     Advertised,
@@ -38,7 +46,6 @@ from sudare.sums.messages import (
 )
 from sudare.sums.shamir import secrets_from, seed_or_none
 from sudare.sums.statements import Statement, stated
-from sudare.sums.streams import stretched
 from tests.sums.parties import seats
 
 Words = NDArray[np.uint64]
@@ -215,7 +222,7 @@ def _checked(
     for candidate in (with_self, pairs):
         value = np.zeros_like(words)
         for (kind, seed, _), coefficient in candidate.items():
-            value += np.uint64(coefficient % 2**64) * (words if kind == "addend" else stretched(seed, len(words)))
+            value += np.uint64(coefficient % 2**64) * (words if kind == "addend" else mask_of(seed, len(words)))
         if np.array_equal(value, masked):
             return {unknown: coefficient for unknown, coefficient in candidate.items() if coefficient}
     raise AssertionError("a masked vector is made of something else")
@@ -256,7 +263,7 @@ def equations(views: Sequence[View]) -> tuple[list[Unknown], Words, Words]:
             left: dict[Unknown, int] = {}
             for unknown, coefficient in view.made_of[position].items():
                 if unknown[0] == "stream" and unknown[1] in known:
-                    observed -= np.uint64(coefficient % 2**64) * stretched(unknown[1], len(masked))
+                    observed -= np.uint64(coefficient % 2**64) * mask_of(unknown[1], len(masked))
                 else:
                     left[unknown] = coefficient
             rows.append((left, observed))

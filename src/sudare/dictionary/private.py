@@ -47,6 +47,8 @@ _SMALLEST_SHARE: Final = 0.01
 _NOISE_DEVIATIONS: Final = 3.0
 # A noisy total farther out is implausible; noise alone gets there with probability 1e-23 a number.
 _FARTHEST_TOTAL: Final = 10.0
+# Squares of means, and covariances after one more sum, are finite within this.
+_LARGEST_PATTERN: Final = 2.0**300
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +209,17 @@ def _noisy_iteration(
         )
         for k in np.flatnonzero(staying)
     ]
-    return Noisy(*(np.array(part) for part in zip(*described, strict=True)))
+    found = Noisy(*(np.array(part) for part in zip(*described, strict=True)))
+    _check_finite(found)
+    return found
+
+
+def _check_finite(found: Noisy) -> None:
+    """Raise ImplausibleTotal where totals make patterns grow or shrink from sum to sum until numbers overflow."""
+    variances = np.diagonal(found.covariances, axis1=1, axis2=2)
+    is_within = all(np.all(np.abs(part) <= _LARGEST_PATTERN) for part in (found.means, found.covariances))
+    if not is_within or not np.all(variances >= 1 / _LARGEST_PATTERN):
+        raise implausible()
 
 
 def _described(

@@ -12,12 +12,11 @@ from functools import partial
 from typing import Final, Literal, TypeVar
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.context import Roster, SumContext, members_in
-from sudare.sums.keys import PublicKeys, agreed_secret
+from sudare.sums.context import Roster, SumContext, members_in, set_digest
+from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbours import Neighbourhood
@@ -27,6 +26,8 @@ from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")
+# These name their sets, others sign digests of them.
+_NAMING: Final = ("dealers", "included")
 _DIGEST_BYTES: Final = 32
 # Every start of a process makes at most two for each member; what a file of others claims beyond that is not looked at.
 _MOST_ATTEMPTS_A_MEMBER: Final = 64
@@ -155,12 +156,16 @@ class _About:
         self.malformed: list[Statement] = []
         self.keys: dict[int, tuple[Statement, SumKeys]] = {}
         self.shares: dict[int, tuple[Statement, OpenedShares]] = {}
-        # Of statements that name sets: by kind and signer, who dealt, who is in the sum, and which total.
+        # Of statements about sets: by kind and signer, who dealt, who is in the sum, and which total.
         self.sets: dict[str, dict[int, tuple[Statement, _Sets]]] = {}
-        for each in statements:
+        # The sets that somebody names, by the digests that others sign.
+        self.members: dict[bytes, Members] = {}
+        everyone = frozenset(range(len(context.roster)))
+        self.members[set_digest(everyone, len(everyone))] = everyone
+        for each in sorted(statements, key=lambda each: each.kind not in _NAMING):
             try:
                 self._read(each)
-            except (MessageMalformed, InvalidParameter):
+            except MessageMalformed:
                 self.malformed.append(each)
 
     def _read(self, each: Statement) -> None:
@@ -169,16 +174,34 @@ class _About:
             raise MessageMalformed("A sum without a collector has no such statement.", "Use one program version.")
         if each.kind == "keys":
             keys = SumKeys.from_bytes(each.content, context, signer)
-            _check_usable(keys.mask_key)
+            if is_of_small_order(keys.mask_key):
+                raise MessageMalformed("A key is of small order.", "Use one program version.")
             self.keys.setdefault(signer, (each, keys))
         elif each.kind == "shares":
             shares = OpenedShares.from_bytes(each.content)
             _check_shares(shares, signer, len(context.roster))
             self.shares.setdefault(signer, (each, shares))
         else:
+            if each.kind in _NAMING:
+                members = members_in(each.content, len(context.roster))
+                self.members[set_digest(members, len(context.roster))] = members
             sets = _sets_of(each, context)
-            sets.check(each, context)
+            self._check(each, sets)
             self.sets.setdefault(each.kind, {}).setdefault(signer, (each, sets))
+
+    def _check(self, each: Statement, sets: _Sets) -> None:
+        """Raise MessageMalformed unless an honest member can have signed it."""
+        collects = each.kind in ("included", "total")
+        signs = self.context.collector == each.signer if collects else True
+        dealers, included = self.members.get(sets.dealers), self.members.get(sets.included)
+        named = [members for members in (dealers, included) if members is not None]
+        holds_itself = collects or all(each.signer in members for members in named)
+        is_within = dealers is None or included is None or included <= dealers
+        is_enough = all(len(members) >= self.context.threshold for members in named)
+        # Where nobody may leave, all are in the sum.
+        is_whole = self.context.may_leave or included is not None
+        if not (signs and holds_itself and is_within and is_enough and is_whole):
+            raise MessageMalformed("No honest member signs this.", "Use one program version.")
 
     def said(self, *kinds: str) -> Iterator[tuple[Statement, _Sets]]:
         """What members said of these kinds, in the order of kinds and members."""
@@ -195,49 +218,28 @@ class _About:
 
 @dataclass(frozen=True)
 class _Sets:
-    """The sets of members that a statement names, and the digest of a total; None where it does not speak of them."""
+    """Digests of the sets of members and of the total that a statement speaks of; empty where it does not."""
 
-    dealers: Members | None = None
-    included: Members | None = None
-    total: bytes | None = None
-
-    def check(self, each: Statement, context: SumContext) -> None:
-        """Raise MessageMalformed unless an honest member can have signed it."""
-        collects = each.kind in ("included", "total")
-        signs = context.collector == each.signer if collects else True
-        named = [members for members in (self.dealers, self.included) if members is not None]
-        holds_itself = collects or all(each.signer in members for members in named)
-        is_within = self.dealers is None or self.included is None or self.included <= self.dealers
-        if not (signs and holds_itself and is_within and all(len(members) >= context.threshold for members in named)):
-            raise MessageMalformed("No honest member signs this.", "Use one program version.")
+    dealers: bytes = b""
+    included: bytes = b""
+    total: bytes = b""
 
 
 def _sets_of(each: Statement, context: SumContext) -> _Sets:
     """What a statement says of sets. Raise MessageMalformed unless it has the form of its kind."""
     count, content = len(context.roster), each.content
-    width = -(-count // 8)
     if each.kind == "dealers":
-        return _Sets(dealers=members_in(content, count))
+        return _Sets(dealers=set_digest(members_in(content, count), count))
     if each.kind == "included":
-        return _Sets(included=members_in(content, count))
-    if each.kind == "vote":
-        if content[:_DIGEST_BYTES] != context.input_digest:
-            raise MessageMalformed("A vote is on another input.", "Use one program version.")
-        dealers, included = content[_DIGEST_BYTES : _DIGEST_BYTES + width], content[_DIGEST_BYTES + width :]
-        return _Sets(members_in(dealers, count), members_in(included, count))
-    total = content[width:]
-    if len(total) != _DIGEST_BYTES:
-        raise MessageMalformed("A statement on a total has another size.", "Use one program version.")
-    return _Sets(included=members_in(content[:width], count), total=total)
-
-
-def _check_usable(mask_key: bytes) -> None:
-    """Raise InvalidParameter for a key of small order, which gives everyone the same secret."""
-    key = MaskKey.of(_ANY_SECRET)
-    agreed_secret(X25519PrivateKey.from_private_bytes(_ANY_SECRET), key.public, mask_key)
-
-
-_ANY_SECRET: Final = bytes(range(32))
+        return _Sets(included=set_digest(members_in(content, count), count))
+    parts = [content[at : at + _DIGEST_BYTES] for at in range(0, len(content), _DIGEST_BYTES)]
+    if len(content) != _DIGEST_BYTES * (3 if each.kind == "vote" else 2):
+        raise MessageMalformed("A statement has another size.", "Use one program version.")
+    if each.kind != "vote":
+        return _Sets(included=parts[0], total=parts[1])
+    if parts[0] != context.input_digest:
+        raise MessageMalformed("A vote is on another input.", "Use one program version.")
+    return _Sets(parts[1], parts[2])
 
 
 def _check_shares(shares: OpenedShares, signer: int, count: int) -> None:
@@ -298,12 +300,11 @@ def _own_statements(about: _About) -> Iterator[Contradiction]:
                 yield about.contradiction("own statements differ", [signer], [said[0]], [second])
     for signer, (shares, given) in about.shares.items():
         said = about.sets.get("vote", {}).get(signer)
-        if said is not None and not _is_asked_for(about.context, said[1], given):
+        if said is not None and not _is_asked_for(about, said[1], given):
             yield about.contradiction("own statements differ", [signer], [said[0]], [shares])
     if about.context.is_sparse:
         for each, sets in about.said("dealers", "vote"):
-            keys = about.keys.get(each.signer)
-            members = sets.dealers if sets.included is None else sets.included
+            keys, members = about.keys.get(each.signer), about.members.get(sets.included or sets.dealers)
             if keys is not None and members is not None:
                 holders = frozenset(keys[1].neighbours) & members
                 if len(holders) < about.context.share_threshold:
@@ -313,14 +314,19 @@ def _own_statements(about: _About) -> Iterator[Contradiction]:
 def _agree(first: _Sets, second: _Sets) -> bool:
     """Whether two statements say the same of what both speak of."""
     pairs = ((first.dealers, second.dealers), (first.included, second.included), (first.total, second.total))
-    return all(one == other for one, other in pairs if one is not None and other is not None)
+    return all(one == other for one, other in pairs if one and other)
 
 
-def _is_asked_for(context: SumContext, vote: _Sets, given: OpenedShares) -> bool:
-    """Whether these are shares that a vote asks for: self-seeds of those in the sum, keys of dealers that are not."""
-    dealers, included = vote.dealers or frozenset(), vote.included or frozenset()
+def _is_asked_for(about: _About, vote: _Sets, given: OpenedShares) -> bool:
+    """Whether these are shares that a vote asks for: self-seeds of those in the sum, keys of dealers that are not.
+
+    Also where nobody has named the sets that were voted for.
+    """
+    dealers, included = about.members.get(vote.dealers), about.members.get(vote.included)
+    if dealers is None or included is None:
+        return True
     halves = frozenset(given.of_self_seeds), frozenset(given.of_mask_keys)
-    if context.is_sparse:
+    if about.context.is_sparse:
         return halves[0] <= included and halves[1] <= dealers - included
     return halves == (included, dealers - included)
 

@@ -15,6 +15,8 @@ from sudare.sums.statements import KINDS, Kind, Statement
 # Two of one kind by one signer prove that it lied; more prove nothing more.
 _MOST_OF_A_KIND: Final = 2
 _SIGNATURE_BYTES: Final = 64
+# No honest statement is larger: shares of every member's secrets, or keys with a choice of neighbours.
+_MOST_BYTES, _MOST_BYTES_A_MEMBER = 1 << 8, 1 << 6
 
 
 def signed_in(body: Body) -> Iterator[Statement]:
@@ -70,7 +72,8 @@ def with_refused(
         alike = [other for other in refused if (other.kind, other.signer) == (each.kind, each.signer)]
         is_new = len(alike) < _MOST_OF_A_KIND and all(other.content != each.content for other in alike)
         is_of_sum = each.kind in KINDS and each.context == seat.context.digest and 0 <= each.signer < len(seat.publics)
-        if is_new and is_of_sum and each.is_signed_by(seat.publics[each.signer].signing):
+        is_small = len(each.content) <= _MOST_BYTES + _MOST_BYTES_A_MEMBER * len(seat.publics)
+        if is_new and is_of_sum and is_small and each.is_signed_by(seat.publics[each.signer].signing):
             refused = (*refused, each)
     return refused
 

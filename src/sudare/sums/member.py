@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sudare.errors import (
     InvalidParameter,
     MembersMissing,
-    MessageMalformed,
     SecondTotalRefused,
     StatementsContradict,
     SumError,
@@ -103,8 +102,9 @@ Outgoing = tuple[Message, ...]
 Step = tuple[MemberState, Outgoing]
 
 
-class _Unjustified(Exception):
-    """The collector asks for something that this member's own messages do not justify."""
+def _unjustified() -> SumError:
+    """What is raised where the collector asks for something that this member's own messages do not justify."""
+    return SumError("What the collector asks for is not justified by what this member knows.", SumError.help)
 
 
 def begun(seat: Seat, words: Words, earlier: InputRecord | None = None) -> Step:
@@ -142,7 +142,7 @@ def step(seat: Seat, state: MemberState, message: Message) -> Step:
         return answer(seat, state, body)
     except SecondTotalRefused:
         return _stopped(seat, state, "second total")
-    except (_Unjustified, MessageMalformed, InvalidParameter):
+    except (SumError, InvalidParameter):
         return _stopped(seat, state, "unjustified")
 
 
@@ -181,25 +181,25 @@ def _deal(seat: Seat, state: MemberState, body: Directory) -> Step:
     context = seat.context
     present = members_in(body.present, len(seat.publics))
     if seat.position not in present or len(present) < context.threshold or not seat.has_enough_in(present):
-        raise _Unjustified
+        raise _unjustified()
     chosen = tuple(other for other in seat.out_neighbours if other in present)
     expected = frozenset(body.keys)
     # Everyone in the directory is there; those this member chose are all in it, and whoever else is has chosen this member.
     if seat.position in expected or not frozenset(chosen) <= expected <= present:
-        raise _Unjustified
+        raise _unjustified()
     own = MaskKey.of(mask_secret(seat))
     mask_keys = {own.public}
     for other, statement in body.keys.items():
         if not holds(seat, statement, "keys", other):
-            raise _Unjustified
+            raise _unjustified()
         keys = SumKeys.from_bytes(statement.content, context, other)
         mask_keys.add(keys.mask_key)
         if context.is_sparse and other not in chosen and seat.position not in keys.neighbours:
-            raise _Unjustified
+            raise _unjustified()
     if len(mask_keys) != 1 + len(body.keys):
-        raise _Unjustified
+        raise _unjustified()
     if context.is_sparse and len(body.keys) > _MOST_TIMES_CHOSEN * len(seat.out_neighbours) + _MOST_NEIGHBOURS_BESIDE:
-        raise _Unjustified
+        raise _unjustified()
     held, boxes = dealt(seat, body.present, chosen)
     after = state.changed(stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})
     return after, _to_collector(seat, Dealt(boxes))
@@ -211,11 +211,11 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
     dealers = members_in(body.dealers, count)
     is_enough = seat.position in dealers and len(dealers) >= context.threshold and seat.has_enough_in(dealers)
     if not is_enough or not dealers <= members_in(state.present, count):
-        raise _Unjustified
+        raise _unjustified()
     neighbours = _neighbour_keys(seat, state)
     holding = {other for other in neighbours if other in dealers and _chose(seat, neighbours[other])}
     if frozenset(body.boxes) != holding:
-        raise _Unjustified
+        raise _unjustified()
     shares = {other: opened_box(seat, state.present, other, box) for other, box in body.boxes.items()}
     own = MaskKey.of(mask_secret(seat))
     seeds = {
@@ -233,12 +233,12 @@ def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
     """Vote, once for an input, for a set of enough members that have all dealt their shares."""
     context = seat.context
     if not holds(seat, body.included, "included", context.collector):
-        raise _Unjustified
+        raise _unjustified()
     included = included_in(body.included.content, context)
     dealers = members_in(state.dealers, len(seat.publics))
     is_enough = seat.position in included and len(included) >= context.threshold and seat.has_enough_in(included)
     if not is_enough or not included <= dealers:
-        raise _Unjustified
+        raise _unjustified()
     # Recorded before the vote is sent; raises where another set was voted for.
     record = state.record.with_vote(context, body.included.content)
     after = state.changed(
@@ -253,20 +253,22 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
     included, dealers = members_in(state.included, count), members_in(state.dealers, count)
     voters = members_in(body.voters, count)
     if not voters <= included:
-        raise _Unjustified
+        raise _unjustified()
     content = vote_content(context, dealers, included)
     if not quorum_holds(seat, "vote", content, voters, body.signatures):
-        raise _Unjustified
+        raise _unjustified()
     owners = frozenset(state.shares) & included - {seat.position}
     # Whoever masked its vector for other dealers than those voted for may have no honest neighbour among them: its self-mask stays closed.
     signatures = b"".join(body.dealers.get(owner, b"") for owner in sorted(owners))
     if not all_hold(seat, "dealers", state.dealers, owners, signatures):
-        raise _Unjustified
+        raise _unjustified()
     shares = OpenedShares(
         {owner: held.of_self_seed for owner, held in state.shares.items() if owner in included},
         {owner: held.of_mask_key for owner, held in state.shares.items() if owner not in included},
     )
-    after = state.changed(stage="opened", certificate=body)
+    # Kept without what nobody asked for.
+    certificate = Certified(body.voters, body.signatures, {owner: body.dealers.get(owner, b"") for owner in owners})
+    after = state.changed(stage="opened", certificate=certificate)
     return after, _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
 
 
@@ -276,7 +278,7 @@ def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
     included = members_in(state.included, count)
     is_of_form = body.words.shape == state.words.shape and holds(seat, body.total, "total", context.collector)
     if not is_of_form or body.total.content != heard_content(context, included, body.words):
-        raise _Unjustified
+        raise _unjustified()
     own = Heard(stated(seat, "heard", body.total.content), body.total)
     neighbours = _neighbour_keys(seat, state)
     receivers = [each for each in sorted(included) if each in neighbours and _chose(seat, neighbours[each])]
@@ -291,9 +293,9 @@ def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
     own = state.hearing.own
     hearers = members_in(body.hearers, len(seat.publics))
     if own is None or not seat.context.is_sparse:
-        raise _Unjustified
+        raise _unjustified()
     if not quorum_holds(seat, "heard", own.heard.content, hearers, body.signatures):
-        raise _Unjustified
+        raise _unjustified()
     return state.changed(total=state.opened, confirmation=body), ()
 
 

@@ -244,12 +244,12 @@ class OpenedShares:
         """What the statement says. Raise MessageMalformed unless all are shares."""
         count, left_over = divmod(len(content) - 4, 4 + 8 * SEED_LIMBS)
         if count < 0 or left_over:
-            raise MessageMalformed("Shares have another size.", "The sender's version differs.")
+            raise MessageMalformed("A message of shares has another size.", "The sender's version differs.")
         of_self_seeds, *owners = np.frombuffer(content, dtype="<u4", count=1 + count).tolist()
         shares = np.frombuffer(content[4 + 4 * count :], dtype="<u8").reshape(count, SEED_LIMBS)
         first, second = owners[:of_self_seeds], owners[of_self_seeds:]
         if len(first) != of_self_seeds or first != sorted(set(first)) or second != sorted(set(second)):
-            raise MessageMalformed("Owners of shares are not in their order.", "The sender's version differs.")
+            raise MessageMalformed("The owners of shares are not in their order.", "The sender's version differs.")
         if (shares >= np.uint64(PRIME)).any():
             raise MessageMalformed("A message holds a share that is none.", "The sender's version differs.")
         return cls(

@@ -3,6 +3,7 @@
 In a sparse sum every member chooses k others at random, its out-neighbours. It masks its vector with those it chose and those that chose it, and deals
 its secrets to the k, so that any t_k of them can recover them. S members, of which at most c are dishonest and at most d leave.
 
+SciPy is imported where it is needed: nodes of fewer than two hundred members do not need it.
 Bounds are base-2 logarithms, rounded up: sums of positive terms in double precision, enlarged by more than what rounding can have taken away.
 """
 
@@ -15,7 +16,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from sudare.errors import InvalidParameter
 from sudare.sums import streams
@@ -249,18 +249,24 @@ def _log_tail(members: int, marked: Integers, degree: int, at_least: int) -> Flo
     terms = table[marked] - table[inside] - table[np.maximum(left_inside, 0)]
     terms = terms + table[unmarked] - table[outside] - table[np.maximum(left_outside, 0)]
     subsets = table[others] - table[degree] - table[others - degree]
+    from scipy import special
+
     total: Floats = special.logsumexp(np.where(possible, terms - subsets, -np.inf), axis=1)
     return np.asarray(np.minimum(0.0, total + _ROUNDING * table[members]))
 
 
 def _log2_sum(logarithms: Floats) -> float:
     """log₂ of the sum of what has these natural logarithms, rounded up, and at most 0: the bound of a probability."""
+    from scipy import special
+
     total = float(special.logsumexp(logarithms)) / math.log(2)
     return min(0.0, total + 2.0**-40 * (1 + abs(total))) if total > -math.inf else total
 
 
 @lru_cache(maxsize=4)
 def _log_factorials(most: int) -> Floats:
+    from scipy import special
+
     table = special.gammaln(np.arange(most + 1, dtype=np.float64) + 1)
     table.setflags(write=False)
     return np.asarray(table)

@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sudare.sums.context import Seat, set_digest
+from sudare.sums.context import Seat
 from sudare.sums.neighbours import FAILURE_BITS
 from sudare.sums.streams import permutation
 
@@ -100,11 +100,8 @@ def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], si
         return False
     context, publics = seat.context.digest, seat.publics
     digest = hashlib.sha256(content).digest()
-    together = context, signatures, _text(kind, context, 0, digest) + set_digest(signers, len(publics))
-    if together in _known:
-        return True
     places = range(0, len(signatures), _SIGNATURE_BYTES)
-    are_signed = all(
+    return all(
         _is_signed(
             publics[signer].signing,
             signatures[place : place + _SIGNATURE_BYTES],
@@ -112,16 +109,13 @@ def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], si
         )
         for signer, place in zip(sorted(signers), places, strict=True)
     )
-    if are_signed:
-        _remember(*together)
-    return are_signed
 
 
 def _text(kind: str, context: bytes, signer: int, content_digest: bytes) -> bytes:
     return b"".join((_PURPOSE, kind.encode(), b"\x00", context, signer.to_bytes(4, "big"), content_digest))
 
 
-# Signatures that are known to be right, by key and text, or for many at once by sum and text. A statement reaches a process by several ways, and all members where they are simulated in one.
+# Signatures that are known to be right, by key and text. A statement reaches a process by several ways, and all members where they are simulated in one.
 _known: dict[tuple[bytes, bytes, bytes], None] = {}
 _MOST_KNOWN: Final = 1 << 15
 

@@ -1,0 +1,300 @@
+"""Whole tasks between nodes of which one runs a dishonest program: it learns nothing, and the task finishes without its lie or ends with a clear error."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sudare.consortium.desk import Envelope
+from sudare.consortium.learning import LearningWalk
+from sudare.consortium.session import Session
+from sudare.consortium.sums import SUM, SumRunner
+from sudare.consortium.walks import TrainedDictionary
+from sudare.errors import ImplausibleTotal, InvalidParameter, StatementsContradict, SudareError, TaskStopped
+from sudare.privacy import Account, Ledger
+from sudare.sums.blame import Transcript, contradictions
+from sudare.sums.context import Seat
+from sudare.sums.keys import PublicKeys
+from sudare.sums.messages import (
+    Body,
+    Dealt,
+    Heard,
+    Included,
+    Masked,
+    Message,
+    Opened,
+    OpenedShares,
+    Passed,
+    Revealed,
+    heard_content,
+    included_content,
+    included_in,
+)
+from sudare.sums.statements import Statement, stated
+from tests.consortium import rehearsed
+from tests.consortium.learning.kit import member_tables, terms
+from tests.consortium.rehearsed import IDENTITIES, Consortium
+from tests.consortium.test_protocols import dictionary_walk
+
+LIAR, VICTIM = 0, 1
+# As many rows more as once made members use a coarser clip.
+MORE = np.uint64(1 << 28)
+
+
+class Dishonest(SumRunner):
+    """The honest program but for what it sends, and for what it says it never got. It keeps everything that it was sent."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.seen: list[tuple[int, int, Message]] = []
+        self.lies = 0
+
+    def posts(self) -> list[tuple[str, Envelope]]:
+        found = []
+        for receiver, envelope in super().posts():
+            if envelope.kind == SUM:
+                message = Message.from_bytes(envelope.body)
+                seat = self._sittings[envelope.iteration]._party.seat
+                told = replace(message, body=self.told(seat, message.receiver, message.body))
+                self.lies += told.body is not message.body
+                found.append((receiver, replace(envelope, body=told.to_bytes())))
+            else:
+                found.append((receiver, envelope))
+        return found
+
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        if envelope.kind == SUM:
+            message = Message.from_bytes(envelope.body)
+            self.seen.append((envelope.iteration, envelope.attempt, message))
+            if self.ignores(message):
+                self.lies += 1
+                return True
+        return super().receive(sender, envelope, now)
+
+    def told(self, seat: Seat, receiver: int, body: Body) -> Body:
+        return body
+
+    def ignores(self, message: Message) -> bool:
+        return False
+
+
+class ClaimsThatAllOthersLeft(Dishonest):
+    """Asks for a sum of the victim alone."""
+
+    def told(self, seat: Seat, receiver: int, body: Body) -> Body:
+        if isinstance(body, Included):
+            return Included(stated(seat, "included", included_content(seat.context, frozenset({VICTIM}))))
+        return body
+
+
+class ClaimsThatOneLeft(Dishonest):
+    """Says that it never got the victim's vector, which it keeps."""
+
+    def ignores(self, message: Message) -> bool:
+        return isinstance(message.body, Masked) and message.sender == VICTIM
+
+
+class TellsDifferentTotals(Dishonest):
+    """Tells members with odd numbers another total, and supports both."""
+
+    def told(self, seat: Seat, receiver: int, body: Body) -> Body:
+        if receiver % 2 == 0:
+            return body
+        if isinstance(body, Opened):
+            return Opened(body.words + MORE, self._total(seat, body.words))
+        if isinstance(body, Heard) and isinstance(body.total, Statement) and seat.context.collector == seat.position:
+            words = self._sittings[seat.context.iteration]._party.state.member.opened
+            total = self._total(seat, words)
+            return Heard(stated(seat, "heard", total.content), total)
+        if isinstance(body, Passed) and body.window is not None:
+            return Passed(body.round, body.window + MORE, body.partial)
+        return body
+
+    def _total(self, seat: Seat, words: Any) -> Statement:
+        state = self._sittings[seat.context.iteration]._party.state
+        included = included_in(state.member.included, seat.context)
+        return stated(seat, "total", heard_content(seat.context, included, words + MORE))
+
+
+class ShowsAnothersKey(Session):
+    """Shows one member, or all, the victim's key for masks as its own."""
+
+    to: str | None = None
+
+    def _hello(self, receiver: str, peer: Any, answered: bytes) -> bytes:
+        own = self.publics
+        if self.to in (None, receiver):
+            victims = IDENTITIES[VICTIM].member_keys(b"test").public
+            self.publics = PublicKeys(victims.exchange, own.signing)
+        try:
+            return super()._hello(receiver, peer, answered)
+        finally:
+            self.publics = own
+
+
+def consortium_with(
+    monkeypatch: pytest.MonkeyPatch,
+    members: int,
+    threshold: int | None,
+    walk: Callable[[int], Any],
+    runs: type[SumRunner] = Dishonest,
+    session: type[Session] = Session,
+) -> Consortium:
+    """Members of which the first runs another program."""
+    liar = rehearsed.names_of(members)[LIAR]
+    monkeypatch.setattr(
+        rehearsed,
+        "SumRunner",
+        lambda task, circle, *rest: (runs if circle.name == liar else SumRunner)(task, circle, *rest),
+    )
+    monkeypatch.setattr(rehearsed, "Session", lambda name, *rest: (session if name == liar else Session)(name, *rest))
+    return Consortium(members, threshold, walk, silence_seconds=5.0)
+
+
+def honest_names(consortium: Consortium) -> list[str]:
+    return [name for position, name in enumerate(consortium.names) if position != LIAR]
+
+
+def check_nothing_was_opened(consortium: Consortium, threshold: int) -> None:
+    """Of no honest member both halves of its secrets, or a self-mask for fewer than t members, can be told from what the liar was sent."""
+    liar = consortium.runners[consortium.names[LIAR]]
+    assert isinstance(liar, Dishonest)
+    assert liar.lies
+    given: dict[tuple[int, int], list[OpenedShares]] = defaultdict(list)
+    for iteration, attempt, message in liar.seen:
+        if isinstance(message.body, Revealed):
+            given[iteration, attempt].append(OpenedShares.from_bytes(message.body.shares.content))
+    opened: dict[int, set[frozenset[int]]] = defaultdict(set)
+    for (iteration, _), shares in given.items():
+        for owner in range(consortium.members):
+            halves = (
+                sum(owner in each.of_self_seeds for each in shares),
+                sum(owner in each.of_mask_keys for each in shares),
+            )
+            # With its own share of each.
+            assert min(halves) + 1 < threshold
+        opened[iteration] |= {frozenset(each.of_self_seeds) for each in shares}
+    for sets in opened.values():
+        assert len(sets) == 1
+        assert all(len(each) >= threshold for each in sets)
+
+
+def dictionaries(members: int) -> Callable[[int], Any]:
+    return dictionary_walk(members)
+
+
+def learners(folder: Path, members: int, known_shares: int) -> tuple[list[Account], Callable[[int], LearningWalk]]:
+    accounts = [Ledger(folder / f"{place}.db").account("rows", 9.0) for place in range(members)]
+    agreed, held = terms(members=members, known_shares=known_shares), member_tables(members)
+    return accounts, lambda place: LearningWalk(agreed, held[place], accounts[place], purpose="task 'joint'")
+
+
+def outcomes(consortium: Consortium) -> set[bytes]:
+    """What honest members ended with."""
+    found = set()
+    for name in honest_names(consortium):
+        result = consortium.results().get(name)
+        if isinstance(result, TrainedDictionary):
+            arrays = result.dictionary.natural().arrays
+            found.add(b"".join(arrays[key].tobytes() for key in sorted(arrays)))
+        elif result is not None:
+            found.add(result.outcome.parameters.tobytes())  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("program", [ClaimsThatAllOthersLeft, ClaimsThatOneLeft])
+def test_a_false_claim_about_who_left_opens_nothing_of_a_dictionary(
+    program: type[Dishonest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = consortium_with(monkeypatch, 4, 3, dictionaries(4), program)
+    assert consortium.run(900.0, *honest_names(consortium))
+    check_nothing_was_opened(consortium, 3)
+    failures = [each for name, each in consortium.failures().items() if name in honest_names(consortium)]
+    if program is ClaimsThatAllOthersLeft:
+        assert failures == []
+        assert len(outcomes(consortium)) == 1
+    else:
+        # The victim's records were not counted in the first sum and are in the later ones: totals do not fit, and all say so.
+        assert len(failures) == 3
+        assert all(isinstance(each, ImplausibleTotal) for each in failures)
+
+
+@pytest.mark.parametrize("program", [ClaimsThatAllOthersLeft, ClaimsThatOneLeft])
+def test_a_model_is_learnt_without_a_false_claim_about_who_left(
+    program: type[Dishonest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts, walk = learners(tmp_path, 5, 2)
+    consortium = consortium_with(monkeypatch, 5, 4, walk, program)
+    assert consortium.run(900.0, *honest_names(consortium))
+    assert len(outcomes(consortium)) == 1
+    check_nothing_was_opened(consortium, 4)
+    # Nobody pays more than what was agreed, whatever was claimed.
+    assert {account.spent().epsilon for account in accounts} == {5.0}
+
+
+@pytest.mark.parametrize("shown_to", [None, 2])
+@pytest.mark.parametrize("threshold", [None, 3])
+def test_another_members_key_shown_as_ones_own_ends_the_task_before_anything_is_sent(
+    shown_to: int | None, threshold: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = rehearsed.names_of(4)
+    session = type("Shows", (ShowsAnothersKey,), {"to": None if shown_to is None else names[shown_to]})
+    consortium = consortium_with(monkeypatch, 4, threshold, dictionaries(4), Dishonest, session)
+    consortium.run(300.0, *honest_names(consortium))
+    failures = consortium.failures()
+    shown = [names[2]] if shown_to is not None else honest_names(consortium)
+    for name in shown:
+        assert isinstance(failures[name], InvalidParameter)
+        assert "show the same key" in str(failures[name])
+        assert names[LIAR] in str(failures[name])
+    liar = consortium.runners[names[LIAR]]
+    assert isinstance(liar, Dishonest)
+    spoke = {names[message.sender] for _, _, message in liar.seen if isinstance(message.body, Masked | Passed | Dealt)}
+    assert not spoke & set(shown)
+    assert not outcomes(consortium) if threshold is None else len(outcomes(consortium)) <= 1
+
+
+@pytest.mark.parametrize(("members", "threshold"), [(4, None), (4, 3), (5, 4)])
+def test_different_totals_told_to_different_members_of_a_dictionary_are_not_used(
+    members: int, threshold: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = consortium_with(monkeypatch, members, threshold, dictionaries(members), TellsDifferentTotals)
+    consortium.run(900.0, *honest_names(consortium))
+    check_equivocation(consortium)
+
+
+def test_different_totals_told_to_different_learners_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts, walk = learners(tmp_path, 4, 1)
+    consortium = consortium_with(monkeypatch, 4, None, walk, TellsDifferentTotals)
+    consortium.run(900.0, *honest_names(consortium))
+    check_equivocation(consortium)
+    assert all(account.spent().epsilon <= 5.0 for account in accounts)
+
+
+def check_equivocation(consortium: Consortium) -> None:
+    """All that honest members end with is one; whoever was told another total says so, and the signatures are kept."""
+    liar = consortium.runners[consortium.names[LIAR]]
+    assert isinstance(liar, Dishonest)
+    assert liar.lies
+    assert len(outcomes(consortium)) <= 1
+    failures = {name: each for name, each in consortium.failures().items() if name in honest_names(consortium)}
+    assert any(isinstance(each, StatementsContradict) for each in failures.values())
+    assert all(isinstance(each, SudareError) for each in failures.values())
+    assert (
+        all(isinstance(each, StatementsContradict | TaskStopped) for each in failures.values()) or consortium.results()
+    )
+    transcripts = [
+        Transcript.from_bytes(content)
+        for name in honest_names(consortium)
+        for key, content in consortium.stores[name].contents.items()
+        if key.startswith("transcript")
+    ]
+    assert contradictions(transcripts)
