@@ -86,6 +86,18 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_an_agreement_says_how_many_may_leave_and_how_many_may_be_dishonest(
+    tmp_path: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    made = sudare(*NEW, "--threshold", 5, "--dishonest", 2)
+    assert made.exit_code == 0, made.stderr
+    sums = Agreement.load("agreement.toml").sums
+    assert (sums.threshold, sums.dishonest) == (5, 2)
+    assert sudare(*NEW, "--dishonest", -1).exit_code == 2
+
+
 # Keys
 
 

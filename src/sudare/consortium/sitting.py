@@ -29,6 +29,9 @@ SUM = "sum"
 # A collector goes on without those who are there and say nothing after two deadlines; members wait for it longer than that.
 _DEADLINES_OF_A_ROUND: Final = 2
 _DEADLINES_OF_A_COLLECTOR: Final = 5
+# Those who were left out of the sum before are waited for by a small part of a deadline.
+_PART_FOR_THE_LATE: Final = 0.1
+_MOST_UNACKNOWLEDGED: Final = 4096
 # In one life of the process every member collects a sum so many times at most, and no sum is tried for longer.
 _TURNS: Final = 2
 _DEADLINES_OF_A_SUM: Final = 20
@@ -79,7 +82,11 @@ class Attempt:
 
 
 class Sitting:
-    """This member in one sum. `history` is the digest of all totals heard before, `earlier` what was signed in attempts before."""
+    """This member in one sum.
+
+    `history` is the digest of all totals heard before, `earlier` what was signed in attempts before, and `late` are the members that were
+    left out of the sum before.
+    """
 
     number: int
     _party: Party
@@ -96,8 +103,9 @@ class Sitting:
         addend: Words,
         save: Callable[[Attempt], None],
         earlier: tuple[Statement, ...] = (),
+        late: frozenset[str] = frozenset(),
     ) -> None:
-        self.iteration = iteration
+        self.iteration, self._late = iteration, late
         self._task, self._circle, self._addend, self._save = task, circle, addend, save
         self._history, self._roster = history, Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
@@ -128,6 +136,9 @@ class Sitting:
             return envelope.attempt < self.number
         key = sender, envelope.attempt, hashlib.sha256(envelope.body).digest()
         if key not in self._unacknowledged:
+            if len(self._unacknowledged) >= _MOST_UNACKNOWLEDGED:
+                # Those that are offered again are read again.
+                self._unacknowledged.clear()
             self._unacknowledged.add(key)
             self._received(sender, envelope, now)
         if self._is_saved:
@@ -203,7 +214,7 @@ class Sitting:
             self._look_for_everyone(awaited, waited, deadline_seconds)
         elif self._collects:
             self._look_for_answers(awaited, waited, deadline_seconds, now)
-        elif awaited and (not awaited <= present or waited >= _DEADLINES_OF_A_COLLECTOR * deadline_seconds):
+        elif awaited and (not awaited <= present or waited >= self._deadlines_for(awaited) * deadline_seconds):
             self._next_attempt(now)
         self._look_whether_stopped(now)
         if self._may_try_again and waited >= deadline_seconds:
@@ -211,6 +222,9 @@ class Sitting:
         if self._may_try_again and now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
             self.failure = self._last_failure()
         self.flush()
+
+    def _deadlines_for(self, collector: set[str]) -> float:
+        return _PART_FOR_THE_LATE if collector <= self._late else _DEADLINES_OF_A_COLLECTOR
 
     def _look_for_everyone(self, awaited: set[str], waited: float, deadline_seconds: float) -> None:
         """Stop where nobody may leave and somebody has."""
@@ -225,7 +239,10 @@ class Sitting:
         """Collect without those who are silent: at once where they are absent and the others are enough."""
         if not awaited:
             return
-        is_over = not awaited & self._present and (self._party.has_enough or waited >= deadline_seconds)
+        are_absent, are_late = not awaited & self._present, awaited <= self._late
+        waited_for_late = waited >= _PART_FOR_THE_LATE * deadline_seconds
+        is_over = self._party.has_enough and (are_absent or (are_late and waited_for_late))
+        is_over |= are_absent and waited >= deadline_seconds
         if is_over or waited >= _DEADLINES_OF_A_ROUND * deadline_seconds:
             self._take_step(self._party.expire(), now)
 
@@ -330,6 +347,7 @@ class Sitting:
         )
         seat = Seat(context, circle.position, circle.keys)
         self._party = Party(seat, self._addend, saved=saved, saves_state=True)
+        self._unacknowledged.clear()
         self._stage = self._party.progress
         self._take_step(self._party.begin(), now)
         self.flush()

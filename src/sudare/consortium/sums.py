@@ -119,6 +119,7 @@ class SumRunner:
         self._told: dict[str, Total] = {}
         self._spoken = {circle.name}
         self._stopped_by: set[str] = set()
+        self._late: frozenset[str] = frozenset()
         self._begun_at = self._looked_at = 0.0
         self._asked_at = float("-inf")
         self._answered: dict[str, tuple[int, float]] = {}
@@ -176,9 +177,13 @@ class SumRunner:
         has_begun = self._publics is not None
         is_without_it = isinstance(reason, AgreementMismatch) and self._circle.may_lose_some and has_begun
         if self.failure is None and not self.finished and not is_without_it:
-            self.failure = reason
+            self._fail(reason)
             self._tell_all(Envelope(self.task, STOP))
-            self._guarded(self._keep_transcripts)
+
+    def _fail(self, reason: SudareError) -> None:
+        self.failure = reason
+        # Where a transcript cannot be written, the reason stays the first one.
+        self._guarded(self._keep_transcripts)
 
     def _guarded(self, action: Callable[..., Result], *arguments: object) -> Result | None:
         try:
@@ -195,8 +200,7 @@ class SumRunner:
         left = len(self._circle.members) - len(self._stopped_by)
         if left < self._circle.threshold and not self.finished and self.failure is None:
             named = ", ".join(f"'{name}'" for name in sorted(self._stopped_by))
-            self.failure = TaskStopped(f"{named} stopped the task.", TaskStopped.help)
-            self._guarded(self._keep_transcripts)
+            self._fail(TaskStopped(f"{named} stopped the task.", TaskStopped.help))
 
     # Beginning
 
@@ -256,8 +260,9 @@ class SumRunner:
         for old in self._sittings.values():
             old.close()
         earlier = () if saved is None else self._transcripts.statements(iteration)
+        history, addend, late = stand.history, stand.addend, self._late
         sitting = Sitting(
-            self.task, self._circle, self._publics, iteration, stand.history, stand.addend, self._save_attempt, earlier
+            self.task, self._circle, self._publics, iteration, history, addend, self._save_attempt, earlier, late
         )
         self._sittings[iteration] = sitting
         sitting.begin(saved, now)
@@ -301,7 +306,7 @@ class SumRunner:
     def _take_part(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take in a message of a sum; False if it has not begun here. Of sums that are long over nothing is wanted."""
         if envelope.iteration > self.iteration:
-            return False
+            return self.finished
         sitting = self._sittings.get(envelope.iteration)
         if sitting is None:
             return True
@@ -428,6 +433,8 @@ class SumRunner:
             self._keep_transcripts()
             self.result = following
             return
+        members = self._circle.members
+        self._late = frozenset(members) - {members[position] for position in total.included}
         self._sit(Stand(self.iteration + 1, state, following, sitting.history_with(total)), None, now)
 
     # Sending
