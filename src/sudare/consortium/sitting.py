@@ -19,7 +19,7 @@ from sudare.errors import MembersMissing, MessageMalformed, SumError
 from sudare.sums.blame import Transcript
 from sudare.sums.context import Roster, Seat, SumContext, members_in
 from sudare.sums.keys import MemberKeys, PublicKeys
-from sudare.sums.messages import Message, history_after, most_message_bytes
+from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after, most_message_bytes
 from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.statements import Statement
@@ -85,7 +85,7 @@ class Sitting:
     """This member in one sum.
 
     `history` is the digest of all totals heard before, `earlier` what was signed in attempts before, and `late` are the members that were
-    left out of the sum before.
+    left out of the sum before. One that does not take part looks on: it tells collectors not to wait for it.
     """
 
     number: int
@@ -104,8 +104,10 @@ class Sitting:
         save: Callable[[Attempt], None],
         earlier: tuple[Statement, ...] = (),
         late: frozenset[str] = frozenset(),
+        *,
+        takes_part: bool = True,
     ) -> None:
-        self.iteration, self._late = iteration, late
+        self.iteration, self._late, self._takes_part = iteration, late, takes_part
         self._task, self._circle, self._addend, self._save = task, circle, addend, save
         self._history, self._roster = history, Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
@@ -129,6 +131,8 @@ class Sitting:
         later attempt than this member's; those of earlier ones change nothing.
         """
         self.notice_attempt(sender, envelope.attempt, now)
+        if not self._takes_part:
+            return True
         if self.is_over:
             self.note(sender, envelope)
             return True
@@ -207,6 +211,10 @@ class Sitting:
         """Time passed. `present` are the members heard of within the deadline."""
         self._present = present
         if self.failure is not None:
+            return
+        if not self._takes_part:
+            if now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
+                self.failure = self._last_failure()
             return
         awaited = {self._circle.members[position] for position in self._party.waits_for}
         waited = now - self._progress_at
@@ -349,8 +357,15 @@ class Sitting:
         self._party = Party(seat, self._addend, saved=saved, saves_state=True)
         self._unacknowledged.clear()
         self._stage = self._party.progress
-        self._take_step(self._party.begin(), now)
+        self._take_step(self._party.begin() if self._takes_part else self._refusals(context), now)
         self.flush()
+
+    def _refusals(self, context: SumContext) -> tuple[Message, ...]:
+        """What a member that looks on says at the beginning of an attempt: as collector that it gives up, to all; else that it is not there."""
+        own = self._circle.position
+        if context.collector != own:
+            return (Message(own, context.collector, Withdrawn()),)
+        return tuple(Message(own, other, GivenUp()) for other in sorted(self._circle.everyone - {own}))
 
     def _send(self, messages: tuple[Message, ...]) -> None:
         if messages:

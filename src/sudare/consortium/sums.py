@@ -66,12 +66,16 @@ class Patience:
 
 @dataclass(frozen=True)
 class Stand:
-    """Where the walk stands before the sum of an iteration; `history` is the digest of all totals heard before."""
+    """Where the walk stands before the sum of an iteration; `history` is the digest of all totals heard before.
+
+    Whoever was left out of a total takes part in no later one: its records are not in what the walk counts on.
+    """
 
     iteration: int
     state: bytes
     addend: Words
     history: bytes
+    takes_part: bool
 
 
 @dataclass(frozen=True)
@@ -237,7 +241,7 @@ class SumRunner:
         saved = [checkpoint for checkpoint in map(self._saved, (0, 1)) if checkpoint is not None]
         if not saved:
             state, addend = self._walk.begun()
-            saved = [Checkpoint(Stand(0, state, addend, NO_HISTORY), None)]
+            saved = [Checkpoint(Stand(0, state, addend, NO_HISTORY, takes_part=True), None)]
         for checkpoint in sorted(saved, key=lambda each: each.stand.iteration):
             self._sit(checkpoint.stand, checkpoint.attempt, now)
         heard = self._saved_total(self.iteration)
@@ -262,7 +266,16 @@ class SumRunner:
         earlier = () if saved is None else self._transcripts.statements(iteration)
         history, addend, late = stand.history, stand.addend, self._late
         sitting = Sitting(
-            self.task, self._circle, self._publics, iteration, history, addend, self._save_attempt, earlier, late
+            self.task,
+            self._circle,
+            self._publics,
+            iteration,
+            history,
+            addend,
+            self._save_attempt,
+            earlier,
+            late,
+            takes_part=stand.takes_part,
         )
         self._sittings[iteration] = sitting
         sitting.begin(saved, now)
@@ -435,7 +448,9 @@ class SumRunner:
             return
         members = self._circle.members
         self._late = frozenset(members) - {members[position] for position in total.included}
-        self._sit(Stand(self.iteration + 1, state, following, sitting.history_with(total)), None, now)
+        takes_part = self._stand.takes_part and self._circle.position in total.included
+        stand = Stand(self.iteration + 1, state, following, sitting.history_with(total), takes_part)
+        self._sit(stand, None, now)
 
     # Sending
 
