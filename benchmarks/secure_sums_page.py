@@ -44,7 +44,7 @@ def table(costs: Sequence[Cost]) -> str:
     )
     parts = ["\n".join([head, *rows])]
     if pairs:
-        parts.append("Beside Flower, on the same sizes in the same run:")
+        parts.append("Beside Flower, on the same sizes:")
         parts.append(markdown(pairs))
     return "\n\n".join(parts)
 

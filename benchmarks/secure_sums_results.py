@@ -87,8 +87,12 @@ def markdown(pairs: list[tuple[Cost, Cost]]) -> str:
     for ours, peer in pairs:
         rows += [_row(ours), _row(peer)]
         member, collector = peer.member_seconds / ours.member_seconds, peer.collector_seconds / ours.collector_seconds
-        rows.append(f"| | | | {peer.who} ÷ {ours.who} | {member:.2g} | | | {collector:.2g} | |")
+        rows.append(f"| | | | {peer.who} ÷ {ours.who} | {_ratio(member)} | | | {_ratio(collector)} | |")
     return "\n".join([head, *rows])
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
 
 
 def _row(cost: Cost) -> str:
