@@ -12,9 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
+
 from benchmarks.peers import ROOT
 from benchmarks.secure_sums_results import Cost, markdown
-from sudare.report.plots import Series, curves, rendered
+from sudare.report.plots import Panel, Series, Theme, curves, rendered
 
 RESULTS: Final = Path(__file__).with_name("secure_sums.json")
 PAGE: Final = ROOT / "docs" / "scale.md"
@@ -50,7 +53,7 @@ def table(costs: Sequence[Cost]) -> str:
 
 
 def picture(costs: Sequence[Cost]) -> bytes:
-    """A member's seconds and bytes over the number of members, both axes logarithmic, with and without certificates."""
+    """A member's seconds and bytes over the number of members on a logarithmic axis, with and without certificates."""
     ours = [cost for cost in costs if cost.who == "sudare"]
     members = [cost.members for cost in ours]
     seconds = [
@@ -63,10 +66,32 @@ def picture(costs: Sequence[Cost]) -> bytes:
         Series("received without certificates", [(c.member_bytes_received - c.certificate_bytes) / 1e3 for c in ours]),
     ]
     panels = [
-        curves(members, seconds, x_label="members", y_label="processor seconds", logarithmic=True),
-        curves(members, kilobytes, x_label="members", y_label="kB", logarithmic=True),
+        _from_zero(curves(members, seconds, x_label="members", y_label="processor seconds", logarithmic=True)),
+        _in_plain_numbers(curves(members, kilobytes, x_label="members", y_label="kB", logarithmic=True)),
     ]
     return rendered(panels, columns=2)
+
+
+def _from_zero(panel: Panel) -> Panel:
+    """With a linear axis of y, on which what grows like log S is a straight line."""
+
+    def drawn(axes: Axes, theme: Theme) -> None:
+        panel(axes, theme)
+        axes.set_yscale("linear")
+        axes.set_ylim(bottom=0)
+
+    return drawn
+
+
+def _in_plain_numbers(panel: Panel) -> Panel:
+    """With 1000 rather than a power of ten at the axis of y."""
+
+    def drawn(axes: Axes, theme: Theme) -> None:
+        panel(axes, theme)
+        axes.set_yticks([30, 100, 300, 1000], ["30", "100", "300", "1000"])
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+    return drawn
 
 
 def write_page(costs: Sequence[Cost], page: Path = PAGE, image: Path = PICTURE) -> None:
