@@ -16,11 +16,11 @@ from sudare.consortium.learning import LearningWalk
 from sudare.consortium.session import Session
 from sudare.consortium.sums import SUM, SumRunner
 from sudare.consortium.walks import TrainedDictionary
-from sudare.errors import InvalidParameter, StatementsContradict, SudareError, TaskStopped
+from sudare.errors import InvalidParameter, MembersMissing, StatementsContradict, SudareError, TaskStopped
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Seat
-from sudare.sums.keys import PublicKeys
+from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import (
     Body,
     Dealt,
@@ -136,6 +136,29 @@ class ShowsAnothersKey(Session):
             return super()._hello(receiver, peer, answered)
         finally:
             self.publics = own
+
+
+class ShowsTwoKeys(Session):
+    """Shows the victim other keys than the rest."""
+
+    others = MemberKeys.generated().public
+
+    def _hello(self, receiver: str, peer: Any, answered: bytes) -> bytes:
+        own = self.publics
+        self.publics = self.others if receiver == rehearsed.names_of(VICTIM + 1)[VICTIM] else own
+        try:
+            return super()._hello(receiver, peer, answered)
+        finally:
+            self.publics = own
+
+
+class FallsSilent(Dishonest):
+    """Stays there and says nothing of sums after the first."""
+
+    def posts(self) -> list[tuple[str, Envelope]]:
+        said = [each for each in super().posts() if each[1].kind == SUM and not each[1].iteration]
+        self.lies += 1
+        return said
 
 
 def consortium_with(
@@ -294,3 +317,16 @@ def check_equivocation(consortium: Consortium) -> None:
         if key.startswith("transcript")
     ]
     assert contradictions(transcripts)
+
+
+@pytest.mark.parametrize(("program", "session"), [(Dishonest, ShowsTwoKeys), (FallsSilent, Session)])
+def test_a_sum_that_nobody_may_leave_is_not_held_up_without_end_by_two_keys_or_by_silence(
+    program: type[Dishonest], session: type[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = consortium_with(monkeypatch, 4, None, rehearsed.SteppingWalk, program, session)
+    # Twenty deadlines of five seconds, and not the day that a task may take.
+    assert consortium.run(150.0, *honest_names(consortium))
+    failures = [consortium.failures()[name] for name in honest_names(consortium)]
+    assert all(isinstance(each, MembersMissing | TaskStopped) for each in failures)
+    assert any("they are there" in str(each) for each in failures)
+    assert not outcomes(consortium)

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums import masks
+from sudare.sums import blame, masks
 from sudare.sums.blame import MEANINGS, Contradiction, Transcript, broken_rules, contradictions
 from sudare.sums.context import Roster, Seat, SumContext, bitmap, set_digest
 from sudare.sums.keys import PublicKeys
@@ -577,6 +577,17 @@ def test_a_file_that_claims_endless_attempts_is_looked_at_as_far_as_there_can_be
     assert {each.liar for each in found} == {"m0"}
     beyond = statement_of(context_of(attempt=10**15), COLLECTOR, "included", b"of no form")
     assert contradictions(about(context_of(attempt=10**15), beyond)) == []
+
+
+def test_many_sums_with_endless_attempts_neither_hold_blame_up_nor_hide_a_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blame, "_MOST_CONTEXTS", 500)
+    looked_at: list[SumContext] = []
+    monkeypatch.setattr(blame, "replace", lambda *old, **new: looked_at.append(replace(*old, **new)) or looked_at[-1])
+    lie = statement_of(context_of(attempt=3), COLLECTOR, "included", b"of no form")
+    own = about(context_of(attempt=3), lie)
+    endless = [Transcript(replace(CONTEXT, iteration=number, attempt=10**15), ()) for number in range(100)]
+    assert [each.liar for each in contradictions([*endless[:1], *own, *endless[1:]])] == [f"m{COLLECTOR}"]
+    assert len(looked_at) <= 500 + len(endless) + len(own)
 
 
 # What is kept

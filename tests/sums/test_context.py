@@ -20,8 +20,15 @@ from sudare.sums.context import (
 )
 from sudare.sums.keys import PublicKeys
 from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.statements import Statement
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
 from tests.sums.parties import SPARSE, context, key, roster, seats
+
+# Second coordinates of the points of order 8 on Edwards25519.
+ORDER_8 = (
+    2707385501144840649318225287225658788936804267575313519463743609750303402022,
+    55188659117513257062467267217118295137698188065244968500265048394206261417927,
+)
 
 
 def names(count: int) -> tuple[str, ...]:
@@ -56,6 +63,20 @@ def test_two_members_that_show_one_key_end_the_sum_before_anything_is_sent(kind)
 def test_a_key_of_small_order_ends_the_sum_before_anything_is_sent(encoding):
     with pytest.raises(InvalidParameter, match=r"'member-3'.*Nothing was sent"):
         Roster(names(4), (*publics(3), replace(publics(4)[3], exchange=encoding)))
+
+
+@pytest.mark.parametrize("sign", [0x00, 0x80])
+@pytest.mark.parametrize("second", [0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18, *ORDER_8])
+def test_a_key_for_votes_by_which_anybody_can_sign_ends_the_sum_before_anything_is_sent(second, sign):
+    """Its owner could say of every lie that somebody else signed it."""
+    encoding = (second | sign << 248).to_bytes(32, "little")
+    forged = b"\x01" + bytes(63)
+    if not sign and second < 2**255 - 19:
+        # The library itself takes a forgery of every few texts, so that the refusal below is not an empty one.
+        forgeries = (Statement("heard", 3, bytes(32), bytes([number]) * 64, forged) for number in range(256))
+        assert any(each.is_signed_by(encoding) for each in forgeries)
+    with pytest.raises(InvalidParameter, match=r"'member-3'.*anybody can sign.*Nothing was sent"):
+        Roster(names(4), (*publics(3), replace(publics(4)[3], signing=encoding)))
 
 
 def test_one_key_in_two_forms_ends_the_sum():

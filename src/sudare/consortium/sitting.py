@@ -235,9 +235,21 @@ class Sitting:
         return _PART_FOR_THE_LATE if collector <= self._late else _DEADLINES_OF_A_COLLECTOR
 
     def _look_for_everyone(self, awaited: set[str], waited: float, deadline_seconds: float) -> None:
-        """Stop where nobody may leave and somebody has."""
+        """Stop where nobody may leave and somebody has, or where all have spoken and it is not finished for long.
+
+        Whoever has said nothing of the task yet may wait for its steward; that is waited for until the task's own deadline.
+        """
+        if self.total is not None:
+            return
         absent = sorted(awaited - self._present)
-        if absent and waited >= deadline_seconds and self.total is None:
+        have_begun = self.iteration > 0 or len(self._others_at) == len(self._circle.members) - 1
+        if have_begun and not absent and waited >= _DEADLINES_OF_A_SUM * deadline_seconds:
+            self.failure = MembersMissing(
+                f"This sum over {len(self._circle.members)} members needs all of them to the end; they are there, and it was not finished: "
+                "somebody says nothing, or shows different keys to different members.",
+                "No total was used. Ask the others how far they came, and run the task again.",
+            )
+        if absent and waited >= deadline_seconds:
             self.failure = MembersMissing(
                 f"This sum over {len(self._circle.members)} members needs all of them to the end; missing: {_named(absent)}.",
                 "Nothing was opened. Wait until they are back and run the task again.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Final, Literal, TypeVar
 
 import numpy as np
@@ -31,6 +32,8 @@ _NAMING: Final = ("dealers", "included")
 _DIGEST_BYTES: Final = 32
 # Every start of a process makes at most two for each member; what a file of others claims beyond that is not looked at.
 _MOST_ATTEMPTS_A_MEMBER: Final = 64
+# In all: some seconds of work, whatever files of others claim.
+_MOST_CONTEXTS: Final = 1 << 18
 
 Reason = Literal[
     "two statements",
@@ -252,12 +255,7 @@ def _check_shares(shares: OpenedShares, signer: int, count: int) -> None:
 def _sums(transcripts: Sequence[Transcript]) -> list[_About]:
     """All that is signed about each attempt that a transcript can be about, in the order of iterations and attempts."""
     roster = transcripts[0].context.roster
-    contexts: dict[bytes, SumContext] = {}
-    for base in {replace(each.context, attempt=0).digest: each.context for each in transcripts}.values():
-        last = max(each.context.attempt for each in transcripts if each.context.iteration == base.iteration)
-        for attempt in range(min(last, _MOST_ATTEMPTS_A_MEMBER * len(roster)) + 1):
-            context = replace(base, attempt=attempt)
-            contexts[context.digest] = context
+    contexts = _contexts(transcripts)
     found: dict[bytes, dict[tuple[str, int, bytes], Statement]] = {}
     for each in dict.fromkeys(each for transcript in transcripts for each in transcript.statements):
         # Kinds and digests of other lengths could be read out of the bytes of an honest signature.
@@ -266,6 +264,23 @@ def _sums(transcripts: Sequence[Transcript]) -> list[_About]:
             found.setdefault(each.context, {}).setdefault((each.kind, each.signer, each.content), each)
     about = [_About(contexts[digest], list(each.values())) for digest, each in found.items()]
     return sorted(about, key=lambda each: (each.context.iteration, each.context.attempt, each.context.history))
+
+
+def _contexts(transcripts: Sequence[Transcript]) -> dict[bytes, SumContext]:
+    """The attempts that a transcript can be about, by their digests: first attempts of all sums first, up to a number that is soon looked at."""
+    members = len(transcripts[0].context.roster)
+    last: dict[int, int] = {}
+    for each in transcripts:
+        claimed = min(each.context.attempt, _MOST_ATTEMPTS_A_MEMBER * members)
+        last[each.iteration] = max(claimed, last.get(each.iteration, 0))
+    bases = {(base := replace(each.context, attempt=0)).digest: base for each in transcripts}.values()
+    everything = (
+        replace(base, attempt=attempt)
+        for attempt in range(max(last.values()) + 1)
+        for base in bases
+        if attempt <= last[base.iteration]
+    )
+    return {context.digest: context for context in islice(everything, _MOST_CONTEXTS)}
 
 
 # Within one attempt

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small_order
+from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small_order, is_signed_for_by_anybody
 from sudare.sums.neighbours import Neighbourhood, chosen_neighbours
 
 NO_HISTORY: Final = bytes(32)
@@ -22,7 +22,8 @@ NO_HISTORY: Final = bytes(32)
 class Roster:
     """All members of a consortium, in the order of the agreement, with their public keys.
 
-    Raise InvalidParameter if two members have one name or one key, or a key is of small order: who shows another's as its own could make masks cancel.
+    Raise InvalidParameter if two members have one name or one key, or a key is of small order: who shows another's as its own could make masks cancel,
+    and whoever has a key for votes by which anybody can sign could say of every lie that somebody else signed it.
     """
 
     members: tuple[str, ...]
@@ -38,6 +39,11 @@ class Roster:
             if is_of_small_order(keys.exchange):
                 raise InvalidParameter(
                     f"'{name}' shows a key for masks that hides nothing: everybody knows its secrets.",
+                    "Nothing was sent. Ask it for its key again.",
+                )
+            if is_signed_for_by_anybody(keys.signing):
+                raise InvalidParameter(
+                    f"'{name}' shows a key for votes by which anybody can sign.",
                     "Nothing was sent. Ask it for its key again.",
                 )
             for key in (exchange_point(keys.exchange), keys.signing):

@@ -26,6 +26,16 @@ _SMALL_ORDERS: Final = frozenset(
         39382357235489614581723060781553021112529911719440698176882885853963445705823,
     }
 )
+# Second coordinates of the points of order 1, 2, 4 and 8 on Edwards25519.
+_SMALL_SIGNING_ORDERS: Final = frozenset(
+    {
+        0,
+        1,
+        _FIELD - 1,
+        2707385501144840649318225287225658788936804267575313519463743609750303402022,
+        55188659117513257062467267217118295137698188065244968500265048394206261417927,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,11 @@ def exchange_point(exchange: bytes) -> int:
 def is_of_small_order(exchange: bytes) -> bool:
     """Whether X25519 with this public key gives the same secret whatever the private key."""
     return exchange_point(exchange) in _SMALL_ORDERS
+
+
+def is_signed_for_by_anybody(signing: bytes) -> bool:
+    """Whether everybody can make Ed25519 signatures that this public key verifies: it is of small order, in any encoding."""
+    return (int.from_bytes(signing, "little") & _LOW_255_BITS) % _FIELD in _SMALL_SIGNING_ORDERS
 
 
 def agreed_secret(own: X25519PrivateKey, own_public: bytes, other_public: bytes) -> bytes:
