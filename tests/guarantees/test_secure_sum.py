@@ -25,7 +25,7 @@ from sudare.errors import SecondTotalRefused
 from sudare.sums import keys, masks, member, serverless, shamir
 from sudare.sums.context import Roster, Seat, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel
-from sudare.sums.inputs import InputRecord
+from sudare.sums.input_records import InputRecord
 from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed, mask_of, self_seed
 from sudare.sums.messages import Message, OpenedShares, Passed, Revealed

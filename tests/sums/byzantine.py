@@ -320,11 +320,11 @@ class World:
         """Which seeds honest members' masks are made of, as they are used."""
         true = masks.add_pair_masks
 
-        def watched(words: Words, owner: int, seeds: Mapping[int, bytes], *, sign: int = 1) -> None:
+        def watched(words: Words, owner: int, seeds: Mapping[int, bytes]) -> None:
             position, attempt = self.actor
-            if sign > 0 and owner == position and position in self.honest:
+            if owner == position and position in self.honest:
                 self.sent[attempt].pair_seeds.setdefault(position, dict(seeds))
-            true(words, owner, seeds, sign=sign)
+            true(words, owner, seeds)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(member, "add_pair_masks", watched)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sudare.sums import masks, member, serverless
 from sudare.sums.context import Seat, SumContext, bitmap, members_in
-from sudare.sums.inputs import InputRecord
+from sudare.sums.input_records import InputRecord
 from sudare.sums.masks import (
     MaskKey,
     fresh_pair_seed,

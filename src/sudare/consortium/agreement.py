@@ -227,8 +227,8 @@ class Agreement:
         count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
         if leaving:
             # On a sparse graph a lying collector can leave a few more out of what it opens.
-            degree = sum_neighbourhood(count, self.dishonest, self.threshold).degree
-            leaving += most_separated(count, self.dishonest, leaving, degree) if degree < count - 1 else 0
+            hood = sum_neighbourhood(count, self.dishonest, self.threshold)
+            leaving += 0 if hood.is_complete(count) else most_separated(count, self.dishonest, leaving, hood.degree)
         if not leaving + looking <= known < count:
             raise AgreementError(
                 f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may look.",

@@ -93,7 +93,7 @@ class SumContext:
     @cached_property
     def is_sparse(self) -> bool:
         """Whether members choose a few neighbours rather than having everyone as one."""
-        return self.neighbourhood is not None and self.neighbourhood.degree < len(self.roster) - 1
+        return self.neighbourhood is not None and not self.neighbourhood.is_complete(len(self.roster))
 
     @property
     def share_threshold(self) -> int:
