@@ -33,10 +33,10 @@ from sudare.sums.masks import (
     take_self_masks,
 )
 from sudare.sums.neighbours import Neighbourhood
-from sudare.sums.shamir import secrets_from, seed_or_none
+from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import KINDS, stated
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
-from tests.sums.parties import SPARSE, context, random_words, seats
+from tests.sums.parties import SPARSE, context, random_words, seats, secrets_from
 
 EVERYONE = bitmap(range(10), 10)
 

@@ -44,9 +44,9 @@ from sudare.sums.messages import (
     Voted,
     included_content,
 )
-from sudare.sums.shamir import secrets_from, seed_or_none
+from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import Statement, stated
-from tests.sums.parties import seats
+from tests.sums.parties import seats, secrets_from
 
 Words = NDArray[np.uint64]
 Unknown = tuple[str, bytes, int]

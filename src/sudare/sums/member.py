@@ -93,10 +93,6 @@ class MemberState:
     total: Words | None = None
     stopped: str | None = None
 
-    def changed(self, **fields: Any) -> MemberState:
-        """A copy with other values in some fields."""
-        return replace(self, **fields)
-
 
 Outgoing = tuple[Message, ...]
 Step = tuple[MemberState, Outgoing]
@@ -122,11 +118,11 @@ def step(seat: Seat, state: MemberState, message: Message) -> Step:
     if state.stopped is not None:
         return state, ()
     if isinstance(body, Heard):
-        return _settled(seat, state.changed(heard_totals=state.heard_totals.with_other(seat, message.sender, body)))
+        return _settled(seat, replace(state, heard_totals=state.heard_totals.with_other(seat, message.sender, body)))
     if message.sender != seat.context.collector:
         return state, ()
     if isinstance(body, GivenUp):
-        return (state if state.total is not None else state.changed(stopped="given up")), ()
+        return (state if state.total is not None else replace(state, stopped="given up")), ()
     answers: dict[str, tuple[type, Callable[[Seat, MemberState, Any], Step]]] = {
         "directory": (Directory, _deal),
         "delivered": (Delivered, _mask),
@@ -198,7 +194,7 @@ def _deal(seat: Seat, state: MemberState, body: Directory) -> Step:
     if context.is_sparse and len(body.keys) > _MOST_TIMES_CHOSEN * len(seat.out_neighbours) + _MOST_NEIGHBOURS_BESIDE:
         raise _unjustified()
     held, boxes = dealt(seat, body.present, chosen)
-    after = state.changed(stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})
+    after = replace(state, stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})
     return after, _to_collector(seat, Dealt(boxes))
 
 
@@ -222,7 +218,7 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
     }
     masked = state.words + mask_of(self_seed(seat), len(state.words))
     add_pair_masks(masked, seat.position, seeds)
-    after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
+    after = replace(state, stage="included", dealers=body.dealers, shares={**state.shares, **shares})
     return after, _to_collector(seat, Masked(masked, stated(seat, "dealers", body.dealers)))
 
 
@@ -238,8 +234,12 @@ def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
         raise _unjustified()
     # Recorded before the vote is sent; raises where another set was voted for.
     record = state.record.with_vote(context, body.included.content)
-    after = state.changed(
-        stage="certified", record=record, included=body.included.content, collected=(*state.collected, body.included)
+    after = replace(
+        state,
+        stage="certified",
+        record=record,
+        included=body.included.content,
+        collected=(*state.collected, body.included),
     )
     return after, _to_collector(seat, Voted(stated(seat, "vote", vote_content(context, dealers, included))))
 
@@ -265,7 +265,7 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
     )
     # Kept without what nobody asked for.
     certificate = Certified(body.voters, body.signatures, {owner: body.dealers.get(owner, b"") for owner in owners})
-    after = state.changed(stage="opened", certificate=certificate)
+    after = replace(state, stage="opened", certificate=certificate)
     return after, _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
 
 
@@ -279,7 +279,7 @@ def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
     own = Heard(stated(seat, "heard", body.total.content), body.total)
     neighbours = _neighbour_keys(seat, state)
     receivers = [each for each in sorted(included) if each in neighbours and _chose(seat, neighbours[each])]
-    state = state.changed(stage="heard", opened=body.words, heard_totals=state.heard_totals.with_own(own))
+    state = replace(state, stage="heard", opened=body.words, heard_totals=state.heard_totals.with_own(own))
     state, _ = _settled(seat, state)
     affirmed = _to_collector(seat, Affirmed(own.heard)) if context.is_sparse else ()
     return state, (*(Message(seat.position, receiver, own) for receiver in receivers), *affirmed)
@@ -293,7 +293,7 @@ def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
         raise _unjustified()
     if not quorum_holds(seat, "heard", own.heard.content, hearers, body.signatures):
         raise _unjustified()
-    return state.changed(total=state.opened, confirmation=body), ()
+    return replace(state, total=state.opened, confirmation=body), ()
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:
@@ -304,7 +304,7 @@ def _settled(seat: Seat, state: MemberState) -> Step:
         return _stopped(seat, state, "contradiction")
     heard_by = len(state.heard_totals.agreeing) + 1
     if state.opened is not None and heard_by >= seat.context.threshold and not seat.context.is_sparse:
-        return state.changed(total=state.opened), ()
+        return replace(state, total=state.opened), ()
     return state, ()
 
 
@@ -322,7 +322,7 @@ def _to_collector(seat: Seat, body: Body) -> Outgoing:
 
 
 def _stopped(seat: Seat, state: MemberState, reason: str) -> Step:
-    return state.changed(stopped=reason), _to_collector(seat, Withdrawn())
+    return replace(state, stopped=reason), _to_collector(seat, Withdrawn())
 
 
 __all__ = ["MemberState", "begun", "failure", "step"]
