@@ -147,6 +147,11 @@ def least_threshold(members: int, dishonest: int) -> int:
     return min((members + dishonest) // 2 + 1, members)
 
 
+def usual_dishonest(members: int) -> int:
+    """How many members may be dishonest where nobody has said: one, but of two none."""
+    return 1 if members > 2 else 0
+
+
 def most_dishonest(members: int, threshold: int) -> int:
     """How many dishonest members a threshold allows: fewer than 2t − S, or where nobody may leave all but two."""
     most = members - 2 if threshold == members else min(2 * threshold - members - 1, members - 2)
