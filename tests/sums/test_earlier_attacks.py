@@ -96,12 +96,10 @@ def test_different_totals_told_to_different_members_are_not_used(setting: Settin
     parties = [each[0] for each in world.parties.values()]
     assert len({each.total.tobytes() for each in parties if each.total is not None}) <= 1
     stopped = [each for each in parties if isinstance(each.failure, StatementsContradict)]
-    collecting = world.adversary.collecting[0]
-    told = {
-        view.total.tobytes() for each, view in collecting.views.items() if each in view.included - collecting.untold
-    }
+    liar = world.adversary.collectors[0]
+    totals = {told.total.tobytes() for each, told in liar.told.items() if each in told.included - liar.untold}
     # Where two totals were told, some have both in hand, and the collector is named by its own signatures.
-    assert bool(stopped) == (len(told) == 2)
+    assert bool(stopped) == (len(totals) == 2)
     context = world.context(0)
     named = {each.among for each in contradictions([Transcript(context, each.statements) for each in stopped])}
     assert not stopped or (context.members[context.collector],) in named
