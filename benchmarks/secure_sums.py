@@ -7,7 +7,7 @@ A process remembers which signatures are right, so members simulated together ve
 members are therefore measured as if alone: before each of their rounds all that is remembered is forgotten.
 Nine in ten of those that leave have dealt their shares and send no vector, which costs the others most; the others leave in other rounds. The total must be the exact sum.
 
-With `--flower` Flower's client and server then run on three of the sizes (benchmarks.secure_sums_flower), with no more neighbours than ours deal shares to. A run with the usual sizes is written to
+With `--flower` Flower's client and server then run on three of the sizes (benchmarks.flower_peer), with no more neighbours than ours deal shares to. A run with the usual sizes is written to
 benchmarks/secure_sums.json and to the page docs/scale.md (benchmarks.secure_sums_page).
 """
 
@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers import PeerMissing
+from benchmarks.secure_sums_cost import Cost, flower_cost, told
 from benchmarks.secure_sums_page import RESULTS, write_page
-from benchmarks.secure_sums_results import Cost, flower_cost, told
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Roster, Seat, SumContext, members_in, set_digest
@@ -51,7 +51,7 @@ SHARE: Final = 0.05
 SAMPLE: Final = 10
 FLOWER_SAMPLE: Final = 2
 # The last thing that members say who leave in other rounds than after dealing; None: they never come.
-_OTHER_LAST_WORDS: Final[tuple[type | None, ...]] = (None, Advertised, Masked, Voted)
+_OTHER_LAST_MESSAGES: Final[tuple[type | None, ...]] = (None, Advertised, Masked, Voted)
 
 
 @dataclass
@@ -72,14 +72,14 @@ class Clock:
 
 
 @dataclass
-class Participant:
-    """One member: its state, and what it has computed, sent and received. Who `leaves` says nothing after its `last_words`."""
+class SimulatedMember:
+    """One member: its state, and what it has computed, sent and received. Who `leaves` says nothing after its `last_message`."""
 
     seat: Seat
     state: MemberState
     clock: Clock
     leaves: bool
-    last_words: type | None
+    last_message: type | None
     is_alone: bool
     bytes_sent: int = 0
     bytes_received: int = 0
@@ -88,7 +88,7 @@ class Participant:
 
     def answered(self, messages: Sequence[Message]) -> list[Message]:
         """What it sends after the messages of a round."""
-        if self.leaves and self.last_words is None:
+        if self.leaves and self.last_message is None:
             return []
         if self.is_alone:
             forget()
@@ -105,10 +105,10 @@ class Participant:
 
     def said(self, messages: Sequence[Message]) -> list[Message]:
         """What really leaves it of this."""
-        if self.leaves and self.last_words is None:
+        if self.leaves and self.last_message is None:
             return []
-        if any(isinstance(each.body, self.last_words or ()) for each in messages):
-            self.last_words = None
+        if any(isinstance(each.body, self.last_message or ()) for each in messages):
+            self.last_message = None
         if self.is_alone:
             self.bytes_sent += bytes_of(messages)
         return list(messages)
@@ -132,13 +132,13 @@ def bytes_of(messages: Iterable[Message]) -> int:
 
 
 def begun(
-    seat: Seat, words: Words, last_words: type | None, *, leaves: bool, is_alone: bool
-) -> tuple[Participant, list[Message]]:
+    seat: Seat, words: Words, last_message: type | None, *, leaves: bool, is_alone: bool
+) -> tuple[SimulatedMember, list[Message]]:
     """A member, and what it says first."""
     clock = Clock()
     state, messages = clock.timed(member.begun, seat, words)
-    participant = Participant(seat, state, clock, leaves, last_words, is_alone)
-    return participant, participant.said(messages)
+    one = SimulatedMember(seat, state, clock, leaves, last_message, is_alone)
+    return one, one.said(messages)
 
 
 # The collector
@@ -193,25 +193,25 @@ def run_cost(sizes: Sizes, sample: int = SAMPLE) -> Cost:
     draw = np.random.default_rng(0)
     order = [int(each) for each in draw.permutation(sizes.members) if each != context.collector]
     leaving, alone = order[: sizes.leaving], frozenset(order[sizes.leaving : sizes.leaving + sample])
-    last_words = dict(zip(leaving, last_words_of(sizes.leaving), strict=True))
+    last_messages = dict(zip(leaving, last_messages_of(sizes.leaving), strict=True))
     vectors = draw.integers(0, 2**64, (sizes.members, sizes.numbers), dtype=np.uint64)
-    participants, first = [], []
+    simulated, first = [], []
     with _without_collections():
         for position, words in enumerate(vectors):
-            participant, messages = begun(
+            one, messages = begun(
                 Seat(context, position, keys[position]),
                 words,
-                last_words.get(position),
-                leaves=position in last_words,
+                last_messages.get(position),
+                leaves=position in last_messages,
                 is_alone=position in alone,
             )
-            participants.append(participant)
+            simulated.append(one)
             first += messages
-        seat = participants[context.collector].seat
+        seat = simulated[context.collector].seat
         collecting = Collecting(seat, collector.begun(sizes.members, sizes.numbers), Clock())
-        run_rounds(participants, collecting, first)
-    check(vectors, participants, collecting)
-    measured = [participants[position] for position in alone]
+        run_rounds(simulated, collecting, first)
+    check(vectors, simulated, collecting)
+    measured = [simulated[position] for position in alone]
     return Cost(
         who="sudare",
         members=sizes.members,
@@ -230,41 +230,41 @@ def run_cost(sizes: Sizes, sample: int = SAMPLE) -> Cost:
     )
 
 
-def last_words_of(leaving: int) -> list[type | None]:
+def last_messages_of(leaving: int) -> list[type | None]:
     """What each of those that leave says last: nine in ten have dealt, the others leave in other rounds by turns."""
     otherwise = leaving // 10
-    return [_OTHER_LAST_WORDS[place % 4] for place in range(otherwise)] + [Dealt] * (leaving - otherwise)
+    return [_OTHER_LAST_MESSAGES[place % 4] for place in range(otherwise)] + [Dealt] * (leaving - otherwise)
 
 
-def run_rounds(participants: Sequence[Participant], collecting: Collecting, first: list[Message]) -> None:
+def run_rounds(simulated: Sequence[SimulatedMember], collecting: Collecting, first: list[Message]) -> None:
     """Until nobody has more to say. Members that are measured alone come first in a round."""
     to_collector = first
     while to_members := collecting.answered(to_collector):
         to_collector = []
         while to_members:
-            answers = _answers(participants, to_members)
+            answers = _answers(simulated, to_members)
             to_collector += [each for each in answers if not isinstance(each.body, Heard)]
             to_members = [each for each in answers if isinstance(each.body, Heard)]
 
 
-def _answers(participants: Sequence[Participant], messages: Iterable[Message]) -> list[Message]:
+def _answers(simulated: Sequence[SimulatedMember], messages: Iterable[Message]) -> list[Message]:
     received: dict[int, list[Message]] = {}
     for message in messages:
         received.setdefault(message.receiver, []).append(message)
-    order = sorted(received, key=lambda position: not participants[position].is_alone)
-    return [answer for position in order for answer in participants[position].answered(received.pop(position))]
+    order = sorted(received, key=lambda position: not simulated[position].is_alone)
+    return [answer for position in order for answer in simulated[position].answered(received.pop(position))]
 
 
-def check(vectors: Words, participants: Sequence[Participant], collecting: Collecting) -> None:
+def check(vectors: Words, simulated: Sequence[SimulatedMember], collecting: Collecting) -> None:
     """Raise RuntimeError unless everyone who stayed uses the exact sum of the vectors that were sent."""
     included = sorted(collecting.state.inputs)
     total = vectors[included].sum(axis=0, dtype=np.uint64)
-    stayed = [each for each in participants if not each.leaves]
+    stayed = [each for each in simulated if not each.leaves]
     if not all(each.state.total is not None and np.array_equal(each.state.total, total) for each in stayed):
         raise RuntimeError("A member that stayed has not the exact sum.")
 
 
-def how(context: SumContext, measured: Sequence[Participant]) -> str:
+def how(context: SumContext, measured: Sequence[SimulatedMember]) -> str:
     """What was measured."""
     slowest = max(each.clock.seconds for each in measured)
     return (

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from benchmarks.peers import ROOT
-from benchmarks.secure_sums_results import Cost, markdown
+from benchmarks.secure_sums_cost import Cost, markdown
 from sudare.report.plots import Panel, Series, Theme, curves, rendered
 
 RESULTS: Final = Path(__file__).with_name("secure_sums.json")

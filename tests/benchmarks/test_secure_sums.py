@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import secure_sums, secure_sums_page
 from benchmarks.secure_sums import Sizes
+from benchmarks.secure_sums_cost import Cost
 from benchmarks.secure_sums_page import BEGIN, END, PAGE, PICTURE, RESULTS, costs_read, table
-from benchmarks.secure_sums_results import Cost
 from sudare.sums.messages import Advertised, Dealt, Masked, Voted
 
 OURS = Cost("sudare", 100, 1_000, 98, 66, 5, 0.5, 20_000, 30_000, 2.0, 3_000_000, "all run it.", 0.25, 10_000)
@@ -35,7 +35,7 @@ def test_a_total_that_is_not_the_sum_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_most_leave_after_dealing_and_some_in_every_other_round() -> None:
-    last = secure_sums.last_words_of(500)
+    last = secure_sums.last_messages_of(500)
     assert last.count(Dealt) == 450
     assert {each: last.count(each) for each in (None, Advertised, Masked, Voted)} == {
         None: 13,

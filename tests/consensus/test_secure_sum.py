@@ -82,7 +82,7 @@ def test_what_each_way_costs():
     masked = secure_sum(vectors)
     assert (masked.rounds, masked.values_per_round) == (4, 1)
     # S = 10 sends one value a round: 10 members × 4 rounds × 50 words, less than 1,000 bits of frame a message, and to each
-    # other member a signed word on the total, of less than 3,000 bits.
+    # other member a signed statement on the total, of less than 3,000 bits.
     assert 10 * 4 * 50 * 64 < masked.bits_sent < 10 * 4 * (50 * 64 + 1000) + 10 * 9 * 3000
     nothing = secure_sum(vectors, hide="nothing")
     assert nothing.bits_sent == 10 * 4 * 50 * 64

@@ -23,7 +23,7 @@ from sudare.consortium.driving import drive
 from sudare.consortium.logs import EventLog
 from sudare.consortium.member import Member
 from sudare.consortium.node import Node
-from sudare.consortium.session import Session
+from sudare.consortium.session import _HEADER, _MAGIC, Session
 from sudare.consortium.sums import Total
 from sudare.consortium.transport import LocalHub, LocalTransport, Packet
 from sudare.sums import wire
@@ -199,9 +199,8 @@ class Babble:
     def unsealed(self) -> bytes:
         """Under no keys: noise, replays, and packets that were changed on the way."""
         draw = self.random
-        header = struct.pack(
-            "<4sB16s16sQ", b"SDR1", draw.randrange(256), draw.randbytes(16), draw.randbytes(16), draw.getrandbits(64)
-        )
+        fields = draw.randrange(256), draw.randbytes(16), draw.randbytes(16), draw.getrandbits(64)
+        header = _HEADER.pack(_MAGIC, *fields)
         choices = [draw.randbytes(draw.randrange(300)), header + draw.randbytes(draw.randrange(300)), header[:9]]
         if self.recorded:
             real = draw.choice(self.recorded)

@@ -25,7 +25,7 @@ from sudare.errors import SecondTotalRefused
 from sudare.sums import keys, masks, member, serverless, shamir
 from sudare.sums.context import Roster, Seat, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel
-from sudare.sums.inputs import InputRecord
+from sudare.sums.input_records import InputRecord
 from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed, mask_of, self_seed
 from sudare.sums.messages import Message, OpenedShares, Passed, Revealed
@@ -33,7 +33,7 @@ from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.statements import stated
 from sudare.sums.streams import fresh_seed, stretched
 from tests.sums.montgomery import translated
-from tests.sums.parties import SPARSE, context, parties, random_words, roster, seats, sent_by_all
+from tests.sums.parties import SPARSE, context, parties, random_words, roster, seats, secrets_from, sent_by_all
 from tests.sums.views import (
     Told,
     View,
@@ -473,10 +473,10 @@ def test_fewer_shares_than_the_threshold_are_uniform(threshold, count, secret):
     assert stats.chisquare(joint).pvalue > SMALLEST_CHI_SQUARE_P
     # The planted bug: one degree too few, and t − 1 holders have the secret.
     weak = shamir.shares_of(secrets, threshold - 1, count, fresh_seed())[: threshold - 1]
-    found = shamir.secrets_from(dict(enumerate(weak)), threshold - 1)
+    found = secrets_from(dict(enumerate(weak)), threshold - 1)
     assert set(found.tolist()) == {secret}
     # The correct ones, interpolated the same way, give a uniform answer.
-    guess = shamir.secrets_from(dict(enumerate(shares[: threshold - 1])), threshold - 1)
+    guess = secrets_from(dict(enumerate(shares[: threshold - 1])), threshold - 1)
     assert is_uniform((guess << np.uint64(3)) | (stretched(fresh_seed(), SAMPLES) >> np.uint64(61)))
 
 

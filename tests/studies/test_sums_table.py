@@ -24,7 +24,7 @@ def test_masks_send_a_hundredth_of_what_chunks_send() -> None:
             assert isinstance(error, float)
             assert error < 1e-9
     assert found["masks, dissemination"]["rounds"] == 4
-    # Four values of 64 bits a member and number, the frames of four messages, and nine signed words on the total.
+    # Four values of 64 bits a member and number, the frames of four messages, and nine signed statements on the total.
     assert 256 < float(str(found["masks, dissemination"]["bits a member and number"])) < 280
     # One vector to the collector and one back, and keys, shares, votes and words on the total.
     assert 9 / 10 * 2 * 64 < float(str(found["masks, one may leave (t = 9)"]["bits a member and number"])) < 210

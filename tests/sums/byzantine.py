@@ -320,11 +320,11 @@ class World:
         """Which seeds honest members' masks are made of, as they are used."""
         true = masks.add_pair_masks
 
-        def watched(words: Words, owner: int, seeds: Mapping[int, bytes], *, sign: int = 1) -> None:
+        def watched(words: Words, owner: int, seeds: Mapping[int, bytes]) -> None:
             position, attempt = self.actor
-            if sign > 0 and owner == position and position in self.honest:
+            if owner == position and position in self.honest:
                 self.sent[attempt].pair_seeds.setdefault(position, dict(seeds))
-            true(words, owner, seeds, sign=sign)
+            true(words, owner, seeds)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(member, "add_pair_masks", watched)
@@ -639,7 +639,7 @@ def recorded(setting: Setting) -> tuple[Message, ...]:
 
 
 @dataclass
-class View:
+class Told:
     """What a dishonest collector tells one honest member in an attempt. Of those in `hidden` it shows neither keys nor boxes."""
 
     present: Set
@@ -679,7 +679,7 @@ class Adversary:
         self.seen: list[tuple[int, Message]] = []
         self.statements: list[Statement] = []
         self.held: list[tuple[int, Message]] = []
-        self.collecting: dict[int, Collecting] = {}
+        self.collectors: dict[int, DishonestCollector] = {}
 
     @property
     def members(self) -> list[int]:
@@ -689,7 +689,7 @@ class Adversary:
         """What dishonest members send at the beginning of an attempt."""
         context = self.world.context(attempt)
         if self.plan is not None and context.may_leave and context.collector in self.world.dishonest:
-            self.collecting.setdefault(attempt, Collecting(self, attempt))
+            self.collectors.setdefault(attempt, DishonestCollector(self, attempt))
             return []
         outgoing: list[Message] = []
         for position in self.members:
@@ -705,8 +705,8 @@ class Adversary:
         self.statements += [each for each in vars(message.body).values() if isinstance(each, Statement)]
         if isinstance(message.body, Directory):
             self.statements += message.body.keys.values()
-        if attempt in self.collecting:
-            self.collecting[attempt].receive(message)
+        if attempt in self.collectors:
+            self.collectors[attempt].receive(message)
             return
         party = self.parties[attempt].get(message.receiver)
         if party is not None:
@@ -728,8 +728,8 @@ class Adversary:
     def acts_when_idle(self) -> bool:
         world = self.world
         before = len(world.flight)
-        for collecting in self.collecting.values():
-            world.post(collecting.attempt, collecting.acts())
+        for collector in self.collectors.values():
+            world.post(collector.attempt, collector.acts())
         if self.held and len(world.flight) == before:
             held, self.held = self.held, []
             world.flight += held
@@ -930,7 +930,7 @@ class Adversary:
         return self.well_formed(Message(sender, draw.choice(sorted(world.honest)), body))
 
 
-class Collecting:
+class DishonestCollector:
     """A dishonest collector in one attempt: it tells each honest member what its plan says, and knows everything its members know."""
 
     def __init__(self, adversary: Adversary, attempt: int) -> None:
@@ -942,7 +942,7 @@ class Collecting:
         self.votes: dict[int, Statement] = {}
         self.affirmed: dict[int, Statement] = {}
         self.phase = 0
-        self.views: dict[int, View] = {}
+        self.told: dict[int, Told] = {}
         self.untold: Set = frozenset()
 
     def receive(self, message: Message) -> None:
@@ -970,12 +970,12 @@ class Collecting:
             for position in self.world.dishonest:
                 seat = self.world.seat(position, self.attempt)
                 self.keys[position] = member.begun(seat, self.world.words[position])[1][0].body.keys
-            self.views = self.planned()
+            self.told = self.planned()
         say = phases[self.phase]
         self.phase += 1
         found: list[Message] = []
-        for position in sorted(self.views):
-            bodies = say(position, self.views[position])
+        for position in sorted(self.told):
+            bodies = say(position, self.told[position])
             for body in bodies if isinstance(bodies, list) else [bodies]:
                 sender = body.heard.signer if isinstance(body, Heard) else self.context.collector
                 found.append(Message(sender, position, body))
@@ -983,43 +983,43 @@ class Collecting:
 
     # What it tells one member
 
-    def neighbours(self, position: int, view: View) -> list[int]:
+    def neighbours(self, position: int, told: Told) -> list[int]:
         """Those whose keys the member is shown."""
-        there = view.present - {position}
+        there = told.present - {position}
         if not self.context.is_sparse:
-            return sorted(there - view.hidden)
+            return sorted(there - told.hidden)
         near = [each for each in there if each in self.chosen[position] or position in self.chosen[each]]
-        return sorted(each for each in near if each not in view.hidden)
+        return sorted(each for each in near if each not in told.hidden)
 
     @property
     def chosen(self) -> dict[int, Set]:
         return _choices(self.context)
 
-    def directory(self, position: int, view: View) -> Body:
-        shown = {each: self.keys[each] for each in self.neighbours(position, view) if each in self.keys}
-        return Directory(bitmap(view.present, len(self.context.roster)), shown)
+    def directory(self, position: int, told: Told) -> Body:
+        shown = {each: self.keys[each] for each in self.neighbours(position, told) if each in self.keys}
+        return Directory(bitmap(told.present, len(self.context.roster)), shown)
 
-    def delivered(self, position: int, view: View) -> Body:
+    def delivered(self, position: int, told: Told) -> Body:
         count = len(self.context.roster)
         boxes = {}
-        for dealer in self.neighbours(position, view):
-            if dealer not in view.dealers or (self.context.is_sparse and position not in self.chosen[dealer]):
+        for dealer in self.neighbours(position, told):
+            if dealer not in told.dealers or (self.context.is_sparse and position not in self.chosen[dealer]):
                 continue
             if dealer in self.world.dishonest:
-                boxes[dealer] = _box(self.world.seat(dealer, self.attempt), bitmap(view.present, count), position)
+                boxes[dealer] = _box(self.world.seat(dealer, self.attempt), bitmap(told.present, count), position)
             elif position in self.boxes.get(dealer, {}):
                 boxes[dealer] = self.boxes[dealer][position]
-        return Delivered(bitmap(view.dealers, count), boxes)
+        return Delivered(bitmap(told.dealers, count), boxes)
 
-    def included(self, position: int, view: View) -> Body:
+    def included(self, position: int, told: Told) -> Body:
         seat = self.world.seat(self.context.collector, self.attempt)
-        return Included(stated(seat, "included", included_content(self.context, view.included)))
+        return Included(stated(seat, "included", included_content(self.context, told.included)))
 
-    def certified(self, position: int, view: View) -> Body:
-        content = vote_content(self.context, view.dealers, view.included)
+    def certified(self, position: int, told: Told) -> Body:
+        content = vote_content(self.context, told.dealers, told.included)
         votes = self.signed_by_all("vote", content, self.votes)
-        voters = sorted(frozenset(votes) & view.included)
-        dealers = bitmap(view.dealers, len(self.context.roster))
+        voters = sorted(frozenset(votes) & told.included)
+        dealers = bitmap(told.dealers, len(self.context.roster))
         owners = self.signed_by_all("dealers", dealers, self.dealers)
         # A true signature over something else where there is none.
         owners = {each: said.signature for each, said in self.dealers.items()} | owners
@@ -1036,24 +1036,24 @@ class Collecting:
         }
         return found | {each: vote.signature for each, vote in said.items() if vote.content == content}
 
-    def confirmed(self, position: int, view: View) -> Body | list[Body]:
-        opened = self.opened(position, view)
+    def confirmed(self, position: int, told: Told) -> Body | list[Body]:
+        opened = self.opened(position, told)
         if not isinstance(opened, Opened):
             return []
         found = self.signed_by_all("heard", opened.total.content, self.affirmed)
         hearers = sorted(found)
         return Confirmed(bitmap(hearers, len(self.context.roster)), b"".join(found[each] for each in hearers))
 
-    def opened(self, position: int, view: View) -> Body | list[Body]:
+    def opened(self, position: int, told: Told) -> Body | list[Body]:
         later = [each for each in self.world.attempts if each > self.attempt]
         if position in self.untold or (self.adversary.plan in ("phantom", "difference") and later):
             # Kept back, so that members begin another attempt with the same input.
             return []
         seat = self.world.seat(self.context.collector, self.attempt)
-        return Opened(view.total, stated(seat, "total", heard_content(self.context, view.included, view.total)))
+        return Opened(told.total, stated(seat, "total", heard_content(self.context, told.included, told.total)))
 
-    def heard(self, position: int, view: View) -> list[Body]:
-        opened = self.opened(position, view)
+    def heard(self, position: int, told: Told) -> list[Body]:
+        opened = self.opened(position, told)
         if not isinstance(opened, Opened):
             return []
         content = opened.total.content
@@ -1062,7 +1062,7 @@ class Collecting:
 
     # Plans
 
-    def planned(self) -> dict[int, View]:
+    def planned(self) -> dict[int, Told]:
         """What each honest member that is there is told."""
         world, draw, setting = self.world, self.draw, self.world.setting
         there = sorted(world.honest & frozenset(self.keys))
@@ -1074,19 +1074,19 @@ class Collecting:
         groups = [frozenset(half), frozenset(there) - frozenset(half)]
         if plan in ("sets", "dealers", "directories"):
             sets = [self.less_some_of(everyone, groups[1], leaving), self.less_some_of(everyone, groups[0], leaving)]
-            views = []
+            both = []
             for each in sets:
                 present = each if plan == "directories" else everyone
                 dealers = everyone if plan == "sets" else each
-                views.append(View(present, dealers, each, total))
-            return {each: views[0 if each in groups[0] else 1] for each in there}
+                both.append(Told(present, dealers, each, total))
+            return {each: both[0 if each in groups[0] else 1] for each in there}
         if plan == "few":
             size = draw.randrange(1, setting.threshold)
-            return {each: View(everyone, everyone, self.few_with(each, size), total) for each in there}
+            return {each: Told(everyone, everyone, self.few_with(each, size), total) for each in there}
         if plan == "undealt":
             dealers = self.less_some_of(everyone, frozenset(there), leaving)
             included = self.less_some_of(dealers, frozenset(there), leaving) | (everyone - dealers)
-            return {each: View(everyone, dealers, included, total) for each in there}
+            return {each: Told(everyone, dealers, included, total) for each in there}
         if plan == "phantom":
             return self.with_phantom(there, everyone, total, leaving)
         if plan == "isolate":
@@ -1094,15 +1094,15 @@ class Collecting:
         if plan == "apart":
             return self.setting_apart(there, everyone, total, leaving)
         if plan == "totals":
-            view = View(everyone, everyone, self.less_some_of(everyone, frozenset(there), leaving), total)
-            other = replace(view, total=total + np.uint64(1))
+            told = Told(everyone, everyone, self.less_some_of(everyone, frozenset(there), leaving), total)
+            other = replace(told, total=total + np.uint64(1))
             self.untold = (
                 frozenset(draw.sample(there, draw.randrange(len(there)))) if draw.random() < 0.5 else frozenset()
             )
-            return {each: view if each in groups[0] else other for each in there}
+            return {each: told if each in groups[0] else other for each in there}
         included = self.less_some_of(everyone, frozenset(there), leaving)
         dealers = everyone if plan == "difference" else self.less_some_of(everyone, frozenset(there) & included, 0)
-        return dict.fromkeys(there, View(everyone, dealers, included, total))
+        return dict.fromkeys(there, Told(everyone, dealers, included, total))
 
     def less_some_of(self, everyone: Set, some: Set, most: int) -> Set:
         """Claim that members of `some` have left, though they live."""
@@ -1113,19 +1113,19 @@ class Collecting:
         others = sorted(self.world.setting.everyone - {position})
         return frozenset([position, *self.draw.sample(others, size - 1)])
 
-    def with_phantom(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
+    def with_phantom(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, Told]:
         """One honest member is said to be in the sum and shown to nobody; those who chose it are said to have left. Later it is in it."""
-        earlier = next((each for each in self.adversary.collecting.values() if each.attempt < self.attempt), None)
-        if earlier is not None and earlier.views:
-            included = next(iter(earlier.views.values())).included
-            return dict.fromkeys(sorted(included & frozenset(there)), View(everyone, included, included, total))
+        earlier = next((each for each in self.adversary.collectors.values() if each.attempt < self.attempt), None)
+        if earlier is not None and earlier.told:
+            included = next(iter(earlier.told.values())).included
+            return dict.fromkeys(sorted(included & frozenset(there)), Told(everyone, included, included, total))
         chosen_by = {each: frozenset(other for other in there if each in self.chosen[other]) - {each} for each in there}
         phantom = min(there, key=lambda each: (len(chosen_by[each]), each))
         included = everyone - chosen_by[phantom]
         if len(chosen_by[phantom]) > leaving:
             included = everyone - frozenset(sorted(chosen_by[phantom])[: max(leaving, 0)])
-        view = View(everyone, included, included, total, frozenset({phantom}))
-        return dict.fromkeys(sorted(included & frozenset(there) - {phantom}), view)
+        told = Told(everyone, included, included, total, frozenset({phantom}))
+        return dict.fromkeys(sorted(included & frozenset(there) - {phantom}), told)
 
     def near(self, there: list[int]) -> dict[int, list[int]]:
         """Honest members that mask with each other."""
@@ -1134,14 +1134,14 @@ class Collecting:
             for each in there
         }
 
-    def isolating(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
+    def isolating(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, Told]:
         """Claim that the honest neighbours of one member have left."""
         near = self.near(there)
         victim = min(there, key=lambda each: (len(near[each]), each))
         included = everyone - frozenset(sorted(near[victim])[:leaving])
-        return dict.fromkeys(there, View(everyone, included if self.draw.random() < 0.5 else everyone, included, total))
+        return dict.fromkeys(there, Told(everyone, included if self.draw.random() < 0.5 else everyone, included, total))
 
-    def setting_apart(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, View]:
+    def setting_apart(self, there: list[int], everyone: Set, total: Words, leaving: int) -> dict[int, Told]:
         """Tell one member that only those of its neighbours have dealt that are then said to have left."""
         near, needed, chosen = self.near(there), self.context.share_threshold, self.chosen
         for victim, count in itertools.product(there, range(leaving + 1)):
@@ -1152,9 +1152,9 @@ class Collecting:
                 is_open = all(len(chosen[each] & opening) >= needed for each in (victim, *gone))
                 has_enough = len(chosen[victim] - silent) >= needed and len(silent) <= leaving
                 if is_open and has_enough and len(opening) >= self.context.threshold:
-                    view = View(everyone, everyone, everyone - gone, total)
-                    return dict.fromkeys(there, view) | {victim: replace(view, dealers=everyone - silent)}
-        return dict.fromkeys(there, View(everyone, everyone, everyone, total))
+                    told = Told(everyone, everyone, everyone - gone, total)
+                    return dict.fromkeys(there, told) | {victim: replace(told, dealers=everyone - silent)}
+        return dict.fromkeys(there, Told(everyone, everyone, everyone, total))
 
 
 @lru_cache(maxsize=64)

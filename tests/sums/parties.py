@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.sums import shamir
 from sudare.sums.context import Roster, Seat, SumContext
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import Message
@@ -54,6 +55,16 @@ def context(members: int, threshold: int | None = None, dishonest: int = 0, **ch
 def seats(where: SumContext) -> list[Seat]:
     """One for each member."""
     return [Seat(where, position, key(position)) for position in range(len(where.roster))]
+
+
+def secrets_from(shares: Mapping[int, Words], threshold: int) -> Words:
+    """The secrets behind the shares of the first `threshold` holders, one after the other: what `shamir.secrets_of_many` gives at once."""
+    holders = sorted(shares)[:threshold]
+    assert len(holders) == threshold
+    total = np.zeros_like(shares[holders[0]])
+    for holder, weight in zip(holders, shamir.lagrange_weights(holders), strict=True):
+        total = shamir.field_sum(total, shamir.field_product(shares[holder], np.array(weight, dtype=np.uint64)))
+    return total
 
 
 def random_words(members: int, length: int, seed: int = 0) -> Words:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.sums import collector, hearing, inputs, member, party, serverless
+from sudare.sums import collector, heard_totals, input_records, member, party, serverless
 from sudare.sums.context import Seat
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.member import begun
@@ -96,10 +96,10 @@ FAULTS = {
         member, "quorum_holds", "named < context.threshold", "named < context.threshold - 1", "two sets", "sets"
     ),
     "votes for any set in another attempt": Fault(
-        inputs.InputRecord, "with_vote", "if is_other or", "if False and", "two sets", "difference"
+        input_records.InputRecord, "with_vote", "if is_other or", "if False and", "two sets", "difference"
     ),
     "votes again in a sparse sum": Fault(
-        inputs.InputRecord,
+        input_records.InputRecord,
         "with_vote",
         "context.is_sparse and self.voted_in",
         "False and self.voted_in",
@@ -144,7 +144,7 @@ FAULTS = {
     "does not compare totals without a collector": Fault(
         serverless,
         "_settled",
-        "if state.hearing.contradiction",
+        "if state.heard_totals.contradiction",
         "if False",
         "totals were used",
         None,
@@ -158,7 +158,7 @@ FAULTS = {
         "ended with ",
     ),
     "keeps whatever is signed": Fault(
-        hearing.Hearing,
+        heard_totals.HeardTotals,
         "with_other",
         "len(body.heard.content) == HEARD_BYTES and ",
         "",
@@ -248,9 +248,9 @@ def test_what_is_kept_of_a_heard_total_has_the_size_of_a_digest(setting: Setting
     party.receive(Message(1, 0, Heard(stated(seat, "heard", content), total)))
     assert packed_size(party.state) == size
     if total is None:
-        # Where nobody collects, nobody's word is passed on.
+        # Where nobody collects, no collector's statement is passed on.
         word = stated(seat, "total", bytes(1 << 20))
         party.receive(Message(1, 0, Heard(stated(seat, "heard", content[: -(1 << 20)]), word)))
         # The small statement is kept as evidence of what was said, the large one beside it is not.
         assert packed_size(party.state) < size + 1000
-        assert not party.state.member.hearing.others
+        assert not party.state.member.heard_totals.others

@@ -475,8 +475,8 @@ def test_hearing_of_another_total_stops_with_evidence(complete):
     step = member.step(complete.seat, state, Message(3, VICTIM, body))
     assert_stopped(step, complete.seat, "contradiction")
     assert isinstance(member.failure(complete.seat, step[0]), StatementsContradict)
-    assert lie in step[0].hearing.contradiction
-    assert opened.body.total in step[0].hearing.contradiction
+    assert lie in step[0].heard_totals.contradiction
+    assert opened.body.total in step[0].heard_totals.contradiction
 
 
 def test_one_member_alone_cannot_stop_others_by_a_false_word(complete):
@@ -492,7 +492,7 @@ def test_one_member_alone_cannot_stop_others_by_a_false_word(complete):
 def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_it(sparse):
     state, message = sparse.before(Confirmed)
     assert state.total is None
-    content = state.hearing.own.heard.content
+    content = state.heard_totals.own.heard.content
 
     def confirmed(hearers: range, text: bytes = content, kind: str = "heard") -> Confirmed:
         signatures = [stated(sparse.seats[each], kind, text).signature for each in hearers]
@@ -513,7 +513,7 @@ def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_i
     # Neighbours' words alone do not do.
     for other in range(10):
         if other != VICTIM:
-            body = Heard(stated(sparse.seats[other], "heard", content), state.hearing.own.total)
+            body = Heard(stated(sparse.seats[other], "heard", content), state.heard_totals.own.total)
             state, _ = member.step(sparse.seat, state, Message(other, VICTIM, body))
     assert state.total is None
     assert isinstance(message.body, Confirmed)
@@ -522,7 +522,7 @@ def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_i
 def test_on_a_complete_graph_no_collector_confirms_a_total(complete):
     state, opened = complete.before(Opened)
     state, _ = member.step(complete.seat, state, opened)
-    content = state.hearing.own.heard.content
+    content = state.heard_totals.own.heard.content
     signatures = [stated(seat, "heard", content).signature for seat in complete.seats]
     body = Confirmed(members_set(*range(MEMBERS)), b"".join(signatures))
     assert_stopped(member.step(complete.seat, state, Message(complete.where.collector, VICTIM, body)), complete.seat)

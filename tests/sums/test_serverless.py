@@ -10,7 +10,7 @@ import pytest
 from sudare.errors import MaskReused, SecondTotalRefused, StatementsContradict, SumError
 from sudare.sums import serverless
 from sudare.sums.context import bitmap
-from sudare.sums.inputs import admitted
+from sudare.sums.input_records import admitted
 from sudare.sums.messages import GivenUp, Heard, Included, Message, Passed, Withdrawn, heard_content
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
@@ -102,7 +102,7 @@ def test_different_totals_stop_the_sum_and_the_statements_are_kept(own_total_cam
     assert state.stopped == "contradiction"
     assert state.total is None
     assert isinstance(serverless.failure(seat, state), StatementsContradict)
-    assert lie in state.hearing.contradiction
+    assert lie in state.heard_totals.contradiction
     assert serverless.step(seat, state, Message(3, 1, Heard(lie, None))) == (state, ())
 
 
@@ -113,7 +113,7 @@ def test_what_nobody_signed_stops_nothing():
     lie = stated(seats(where)[3], "heard", heard_content(where, frozenset(range(MEMBERS)), WORDS[3]))
     for sender, statement in ((2, lie), (3, replace(lie, signature=bytes(64))), (3, replace(lie, kind="total"))):
         after, _ = serverless.step(seat, state, Message(sender, 1, Heard(statement, None)))
-        assert after.hearing.others == {}
+        assert after.heard_totals.others == {}
 
 
 def plus_one(body: Passed) -> Passed:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sudare.sums import masks, member, serverless
 from sudare.sums.context import Seat, SumContext, bitmap, members_in
-from sudare.sums.inputs import InputRecord
+from sudare.sums.input_records import InputRecord
 from sudare.sums.masks import (
     MaskKey,
     fresh_pair_seed,
@@ -44,9 +44,9 @@ from sudare.sums.messages import (
     Voted,
     included_content,
 )
-from sudare.sums.shamir import secrets_from, seed_or_none
+from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import Statement, stated
-from tests.sums.parties import seats
+from tests.sums.parties import seats, secrets_from
 
 Words = NDArray[np.uint64]
 Unknown = tuple[str, bytes, int]

@@ -60,7 +60,11 @@ def new(
     ] = None,
     dishonest: Annotated[
         int | None,
-        typer.Option("--dishonest", min=0, help="How many members may cheat in a sum and open nothing. Default: 1."),
+        typer.Option(
+            "--dishonest",
+            min=0,
+            help="How many members may cheat in a sum and open nothing. Default: 1, of two members none.",
+        ),
     ] = None,
     round_seconds: Annotated[float, typer.Option("--round-seconds", help="How long to wait in one round.")] = 60.0,
     task_seconds: Annotated[float, typer.Option("--task-seconds", help="How long a task may take.")] = 86_400.0,

@@ -33,7 +33,7 @@ from sudare.consortium.tasks import (
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
 from sudare.privacy.chain import canonical_json
 from sudare.schema import Number, Schema
-from sudare.sums.context import least_threshold
+from sudare.sums.context import least_threshold, usual_dishonest
 from sudare.sums.neighbours import most_separated, sum_neighbourhood
 from sudare.text import is_printable
 
@@ -148,7 +148,7 @@ class Agreement:
     @property
     def dishonest(self) -> int:
         """How many members may do anything in a sum without opening anybody's addend."""
-        return min(1, max(len(self.members) - 2, 0)) if self.sums.dishonest is None else self.sums.dishonest
+        return usual_dishonest(len(self.members)) if self.sums.dishonest is None else self.sums.dishonest
 
     @property
     def revoking_members(self) -> int:
@@ -227,8 +227,8 @@ class Agreement:
         count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
         if leaving:
             # On a sparse graph a lying collector can leave a few more out of what it opens.
-            degree = sum_neighbourhood(count, self.dishonest, self.threshold).degree
-            leaving += most_separated(count, self.dishonest, leaving, degree) if degree < count - 1 else 0
+            hood = sum_neighbourhood(count, self.dishonest, self.threshold)
+            leaving += 0 if hood.is_complete(count) else most_separated(count, self.dishonest, leaving, hood.degree)
         if not leaving + looking <= known < count:
             raise AgreementError(
                 f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may look.",

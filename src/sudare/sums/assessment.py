@@ -9,7 +9,6 @@ from typing import Any
 from sudare.errors import InvalidParameter
 from sudare.sums.context import check_threshold
 from sudare.sums.neighbours import (
-    complete,
     liveness_failure_log2,
     most_separated,
     privacy_failure_log2,
@@ -82,7 +81,7 @@ def assessed_sum(members: int, dishonest: int, leaving: int, threshold: int | No
         )
     found = sum_neighbourhood(members, dishonest, votes)
     numbers = (members, dishonest, leaving, votes, found.degree, found.threshold)
-    if found == complete(members, votes):
+    if found.is_complete(members):
         return SumAssessment(*numbers, -math.inf, -math.inf, 0)
     return SumAssessment(
         *numbers,

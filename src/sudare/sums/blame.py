@@ -348,10 +348,12 @@ def _is_asked_for(about: _About, vote: _Sets, given: OpenedShares) -> bool:
 
 def _against_collector(about: _About) -> Iterator[Contradiction]:
     """A member signs of the sum what the collector signed: where they differ, the collector signed something else for it, or it lies."""
-    for word, sets in about.said("included", "total"):
+    for collected, sets in about.said("included", "total"):
         for each, theirs in about.said("vote", "heard"):
             if not _agree(sets, theirs):
-                yield about.contradiction("collector and member differ", [word.signer, each.signer], [word], [each])
+                yield about.contradiction(
+                    "collector and member differ", [collected.signer, each.signer], [collected], [each]
+                )
 
 
 def _sides_of(

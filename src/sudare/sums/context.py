@@ -99,7 +99,7 @@ class SumContext:
     @cached_property
     def is_sparse(self) -> bool:
         """Whether members choose a few neighbours rather than having everyone as one."""
-        return self.neighbourhood is not None and self.neighbourhood.degree < len(self.roster) - 1
+        return self.neighbourhood is not None and not self.neighbourhood.is_complete(len(self.roster))
 
     @property
     def share_threshold(self) -> int:
@@ -151,6 +151,11 @@ def check_threshold(members: int, threshold: int, dishonest: int) -> None:
 def least_threshold(members: int, dishonest: int) -> int:
     """The smallest threshold that this many dishonest members allow."""
     return min((members + dishonest) // 2 + 1, members)
+
+
+def usual_dishonest(members: int) -> int:
+    """How many members may be dishonest where nobody has said: one, but of two none."""
+    return 1 if members > 2 else 0
 
 
 def most_dishonest(members: int, threshold: int) -> int:

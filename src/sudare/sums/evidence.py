@@ -10,11 +10,10 @@ from sudare.sums.context import Seat, bitmap, members_in
 from sudare.sums.member import MemberState
 from sudare.sums.messages import Body, heard_content, vote_content
 from sudare.sums.serverless import ServerlessState
-from sudare.sums.statements import KINDS, Kind, Statement
+from sudare.sums.statements import KINDS, SIGNATURE_BYTES, Kind, Statement
 
 # Two of one kind by one signer prove that it lied; more prove nothing more.
 _MOST_OF_A_KIND: Final = 2
-_SIGNATURE_BYTES: Final = 64
 # No honest statement is larger: shares of every member's secrets, or keys with a choice of neighbours.
 _MOST_BYTES, _MOST_BYTES_A_MEMBER = 1 << 8, 1 << 6
 
@@ -30,7 +29,7 @@ def signed_in(body: Body) -> Iterator[Statement]:
 
 def signed_to_member(seat: Seat, state: MemberState | ServerlessState) -> list[Statement]:
     """What a member was told and took in."""
-    found = [*state.hearing.statements]
+    found = [*state.heard_totals.statements]
     if isinstance(state, ServerlessState):
         return found
     found += [*state.keys.values(), *state.collected]
@@ -41,9 +40,9 @@ def signed_to_member(seat: Seat, state: MemberState | ServerlessState) -> list[S
         owners = sorted(frozenset(state.shares) & frozenset(_members(seat, state.included)) - {seat.position})
         signatures = b"".join(body.dealers.get(owner, b"") for owner in owners)
         found += _of(seat, "dealers", state.dealers, _by_signer(owners, signatures))
-    if state.confirmation is not None and state.hearing.own is not None:
+    if state.confirmation is not None and state.heard_totals.own is not None:
         hearers = _by_signer(_members(seat, state.confirmation.hearers), state.confirmation.signatures)
-        found += _of(seat, "heard", state.hearing.own.heard.content, hearers)
+        found += _of(seat, "heard", state.heard_totals.own.heard.content, hearers)
     return found
 
 
@@ -79,15 +78,15 @@ def with_refused(
 
 
 def _is_taken(each: Statement, member: MemberState | ServerlessState, collector: CollectorState | None) -> bool:
-    hearing, signer = member.hearing, each.signer
+    heard_totals, signer = member.heard_totals, each.signer
     if each.kind == "heard":
-        other = hearing.others.get(signer)
+        other = heard_totals.others.get(signer)
         is_taken = (other is not None and other.heard == each) or (
-            hearing.own is not None and hearing.own.heard == each
+            heard_totals.own is not None and heard_totals.own.heard == each
         )
         return is_taken or (collector is not None and collector.heard.get(signer) == each.signature)
     if each.kind == "total":
-        return hearing.own is not None and hearing.own.total == each
+        return heard_totals.own is not None and heard_totals.own.total == each
     if isinstance(member, MemberState) and (member.keys.get(signer) == each or each in member.collected):
         return True
     if collector is None:
@@ -113,5 +112,5 @@ def _members(seat: Seat, content: bytes) -> list[int]:
 
 def _by_signer(signers: list[int], signatures: bytes) -> dict[int, bytes]:
     """Signatures in the order of members, by their signers."""
-    places = range(0, len(signatures), _SIGNATURE_BYTES)
-    return {signer: signatures[at : at + _SIGNATURE_BYTES] for signer, at in zip(signers, places, strict=True)}
+    places = range(0, len(signatures), SIGNATURE_BYTES)
+    return {signer: signatures[at : at + SIGNATURE_BYTES] for signer, at in zip(signers, places, strict=True)}

@@ -101,11 +101,10 @@ def mask_of(seed: bytes, count: int) -> Words:
     return np.frombuffer(AESGCM(seed).encrypt(_NONCE, zeros(count), None), dtype="<u8", count=count)
 
 
-def add_pair_masks(words: Words, member: int, seeds: Mapping[int, bytes], *, sign: int = 1) -> None:
-    """Add a member's side of its pairwise masks in place: plus for the lower of two, minus for the higher; sign −1 takes them off."""
+def add_pair_masks(words: Words, member: int, seeds: Mapping[int, bytes]) -> None:
+    """Add a member's side of its pairwise masks in place: plus for the lower of two, minus for the higher."""
     for other, seed in seeds.items():
-        adds = (member < other) == (sign > 0)
-        (np.add if adds else np.subtract)(words, mask_of(seed, len(words)), out=words)
+        (np.add if member < other else np.subtract)(words, mask_of(seed, len(words)), out=words)
 
 
 def take_self_masks(words: Words, seeds: Iterable[bytes]) -> None:

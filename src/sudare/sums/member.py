@@ -2,7 +2,7 @@
 
 Rounds, after Bonawitz et al. 2017 (active variant) on the sparse graphs of Bell et al. 2020: keys for this sum, shares of secrets to
 neighbours, the masked vector, a signed vote on whose vectors are in the sum, shares that open the masks of that one set, and a
-signed word on the total that was heard. A member answers each round of a collector once, and only if what it was told is justified by what
+signed statement on the total that was heard. A member answers each round of a collector once, and only if what it was told is justified by what
 it knows itself; a collector that lies can make the sum fail and nothing else. Proof: proofs/secure_sums.md.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ from sudare.errors import (
     SumError,
 )
 from sudare.sums.context import Seat, members_in
-from sudare.sums.hearing import Hearing
-from sudare.sums.inputs import InputRecord, admitted
+from sudare.sums.heard_totals import HeardTotals
+from sudare.sums.input_records import InputRecord, admitted, second_total_refused
 from sudare.sums.masks import (
     HeldShares,
     MaskKey,
@@ -64,7 +64,6 @@ from sudare.sums.messages import (
 from sudare.sums.statements import Statement, all_hold, holds, quorum_holds, stated
 
 Words = NDArray[np.uint64]
-Stage = Literal["directory", "delivered", "included", "certified", "opened", "heard"]
 # Nobody honest is chosen so often by honest members that it has more neighbours than 4k + 40 (proofs/neighbourhoods.md).
 _MOST_TIMES_CHOSEN: Final = 4
 _MOST_NEIGHBOURS_BESIDE: Final = 40
@@ -74,7 +73,8 @@ _MOST_NEIGHBOURS_BESIDE: Final = 40
 class MemberState:
     """All that a member of a sum remembers; saved before anything is sent, it lets a restart send the same bytes again.
 
-    `stage` is what it waits for. Sets of members are bitmaps. `contradiction` are signed statements that cannot all be true.
+    `stage` is what it waits for: the directory, what was delivered, who is included, the certificate, the opened total, or that others
+    heard the same. Sets of members are bitmaps.
     """
 
     record: InputRecord
@@ -88,14 +88,10 @@ class MemberState:
     collected: tuple[Statement, ...] = ()
     certificate: Certified | None = None
     opened: Words | None = None
-    hearing: Hearing = field(default_factory=Hearing)
+    heard_totals: HeardTotals = field(default_factory=HeardTotals)
     confirmation: Confirmed | None = None
     total: Words | None = None
     stopped: str | None = None
-
-    def changed(self, **fields: Any) -> MemberState:
-        """A copy with other values in some fields."""
-        return replace(self, **fields)
 
 
 Outgoing = tuple[Message, ...]
@@ -122,11 +118,11 @@ def step(seat: Seat, state: MemberState, message: Message) -> Step:
     if state.stopped is not None:
         return state, ()
     if isinstance(body, Heard):
-        return _settled(seat, state.changed(hearing=state.hearing.with_other(seat, message.sender, body)))
+        return _settled(seat, replace(state, heard_totals=state.heard_totals.with_other(seat, message.sender, body)))
     if message.sender != seat.context.collector:
         return state, ()
     if isinstance(body, GivenUp):
-        return (state if state.total is not None else state.changed(stopped="given up")), ()
+        return (state if state.total is not None else replace(state, stopped="given up")), ()
     answers: dict[str, tuple[type, Callable[[Seat, MemberState, Any], Step]]] = {
         "directory": (Directory, _deal),
         "delivered": (Delivered, _mask),
@@ -152,10 +148,7 @@ def failure(seat: Seat, state: MemberState) -> SumError | None:
     if state.stopped is None:
         return None
     if state.stopped == "second total":
-        return SecondTotalRefused(
-            "A total over other members than those voted for was asked for the same input; two totals show the difference.",
-            "Finish the total that was voted for, or begin a new iteration.",
-        )
+        return second_total_refused()
     if state.stopped == "contradiction":
         return StatementsContradict(
             "Members were told different totals of one sum. The signed statements that show it are kept.",
@@ -201,7 +194,7 @@ def _deal(seat: Seat, state: MemberState, body: Directory) -> Step:
     if context.is_sparse and len(body.keys) > _MOST_TIMES_CHOSEN * len(seat.out_neighbours) + _MOST_NEIGHBOURS_BESIDE:
         raise _unjustified()
     held, boxes = dealt(seat, body.present, chosen)
-    after = state.changed(stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})
+    after = replace(state, stage="delivered", present=body.present, keys=dict(body.keys), shares={seat.position: held})
     return after, _to_collector(seat, Dealt(boxes))
 
 
@@ -225,7 +218,7 @@ def _mask(seat: Seat, state: MemberState, body: Delivered) -> Step:
     }
     masked = state.words + mask_of(self_seed(seat), len(state.words))
     add_pair_masks(masked, seat.position, seeds)
-    after = state.changed(stage="included", dealers=body.dealers, shares={**state.shares, **shares})
+    after = replace(state, stage="included", dealers=body.dealers, shares={**state.shares, **shares})
     return after, _to_collector(seat, Masked(masked, stated(seat, "dealers", body.dealers)))
 
 
@@ -241,8 +234,12 @@ def _vote(seat: Seat, state: MemberState, body: Included) -> Step:
         raise _unjustified()
     # Recorded before the vote is sent; raises where another set was voted for.
     record = state.record.with_vote(context, body.included.content)
-    after = state.changed(
-        stage="certified", record=record, included=body.included.content, collected=(*state.collected, body.included)
+    after = replace(
+        state,
+        stage="certified",
+        record=record,
+        included=body.included.content,
+        collected=(*state.collected, body.included),
     )
     return after, _to_collector(seat, Voted(stated(seat, "vote", vote_content(context, dealers, included))))
 
@@ -268,7 +265,7 @@ def _reveal(seat: Seat, state: MemberState, body: Certified) -> Step:
     )
     # Kept without what nobody asked for.
     certificate = Certified(body.voters, body.signatures, {owner: body.dealers.get(owner, b"") for owner in owners})
-    after = state.changed(stage="opened", certificate=certificate)
+    after = replace(state, stage="opened", certificate=certificate)
     return after, _to_collector(seat, Revealed(stated(seat, "shares", shares.to_bytes())))
 
 
@@ -282,7 +279,7 @@ def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
     own = Heard(stated(seat, "heard", body.total.content), body.total)
     neighbours = _neighbour_keys(seat, state)
     receivers = [each for each in sorted(included) if each in neighbours and _chose(seat, neighbours[each])]
-    state = state.changed(stage="heard", opened=body.words, hearing=state.hearing.with_own(own))
+    state = replace(state, stage="heard", opened=body.words, heard_totals=state.heard_totals.with_own(own))
     state, _ = _settled(seat, state)
     affirmed = _to_collector(seat, Affirmed(own.heard)) if context.is_sparse else ()
     return state, (*(Message(seat.position, receiver, own) for receiver in receivers), *affirmed)
@@ -290,24 +287,24 @@ def _hear(seat: Seat, state: MemberState, body: Opened) -> Step:
 
 def _confirm(seat: Seat, state: MemberState, body: Confirmed) -> Step:
     """Where not everyone is a neighbour: use the total on t equal statements of members that heard it."""
-    own = state.hearing.own
+    own = state.heard_totals.own
     hearers = members_in(body.hearers, len(seat.publics))
     if own is None or not seat.context.is_sparse:
         raise _unjustified()
     if not quorum_holds(seat, "heard", own.heard.content, hearers, body.signatures):
         raise _unjustified()
-    return state.changed(total=state.opened, confirmation=body), ()
+    return replace(state, total=state.opened, confirmation=body), ()
 
 
 def _settled(seat: Seat, state: MemberState) -> Step:
     """Use the total once t members heard the same, where everyone is a neighbour; stop where statements differ."""
     if state.total is not None:
         return state, ()
-    if state.hearing.contradiction:
+    if state.heard_totals.contradiction:
         return _stopped(seat, state, "contradiction")
-    heard_by = len(state.hearing.agreeing) + 1
+    heard_by = len(state.heard_totals.agreeing) + 1
     if state.opened is not None and heard_by >= seat.context.threshold and not seat.context.is_sparse:
-        return state.changed(total=state.opened), ()
+        return replace(state, total=state.opened), ()
     return state, ()
 
 
@@ -325,7 +322,7 @@ def _to_collector(seat: Seat, body: Body) -> Outgoing:
 
 
 def _stopped(seat: Seat, state: MemberState, reason: str) -> Step:
-    return state.changed(stopped=reason), _to_collector(seat, Withdrawn())
+    return replace(state, stopped=reason), _to_collector(seat, Withdrawn())
 
 
 __all__ = ["MemberState", "begun", "failure", "step"]

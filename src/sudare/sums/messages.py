@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,7 +285,4 @@ def most_message_bytes(length: int, members: int) -> int:
     return (1 << 12) + 2 * 8 * length + members * (1 << 10) + 4 * members**2
 
 
-MESSAGE_CLASSES: Final = (
-    *(Message, Statement, Advertised, Dealt, Masked, Voted, Revealed, Affirmed, Withdrawn),
-    *(Directory, Delivered, Included, Certified, Opened, Confirmed, Passed, Heard, GivenUp),
-)
+MESSAGE_CLASSES: Final = (Message, Statement, *get_args(Body))

@@ -1,4 +1,4 @@
-"""One member's part in one sum, at the edge: its steps, those of the collector where it is its turn, and the state saved before anything is sent."""
+"""What one member runs in one sum: its own steps, the collector's where it is its turn, and the state that is saved before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,29 +15,17 @@ from sudare.sums import collector, dissemination, member, serverless
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Seat, members_in
 from sudare.sums.evidence import signed_in, signed_to_collector, signed_to_member, with_refused
-from sudare.sums.hearing import Hearing
-from sudare.sums.inputs import InputRecord, admitted
+from sudare.sums.heard_totals import HeardTotals
+from sudare.sums.input_records import InputRecord, admitted
 from sudare.sums.masks import HeldShares
 from sudare.sums.member import MemberState
-from sudare.sums.messages import (
-    MESSAGE_CLASSES,
-    Advertised,
-    Affirmed,
-    Dealt,
-    Masked,
-    Members,
-    Message,
-    Revealed,
-    Voted,
-    Withdrawn,
-)
+from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.serverless import ServerlessState
 from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
 Persist = Callable[[bytes], None]
-_TO_COLLECTOR: Final = (Advertised, Dealt, Masked, Voted, Revealed, Affirmed, Withdrawn)
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,7 @@ class PartyState:
 
 _STATE_CLASSES: Final = (
     *MESSAGE_CLASSES,
-    *(PartyState, MemberState, ServerlessState, CollectorState, InputRecord, HeldShares, Hearing),
+    *(PartyState, MemberState, ServerlessState, CollectorState, InputRecord, HeldShares, HeardTotals),
     *(dissemination.State, dissemination.Parcel),
 )
 
@@ -110,7 +98,7 @@ class Party:
                 voted_for = self._member.record.voted_for
                 among = None if voted_for is None else members_in(voted_for, len(seat.publics))
                 self._collector = collector.begun(len(seat.publics), len(words), among)
-        self._sent = self._delivered_at_home(outgoing)
+        self._sent = self._without_own(outgoing)
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: the first messages, or after a restart all of them again."""
@@ -119,14 +107,14 @@ class Party:
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
         outgoing = self._stepped(message)
-        return self._handed_out(self._remembered(self._delivered_at_home(outgoing)) if outgoing else ())
+        return self._handed_out(self._remembered(self._without_own(outgoing)) if outgoing else ())
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed: nothing unless this member collects."""
         if self._collector is None:
             return ()
         outgoing = collector.expired(self.seat, self._collector)
-        return self._handed_out(self._remembered(self._delivered_at_home(outgoing)))
+        return self._handed_out(self._remembered(self._without_own(outgoing)))
 
     def note(self, message: Message) -> None:
         """Keep what is signed in a message and do nothing else: for what comes after the end."""
@@ -207,7 +195,7 @@ class Party:
         return outgoing
 
     def _answered(self, message: Message) -> tuple[Message, ...]:
-        if isinstance(message.body, _TO_COLLECTOR):
+        if isinstance(message.body, ToCollector):
             return () if self._collector is None else collector.step(self.seat, self._collector, message)
         if isinstance(self._member, MemberState):
             self._member, outgoing = member.step(self.seat, self._member, message)
@@ -215,17 +203,17 @@ class Party:
             self._member, outgoing = serverless.step(self.seat, self._member, message)
         return outgoing
 
-    def _delivered_at_home(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _without_own(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What goes to others, after this member has taken in what goes to itself."""
-        abroad: list[Message] = []
+        to_others: list[Message] = []
         queue = deque(outgoing)
         while queue:
             message = queue.popleft()
             if message.receiver != self.seat.position:
-                abroad.append(message)
+                to_others.append(message)
             else:
                 queue.extend(self._stepped(message))
-        return tuple(abroad)
+        return tuple(to_others)
 
     def _remembered(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What is sent is remembered to be sent again after a restart; where nothing is saved there is none."""

@@ -16,8 +16,8 @@ from sudare.errors import StatementsContradict, SumError
 from sudare.sums import dissemination
 from sudare.sums.context import Seat
 from sudare.sums.dissemination import Parcel
-from sudare.sums.hearing import Hearing
-from sudare.sums.inputs import InputRecord, admitted
+from sudare.sums.heard_totals import HeardTotals
+from sudare.sums.input_records import InputRecord, admitted
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
 from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content, included_content
 from sudare.sums.statements import stated
@@ -33,17 +33,19 @@ class ServerlessState:
     length: int
     place: dissemination.State
     waiting: Mapping[int, Parcel] = field(default_factory=dict)
-    hearing: Hearing = field(default_factory=Hearing)
+    heard_totals: HeardTotals = field(default_factory=HeardTotals)
     total: Words | None = None
     stopped: str | None = None
 
     def placed(self, place: dissemination.State, waiting: Mapping[int, Parcel]) -> ServerlessState:
         """In another place of the dissemination."""
-        return ServerlessState(self.record, self.length, place, waiting, self.hearing, self.total, self.stopped)
+        return ServerlessState(self.record, self.length, place, waiting, self.heard_totals, self.total, self.stopped)
 
-    def after(self, hearing: Hearing) -> ServerlessState:
+    def after(self, heard_totals: HeardTotals) -> ServerlessState:
         """With more heard of the total."""
-        return ServerlessState(self.record, self.length, self.place, self.waiting, hearing, self.total, self.stopped)
+        return ServerlessState(
+            self.record, self.length, self.place, self.waiting, heard_totals, self.total, self.stopped
+        )
 
 
 Step = tuple[ServerlessState, tuple[Message, ...]]
@@ -69,7 +71,7 @@ def step(seat: Seat, state: ServerlessState, message: Message) -> Step:
     if isinstance(body, GivenUp):
         return (state if state.total is not None else replace(state, stopped="given up")), ()
     if isinstance(body, Heard):
-        return _settled(seat, state.after(state.hearing.with_other(seat, sender, body)))
+        return _settled(seat, state.after(state.heard_totals.with_other(seat, sender, body)))
     if not isinstance(body, Passed) or not _fits(seat, state, sender, body) or body.round in state.waiting:
         return state, ()
     parcel = Parcel(sender, seat.position, body.round, body.window, body.partial)
@@ -124,17 +126,17 @@ def _advanced(seat: Seat, state: ServerlessState, parcel: Parcel | None) -> Step
     everyone = frozenset(range(len(seat.publics)))
     own = Heard(stated(seat, "heard", heard_content(seat.context, everyone, state.place.total)), None)
     messages = tuple(Message(seat.position, other, own) for other in sorted(everyone - {seat.position}))
-    state, more = _settled(seat, state.after(state.hearing.with_own(own)))
+    state, more = _settled(seat, state.after(state.heard_totals.with_own(own)))
     return state, messages + more
 
 
 def _settled(seat: Seat, state: ServerlessState) -> Step:
     """Use the total once everyone heard the same; stop where statements differ."""
-    if state.total is not None or state.hearing.own is None:
+    if state.total is not None or state.heard_totals.own is None:
         return state, ()
-    if state.hearing.contradiction:
+    if state.heard_totals.contradiction:
         return replace(state, stopped="contradiction"), ()
     # Nobody contradicts this member.
-    if len(state.hearing.others) == len(seat.publics) - 1:
+    if len(state.heard_totals.others) == len(seat.publics) - 1:
         return replace(state, total=state.place.total), ()
     return state, ()

@@ -6,7 +6,7 @@ Proof: proofs/secure_sums.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -86,19 +86,6 @@ def lagrange_weights(holders: Sequence[int]) -> list[int]:
                 denominator = denominator * (other - point) % PRIME
         weights.append(numerator * pow(denominator, -1, PRIME) % PRIME)
     return weights
-
-
-def secrets_from(shares: Mapping[int, Words], threshold: int) -> Words:
-    """The secrets behind at least `threshold` shares, by holder; the holders with the lowest numbers are used."""
-    if len(shares) < threshold:
-        raise InvalidParameter(
-            f"{len(shares)} shares are fewer than the threshold {threshold}.", "Wait for more holders."
-        )
-    holders = sorted(shares)[:threshold]
-    total = np.zeros_like(shares[holders[0]])
-    for holder, weight in zip(holders, lagrange_weights(holders), strict=True):
-        total = field_sum(total, field_product(shares[holder], np.array(weight, dtype=np.uint64)))
-    return total
 
 
 def field_inverse(values: Words) -> Words:

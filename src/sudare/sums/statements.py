@@ -16,7 +16,7 @@ from sudare.sums.streams import permutation
 
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-_SIGNATURE_BYTES: Final = 64
+SIGNATURE_BYTES: Final = 64
 _PURPOSE: Final = b"sudare statement on a sum\x00"
 
 
@@ -71,7 +71,7 @@ def quorum_holds(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int]
     with this member's secret after they have come that fewer than a quorum of valid ones pass with probability at most 2^−40 / S.
     """
     context, named = seat.context, len(signers)
-    if named < context.threshold or len(signatures) != _SIGNATURE_BYTES * named:
+    if named < context.threshold or len(signatures) != SIGNATURE_BYTES * named:
         return False
     drawn = signatures_drawn(named, context.quorum, len(seat.publics)) if context.is_sparse else named
     if drawn == named:
@@ -79,7 +79,7 @@ def quorum_holds(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int]
     seed = seat.keys.own_seed(b"sample of signatures", context.digest + hashlib.sha256(signatures).digest())
     ordered = sorted(signers)
     chosen = sorted(permutation(seed, named)[:drawn])
-    parts = (signatures[_SIGNATURE_BYTES * place : _SIGNATURE_BYTES * (place + 1)] for place in chosen)
+    parts = (signatures[SIGNATURE_BYTES * place : SIGNATURE_BYTES * (place + 1)] for place in chosen)
     return all_hold(seat, kind, content, frozenset(ordered[place] for place in chosen), b"".join(parts))
 
 
@@ -96,15 +96,15 @@ def signatures_drawn(named: int, quorum: int, members: int) -> int:
 
 def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
     """Whether these members have signed that content; signatures are one after the other in the order of members."""
-    if len(signatures) != _SIGNATURE_BYTES * len(signers):
+    if len(signatures) != SIGNATURE_BYTES * len(signers):
         return False
     context, publics = seat.context.digest, seat.publics
     digest = hashlib.sha256(content).digest()
-    places = range(0, len(signatures), _SIGNATURE_BYTES)
+    places = range(0, len(signatures), SIGNATURE_BYTES)
     return all(
         _is_signed(
             publics[signer].signing,
-            signatures[place : place + _SIGNATURE_BYTES],
+            signatures[place : place + SIGNATURE_BYTES],
             _text(kind, context, signer, digest),
         )
         for signer, place in zip(sorted(signers), places, strict=True)

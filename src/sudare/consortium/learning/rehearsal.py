@@ -25,7 +25,7 @@ from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
 from sudare.schema.arguments import Numbers
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold
+from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, usual_dishonest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
 from sudare.sums.party import Party
@@ -175,8 +175,8 @@ def walked(
 
 def threshold_for(terms: Terms) -> int:
     """So many must stay to the end of a sum: with one dishonest member no more shares of the noise are known or missing than t."""
-    dishonest = min(1, terms.members - 2)
-    return max(terms.members - terms.known_shares + 1, least_threshold(terms.members, dishonest))
+    least = least_threshold(terms.members, usual_dishonest(terms.members))
+    return max(terms.members - terms.known_shares + 1, least)
 
 
 def masked_adder(terms: Terms, threshold: int) -> AddUp:
@@ -184,15 +184,16 @@ def masked_adder(terms: Terms, threshold: int) -> AddUp:
     keys = [MemberKeys.generated() for _ in range(terms.members)]
     roster = Roster(tuple(map(str, range(terms.members))), tuple(each.public for each in keys))
     session, iterations = os.urandom(16).hex(), itertools.count()
-    history = [NO_HISTORY]
+    history = NO_HISTORY
 
     def add_up(words: Mapping[int, Words], leaving: frozenset[int]) -> tuple[Words, Present]:
+        nonlocal history
         present = sorted(set(words) - leaving)
         _check_enough(present, threshold)
-        number, dishonest = next(iterations), min(1, terms.members - 2)
+        number, dishonest = next(iterations), usual_dishonest(terms.members)
         # The first attempt whose collector is there.
         attempt = next(each for each in range(terms.members) if (number + each) % terms.members in present)
-        context = SumContext(session, "learning", number, attempt, roster, threshold, dishonest, history[-1])
+        context = SumContext(session, "learning", number, attempt, roster, threshold, dishonest, history)
         parties = [
             Party(Seat(context, each, keys[each]), words.get(each, np.zeros_like(words[present[0]])))
             for each in range(terms.members)
@@ -201,7 +202,7 @@ def masked_adder(terms: Terms, threshold: int) -> AddUp:
         total, included = parties[present[0]].total, parties[present[0]].included
         if total is None or included is None:
             raise failure_of(parties) or MembersMissing("A sum was not finished.", "Begin again.")
-        history.append(history_after(history[-1], context, included, total))
+        history = history_after(history, context, included, total)
         return total, tuple(sorted(included))
 
     return add_up

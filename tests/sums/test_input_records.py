@@ -9,7 +9,7 @@ import pytest
 
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
 from sudare.sums.context import bitmap
-from sudare.sums.inputs import admitted
+from sudare.sums.input_records import admitted
 from tests.sums.parties import SPARSE, context, random_words, seats
 
 

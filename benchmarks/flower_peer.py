@@ -1,6 +1,6 @@
 """One sum by Flower's SecAgg+: its own client and its own server, in one process. Runs in Flower's environment.
 
-    python -m benchmarks.secure_sums_flower --members 1000 --degree 180 --threshold 106 --leaving 50 [--sample 3] [--json]
+    python -m benchmarks.flower_peer --members 1000 --degree 180 --threshold 106 --leaving 50 [--sample 3] [--json]
 
 The client is `secaggplus_mod`, the server `SecAggPlusWorkflow`; between them is a grid that hands messages over. Processor seconds are those spent inside the
 two; turning messages into bytes is not counted, and bytes are those of the messages as Flower serialises them. Members that leave deal their shares and send nothing more.
@@ -53,7 +53,7 @@ from flwr.supercore.primitives.asymmetric import (
 from flwr.supercore.task_identity import TaskIdentity
 from numpy.typing import NDArray
 
-from benchmarks.secure_sums_results import Cost, told
+from benchmarks.secure_sums_cost import Cost, told
 
 CLIPPING_RANGE: Final = 8.0
 MODULUS: Final = 2**32
@@ -371,7 +371,7 @@ def how(sizes: Sizes, otherwise: float, most: float) -> str:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.secure_sums_flower", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.flower_peer", description=__doc__)
     parser.add_argument("--members", type=int, required=True)
     parser.add_argument(
         "--degree", type=int, required=True, help="neighbours of a member, itself not counted; even, or all others"

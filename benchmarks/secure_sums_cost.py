@@ -14,7 +14,7 @@ from typing import Self
 from benchmarks.peers import FLOWER, ROOT, peer_python
 from benchmarks.resources import ONE_THREAD
 
-_PEER = "benchmarks.secure_sums_flower"
+_PEER = "benchmarks.flower_peer"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Agreement on a total before it is used: members sign what they heard and compare."""
+"""Which total each member says it heard: signed, and compared before the total is used."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sudare.sums.statements import Statement, holds
 
 
 @dataclass(frozen=True)
-class Hearing:
-    """What this member heard (the content of its statement, once it has one) and what others said they heard, by sender."""
+class HeardTotals:
+    """What this member says it heard, once it has a total, and what the others said, by sender."""
 
     own: Heard | None = None
     others: Mapping[int, Heard] = field(default_factory=dict)
 
-    def with_own(self, own: Heard) -> Hearing:
+    def with_own(self, own: Heard) -> HeardTotals:
         """After this member has a total itself."""
-        return Hearing(own, self.others)
+        return HeardTotals(own, self.others)
 
-    def with_other(self, seat: Seat, sender: int, body: Heard) -> Hearing:
-        """With what another member said, if it is signed and the first it says. The collector's word must be the same."""
+    def with_other(self, seat: Seat, sender: int, body: Heard) -> HeardTotals:
+        """With what another member said, if it is signed and the first it says. Where there is a collector, its statement must be with it and say the same."""
         if sender in self.others:
             return self
         # Only what a total's digest can be is kept: nobody fills another's memory.
@@ -30,14 +30,14 @@ class Hearing:
         if not seat.context.may_leave:
             is_believed = is_believed and body.total is None
         else:
-            word = body.total
+            total = body.total
             is_believed = (
                 is_believed
-                and word is not None
-                and holds(seat, word, "total", seat.context.collector)
-                and word.content == body.heard.content
+                and total is not None
+                and holds(seat, total, "total", seat.context.collector)
+                and total.content == body.heard.content
             )
-        return Hearing(self.own, {**self.others, sender: body}) if is_believed else self
+        return HeardTotals(self.own, {**self.others, sender: body}) if is_believed else self
 
     @property
     def agreeing(self) -> frozenset[int]:
@@ -55,8 +55,8 @@ class Hearing:
             return ()
         first = everything[0]
         other = next(body for body in everything if body.heard.content != first.heard.content)
-        words = (first.total, other.total, first.heard, other.heard)
-        return tuple(statement for statement in words if statement is not None)
+        both = (first.total, other.total, first.heard, other.heard)
+        return tuple(statement for statement in both if statement is not None)
 
     @property
     def statements(self) -> tuple[Statement, ...]:

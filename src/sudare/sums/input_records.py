@@ -31,11 +31,16 @@ class InputRecord:
         """
         is_other = self.voted_for not in (None, included)
         if is_other or (context.is_sparse and self.voted_in not in (None, context.attempt)):
-            raise SecondTotalRefused(
-                "A total over other members than those voted for was asked for the same input; two totals show the difference.",
-                "Finish the total that was voted for, or begin a new iteration.",
-            )
+            raise second_total_refused()
         return replace(self, voted_for=included, voted_in=context.attempt)
+
+
+def second_total_refused() -> SecondTotalRefused:
+    """What is raised, and told afterwards, where a vote would be a second one."""
+    return SecondTotalRefused(
+        "A total over other members than those voted for was asked for the same input; two totals show the difference.",
+        "Finish the total that was voted for, or begin a new iteration.",
+    )
 
 
 def admitted(seat: Seat, words: Words, earlier: InputRecord | None) -> InputRecord:
