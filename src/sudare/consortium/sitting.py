@@ -85,7 +85,8 @@ class Sitting:
     """This member in one sum.
 
     `history` is the digest of all totals heard before, `earlier` what was signed in attempts before, and `late` are the members that were
-    left out of the sum before. One that does not take part looks on: it tells collectors not to wait for it.
+    left out of the sum before. One that does not take part looks on: it tells collectors not to wait for it. `among` are the only members
+    that the addend is added up with, where that is settled.
     """
 
     number: int
@@ -106,8 +107,9 @@ class Sitting:
         late: frozenset[str] = frozenset(),
         *,
         takes_part: bool = True,
+        among: frozenset[int] | None = None,
     ) -> None:
-        self.iteration, self._late, self._takes_part = iteration, late, takes_part
+        self.iteration, self._late, self._takes_part, self._among = iteration, late, takes_part, among
         self._task, self._circle, self._addend, self._save = task, circle, addend, save
         self._history, self._roster = history, Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
@@ -220,6 +222,7 @@ class Sitting:
         waited = now - self._progress_at
         if not self._circle.may_lose_some:
             self._look_for_everyone(awaited, waited, deadline_seconds)
+            self._look_for_silence(now, deadline_seconds)
         elif self._collects:
             self._look_for_answers(awaited, waited, deadline_seconds, now)
         elif awaited and (not awaited <= present or waited >= self._deadlines_for(awaited) * deadline_seconds):
@@ -241,6 +244,15 @@ class Sitting:
             self.failure = MembersMissing(
                 f"This sum over {len(self._circle.members)} members needs all of them to the end; missing: {_named(absent)}.",
                 "Nothing was opened. Wait until they are back and run the task again.",
+            )
+
+    def _look_for_silence(self, now: float, deadline_seconds: float) -> None:
+        """Stop where nobody may leave and somebody is there but says nothing. In the first sum it may not have taken the task up yet."""
+        is_over = self.total is not None or self.is_over or self.iteration == 0
+        if not is_over and now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
+            self.failure = MembersMissing(
+                f"This sum over {len(self._circle.members)} members was not finished: they are there, and somebody does not pass on what it must.",
+                "Nothing was opened. Look at `sudare status` of all members, and run the task again.",
             )
 
     def _look_for_answers(self, awaited: set[str], waited: float, deadline_seconds: float, now: float) -> None:
@@ -326,7 +338,7 @@ class Sitting:
         ]
         if left:
             return MembersMissing(
-                f"This member voted for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of the same addend.",
+                f"This member's addend is for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of it.",
                 "No total was used. Run the task again when they are back; it goes on where it stopped.",
             )
         return self._party.failure or MembersMissing(
@@ -354,7 +366,7 @@ class Sitting:
             hood,
         )
         seat = Seat(context, circle.position, circle.keys)
-        self._party = Party(seat, self._addend, saved=saved, saves_state=True)
+        self._party = Party(seat, self._addend, saved=saved, saves_state=True, among=self._among)
         self._unacknowledged.clear()
         self._stage = self._party.progress
         self._take_step(self._party.begin() if self._takes_part else self._refusals(context), now)

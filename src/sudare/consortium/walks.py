@@ -59,6 +59,11 @@ class DictionaryWalk:
         """`noise` is where a private training's share of the noise comes from."""
         self._conversation, self._records, self._noise, self._members = Conversation(script), records, noise, members
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no noise in the totals."""
+        return self._noise is None
+
     def begun(self) -> tuple[bytes, Words]:
         """The first addend."""
         state, addend = begun(self._conversation, self._records, self._noise)
