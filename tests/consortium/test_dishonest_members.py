@@ -14,9 +14,13 @@ import pytest
 from sudare.consortium.desk import Envelope, read_as
 from sudare.consortium.learning import LearningWalk
 from sudare.consortium.session import Session
-from sudare.consortium.sums import SUM, SumRunner, Total
-from sudare.consortium.walks import TrainedDictionary
-from sudare.errors import InvalidParameter, MembersMissing, StatementsContradict, SudareError, TaskStopped
+from sudare.consortium.sums import SUM, Finished, SumRunner, Total, Words
+from sudare.consortium.walks import DictionaryWalk, TrainedDictionary, totals_heard
+from sudare.dictionary import PatternDictionary
+from sudare.dictionary.questions import Vetoes
+from sudare.dictionary.summing import ADDENDS
+from sudare.dictionary.training import trained
+from sudare.errors import ImplausibleTotal, InvalidParameter, MembersMissing, StatementsContradict, SudareError, TaskStopped
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Seat
@@ -40,9 +44,10 @@ from sudare.sums.statements import Statement, stated
 from tests.consortium import rehearsed
 from tests.consortium.learning.kit import member_tables, terms
 from tests.consortium.rehearsed import IDENTITIES, Consortium, SteppingWalk
-from tests.consortium.test_protocols import dictionary_walk
+from tests.consortium.test_protocols import BOUNDS, dictionary_walk
 
 LIAR, VICTIM = 0, 1
+VICTIMS_OWN, FEW = 12, 20
 # As many rows more as once made members use a coarser clip.
 MORE = np.uint64(1 << 28)
 
@@ -261,6 +266,35 @@ def test_what_the_victim_holds_cannot_be_read_by_leaving_it_out_of_a_later_exact
     # The sum is made by the next collector, with the victim in it.
     assert len(outcomes(consortium)) == 1
     assert not consortium.failures()
+
+
+class UndoesVetoes(DictionaryWalk):
+    """Takes one veto away from the pattern that few records are behind: the sum looks as if nobody had said anything."""
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        state, following = super().step(state, total, included)
+        question = self._conversation.after(totals_heard(state))
+        if isinstance(question, Vetoes) and not isinstance(following, Finished):
+            following = ADDENDS.encode(-(question.totals < FEW).astype(np.float64)).words
+        return state, following
+
+
+@pytest.mark.parametrize("threshold", [None, 3])
+def test_a_pattern_of_the_victim_alone_is_not_shown_because_a_liar_undoes_its_veto(threshold: int | None) -> None:
+    draw = np.random.default_rng(0)
+    held = [np.array([[-3.0, 0.0], [3.0, 1.0]])[draw.integers(2, size=40)] + draw.normal(size=(40, 2)) / 2 for _ in "abcd"]
+    held[VICTIM][:VICTIMS_OWN] = np.array([0.0, 7.0]) + draw.normal(size=(VICTIMS_OWN, 2)) / 10
+    model = PatternDictionary(3, family="diagonal_gaussian", bounds=BOUNDS, search=False, most_iterations=12)
+
+    def walk(position: int) -> DictionaryWalk:
+        agreed, records = model.training(held[position], 4)
+        kind = UndoesVetoes if position == LIAR else DictionaryWalk
+        return kind(lambda: trained(agreed), records, 4, position=position)
+
+    consortium = Consortium(4, threshold, walk, silence_seconds=5.0)
+    assert consortium.run(900.0, *honest_names(consortium))
+    assert isinstance(consortium.failures()[consortium.names[VICTIM]], ImplausibleTotal)
+    assert not consortium.results()
 
 
 @pytest.mark.parametrize("falls_silent", [1, 3])
