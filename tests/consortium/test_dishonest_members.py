@@ -20,7 +20,14 @@ from sudare.dictionary import PatternDictionary
 from sudare.dictionary.questions import Vetoes
 from sudare.dictionary.summing import ADDENDS
 from sudare.dictionary.training import trained
-from sudare.errors import ImplausibleTotal, InvalidParameter, MembersMissing, StatementsContradict, SudareError, TaskStopped
+from sudare.errors import (
+    ImplausibleTotal,
+    InvalidParameter,
+    MembersMissing,
+    StatementsContradict,
+    SudareError,
+    TaskStopped,
+)
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Seat
@@ -282,7 +289,9 @@ class UndoesVetoes(DictionaryWalk):
 @pytest.mark.parametrize("threshold", [None, 3])
 def test_a_pattern_of_the_victim_alone_is_not_shown_because_a_liar_undoes_its_veto(threshold: int | None) -> None:
     draw = np.random.default_rng(0)
-    held = [np.array([[-3.0, 0.0], [3.0, 1.0]])[draw.integers(2, size=40)] + draw.normal(size=(40, 2)) / 2 for _ in "abcd"]
+    held = [
+        np.array([[-3.0, 0.0], [3.0, 1.0]])[draw.integers(2, size=40)] + draw.normal(size=(40, 2)) / 2 for _ in "abcd"
+    ]
     held[VICTIM][:VICTIMS_OWN] = np.array([0.0, 7.0]) + draw.normal(size=(VICTIMS_OWN, 2)) / 10
     model = PatternDictionary(3, family="diagonal_gaussian", bounds=BOUNDS, search=False, most_iterations=12)
 

@@ -4,7 +4,7 @@ Everything that a restart needs is in the store before a message is handed out: 
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
 because somebody may still wait for a message of it. Where the agreement lets members leave (t < S), one who was left out of a sum
 asks for its total, which it believes once more members say the same than may be dishonest (an honest one uses no other
-total), and takes part in the next. There no single member can stop the task: one that says it stops has left.
+total), and looks on until the task ends. There one that says it stops has left, and the others go on.
 """
 
 from __future__ import annotations
