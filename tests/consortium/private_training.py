@@ -90,6 +90,8 @@ class RememberingStore(CrashingStore):
 class Listening:
     """A walk that notes the totals it hears."""
 
+    is_exact = False
+
     def __init__(self, walk: PrivateDictionaryWalk, heard: list[Words]) -> None:
         self._walk, self._heard = walk, heard
 

@@ -59,6 +59,8 @@ class SteppingWalk:
     The result is the list of totals, so that members can be compared bit for bit.
     """
 
+    is_exact = False
+
     def __init__(self, position: int, sums: int = 4, length: int = 3) -> None:
         self.position, self.sums, self.length = position, sums, length
         self.drawn: dict[int, int] = {}

@@ -11,12 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.consortium.desk import Envelope
+from sudare.consortium.desk import Envelope, read_as
 from sudare.consortium.learning import LearningWalk
 from sudare.consortium.session import Session
-from sudare.consortium.sums import SUM, SumRunner
-from sudare.consortium.walks import TrainedDictionary
-from sudare.errors import InvalidParameter, MembersMissing, StatementsContradict, SudareError, TaskStopped
+from sudare.consortium.sums import SUM, Finished, SumRunner, Total, Words
+from sudare.consortium.walks import DictionaryWalk, TrainedDictionary, totals_heard
+from sudare.dictionary import PatternDictionary
+from sudare.dictionary.questions import Vetoes
+from sudare.dictionary.summing import ADDENDS
+from sudare.dictionary.training import trained
+from sudare.errors import (
+    ImplausibleTotal,
+    InvalidParameter,
+    MembersMissing,
+    StatementsContradict,
+    SudareError,
+    TaskStopped,
+)
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Seat
@@ -39,10 +50,11 @@ from sudare.sums.messages import (
 from sudare.sums.statements import Statement, stated
 from tests.consortium import rehearsed
 from tests.consortium.learning.kit import member_tables, terms
-from tests.consortium.rehearsed import IDENTITIES, Consortium
-from tests.consortium.test_protocols import dictionary_walk
+from tests.consortium.rehearsed import IDENTITIES, Consortium, SteppingWalk
+from tests.consortium.test_protocols import BOUNDS, dictionary_walk
 
 LIAR, VICTIM = 0, 1
+VICTIMS_OWN, FEW = 12, 20
 # As many rows more as once made members use a coarser clip.
 MORE = np.uint64(1 << 28)
 
@@ -255,6 +267,82 @@ def test_a_model_is_learnt_without_a_false_claim_about_who_left(
     check_nothing_was_opened(consortium, 4)
     # Nobody pays more than what was agreed, whatever was claimed.
     assert {account.spent().epsilon for account in accounts} == {5.0}
+
+
+class LeavesOutLater(Dishonest):
+    """Leaves the victim out of a later sum that it collects: the moments of all patterns add up to the same in every iteration."""
+
+    def ignores(self, message: Message) -> bool:
+        return isinstance(message.body, Masked) and message.sender == VICTIM and self.iteration == MOMENTS[1]
+
+
+# Sums of moments in the second and third iteration of the dictionary; the liar collects the latter.
+MOMENTS = (5, 8)
+
+
+def test_what_the_victim_holds_cannot_be_read_by_leaving_it_out_of_a_later_exact_sum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consortium = consortium_with(monkeypatch, 4, 3, dictionaries(4), LeavesOutLater)
+    assert consortium.run(900.0, *honest_names(consortium))
+    liar = consortium.runners[consortium.names[LIAR]]
+    assert isinstance(liar, Dishonest)
+    assert liar.lies
+    contents = consortium.stores[consortium.names[LIAR]].contents
+    totals = [read_as(Total, content) for key, content in contents.items() if key.startswith("total")]
+    # One set in all sums that were opened: no difference of two totals is anybody's addend.
+    assert {total.included for total in totals} == {frozenset(range(4))}
+    assert len(totals) > MOMENTS[1]
+    # The sum is made by the next collector, with the victim in it.
+    assert len(outcomes(consortium)) == 1
+    assert not consortium.failures()
+
+
+class UndoesVetoes(DictionaryWalk):
+    """Takes one veto away from the pattern that few records are behind: the sum looks as if nobody had said anything."""
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        state, following = super().step(state, total, included)
+        question = self._conversation.after(totals_heard(state))
+        if isinstance(question, Vetoes) and not isinstance(following, Finished):
+            following = ADDENDS.encode(-(question.totals < FEW).astype(np.float64)).words
+        return state, following
+
+
+@pytest.mark.parametrize("threshold", [None, 3])
+def test_a_pattern_of_the_victim_alone_is_not_shown_because_a_liar_undoes_its_veto(threshold: int | None) -> None:
+    draw = np.random.default_rng(0)
+    held = [
+        np.array([[-3.0, 0.0], [3.0, 1.0]])[draw.integers(2, size=40)] + draw.normal(size=(40, 2)) / 2 for _ in "abcd"
+    ]
+    held[VICTIM][:VICTIMS_OWN] = np.array([0.0, 7.0]) + draw.normal(size=(VICTIMS_OWN, 2)) / 10
+    model = PatternDictionary(3, family="diagonal_gaussian", bounds=BOUNDS, search=False, most_iterations=12)
+
+    def walk(position: int) -> DictionaryWalk:
+        agreed, records = model.training(held[position], 4)
+        kind = UndoesVetoes if position == LIAR else DictionaryWalk
+        return kind(lambda: trained(agreed), records, 4, position=position)
+
+    consortium = Consortium(4, threshold, walk, silence_seconds=5.0)
+    assert consortium.run(900.0, *honest_names(consortium))
+    assert isinstance(consortium.failures()[consortium.names[VICTIM]], ImplausibleTotal)
+    assert not consortium.results()
+
+
+@pytest.mark.parametrize("falls_silent", [1, 3])
+def test_nobody_waits_for_ever_for_a_member_that_is_there_and_says_nothing(
+    falls_silent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FallsSilent(Dishonest):
+        def posts(self) -> list[tuple[str, Envelope]]:
+            said = super().posts()
+            return [] if self.iteration >= falls_silent else said
+
+    consortium = consortium_with(monkeypatch, 4, None, SteppingWalk, FallsSilent)
+    assert consortium.run(300.0, *honest_names(consortium))
+    failures = consortium.failures()
+    assert {type(failures[name]) for name in honest_names(consortium)} <= {MembersMissing, TaskStopped}
+    assert not consortium.results()
 
 
 @pytest.mark.parametrize("shown_to", [None, 2])

@@ -44,7 +44,7 @@ def dictionary_walk(members: int) -> Callable[[int], DictionaryWalk]:
 
     def walk(position: int) -> DictionaryWalk:
         terms, records = estimator().training(held[position], members)
-        return DictionaryWalk(lambda: trained(terms), records, members)
+        return DictionaryWalk(lambda: trained(terms), records, members, position=position)
 
     return walk
 

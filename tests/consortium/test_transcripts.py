@@ -26,6 +26,8 @@ PUBLICS = {name: keys.public for name, keys in KEYS.items()}
 class Sums:
     """So many sums of constants."""
 
+    is_exact = False
+
     def __init__(self, count: int) -> None:
         self.count = count
 

@@ -141,7 +141,7 @@ def check_collector_killed_for_ever(step: int, first: int) -> set[str]:
             reasons = {str(each) for each in killing.consortium.failures().values()}
             gathering = any("Not all members came in time" in each for each in reasons)
             assert gathering or any(
-                "voted for a total over 4 members; missing: 'member-00'" in each for each in reasons
+                "addend is for a total over 4 members; missing: 'member-00'" in each for each in reasons
             )
             seen.add("before the first sum" if gathering else "after a vote")
     raise AssertionError("It never came to an end.")

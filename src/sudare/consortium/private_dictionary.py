@@ -7,6 +7,7 @@ again only for one that never left: one sum never has two noises.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class PrivateDictionaryWalk:
     With an account the whole training is charged in it immediately before the first noise is drawn. A `random_state` is for
     simulation and voids the guarantee.
     """
+
+    is_exact: Final = False
 
     def __init__(
         self,

@@ -199,7 +199,8 @@ def _dictionary_walk(
     # Entered once: exact totals will be shown to the other members, and at most so many numbers.
     account = place.paying(permission, store, is_resumed=True)
     account.disclose("exact sums over all members, for a pattern dictionary", towards, most_numbers)
-    return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members)
+    position = place.agreement.member_names.index(place.member.name)
+    return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members, position=position)
 
 
 def _table_or_path(place: Workplace) -> object:

@@ -85,7 +85,8 @@ class Sitting:
     """This member in one sum.
 
     `history` is the digest of all totals heard before, `earlier` what was signed in attempts before, and `late` are the members that were
-    left out of the sum before. One that does not take part looks on: it tells collectors not to wait for it.
+    left out of the sum before. One that does not take part looks on: it tells collectors not to wait for it. `among` are the only members
+    that the addend is added up with, where that is settled.
     """
 
     number: int
@@ -106,8 +107,9 @@ class Sitting:
         late: frozenset[str] = frozenset(),
         *,
         takes_part: bool = True,
+        among: frozenset[int] | None = None,
     ) -> None:
-        self.iteration, self._late, self._takes_part = iteration, late, takes_part
+        self.iteration, self._late, self._takes_part, self._among = iteration, late, takes_part, among
         self._task, self._circle, self._addend, self._save = task, circle, addend, save
         self._history, self._roster = history, Roster(circle.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
@@ -338,7 +340,7 @@ class Sitting:
         ]
         if left:
             return MembersMissing(
-                f"This member voted for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of the same addend.",
+                f"This member's addend is for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of it.",
                 "No total was used. Run the task again when they are back; it goes on where it stopped.",
             )
         return self._party.failure or MembersMissing(
@@ -366,7 +368,7 @@ class Sitting:
             hood,
         )
         seat = Seat(context, circle.position, circle.keys)
-        self._party = Party(seat, self._addend, saved=saved, saves_state=True)
+        self._party = Party(seat, self._addend, saved=saved, saves_state=True, among=self._among)
         self._unacknowledged.clear()
         self._stage = self._party.progress
         self._take_step(self._party.begin() if self._takes_part else self._refusals(context), now)

@@ -4,7 +4,7 @@ Everything that a restart needs is in the store before a message is handed out: 
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
 because somebody may still wait for a message of it. Where the agreement lets members leave (t < S), one who was left out of a sum
 asks for its total, which it believes once more members say the same than may be dishonest (an honest one uses no other
-total), and takes part in the next. There no single member can stop the task: one that says it stops has left.
+total), and looks on until the task ends. There one that says it stops has left, and the others go on.
 """
 
 from __future__ import annotations
@@ -46,8 +46,13 @@ class Walk(Protocol):
     """One member's way through a script of sums: state and total in, state and addend out.
 
     Noise in an addend may be drawn here: the runner keeps the addend, and never asks twice for one that was sent. `included` are
-    the positions, in the agreement's order, of those whose addends are in the total.
+    the positions, in the agreement's order, of those whose addends are in the total. Where totals are without noise (`is_exact`) all sums of a
+    task are over the members of the first: what a later total lacks of an earlier one would be the addend of whoever was left out.
     """
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no noise in the totals."""
 
     def begun(self) -> tuple[bytes, Words]:
         """The first state and addend."""
@@ -68,7 +73,8 @@ class Patience:
 class Stand:
     """Where the walk stands before the sum of an iteration; `history` is the digest of all totals heard before.
 
-    Whoever was left out of a total takes part in no later one: its records are not in what the walk counts on.
+    Whoever was left out of a total takes part in no later one: its records are not in what the walk counts on. `among` are the only members that
+    the addend is added up with, where that is settled.
     """
 
     iteration: int
@@ -76,6 +82,7 @@ class Stand:
     addend: Words
     history: bytes
     takes_part: bool
+    among: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -276,6 +283,7 @@ class SumRunner:
             earlier,
             late,
             takes_part=stand.takes_part,
+            among=stand.among,
         )
         self._sittings[iteration] = sitting
         sitting.begin(saved, now)
@@ -449,7 +457,8 @@ class SumRunner:
         members = self._circle.members
         self._late = frozenset(members) - {members[position] for position in total.included}
         takes_part = self._stand.takes_part and self._circle.position in total.included
-        stand = Stand(self.iteration + 1, state, following, sitting.history_with(total), takes_part)
+        among = total.included if self._walk.is_exact and self._circle.may_lose_some else None
+        stand = Stand(self.iteration + 1, state, following, sitting.history_with(total), takes_part, among)
         self._sit(stand, None, now)
 
     # Sending

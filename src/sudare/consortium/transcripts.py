@@ -20,7 +20,7 @@ _MOST_LAST, _MOST_TROUBLED = 8, 64
 _MOST_FILE_BYTES: Final = 1 << 28
 # Of one sum in another member's file: some seconds of work. Twenty attempts among two hundred members are 150,000.
 _MOST_VALUES: Final = 1 << 22
-_MOST_SUMS: Final = 1 << 10
+_MOST_SUMS: Final = _MOST_LAST + _MOST_TROUBLED
 
 
 class Transcripts:

@@ -54,10 +54,21 @@ class DictionaryWalk:
     """A dictionary training as a walk: the addends that `sudare.dictionary` computes, on the grid it adds them on."""
 
     def __init__(
-        self, script: Callable[[], Script[Dictionary]], records: Records, members: int, noise: NoiseSource | None = None
+        self,
+        script: Callable[[], Script[Dictionary]],
+        records: Records,
+        members: int,
+        noise: NoiseSource | None = None,
+        position: int | None = None,
     ) -> None:
-        """`noise` is where a private training's share of the noise comes from."""
+        """`noise` is where a private training's share of the noise comes from; `position` this member's, where it may be left out of a total."""
         self._conversation, self._records, self._noise, self._members = Conversation(script), records, noise, members
+        self._position = position
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no noise in the totals."""
+        return self._noise is None
 
     def begun(self) -> tuple[bytes, Words]:
         """The first addend."""
@@ -67,8 +78,14 @@ class DictionaryWalk:
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         """The next addend, or the dictionary."""
         ADDENDS.check_total(total, len(included))
+        is_included = self._position is None or self._position in included
         following, answer = step(
-            self._conversation, self._records, _state_of(state), ADDENDS.decode(total), self._noise
+            self._conversation,
+            self._records,
+            _state_of(state),
+            ADDENDS.decode(total),
+            self._noise,
+            is_included=is_included,
         )
         if not isinstance(answer, Dictionary):
             return _state_bytes(following), ADDENDS.encode(answer).words

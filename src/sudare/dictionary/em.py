@@ -189,6 +189,8 @@ def _counted(ground: Ground, family: Family, patterns: Patterns, branch: Branch)
         raise implausible()
     fewest = terms.min_others if terms.members > 1 else 0.0
     vetoes = yield Vetoes(np.ones(len(patterns)), counts, fewest)
+    if np.any(vetoes < -_IMPLAUSIBLE):
+        raise implausible()
     staying = vetoes < 0.5
     if not np.any(staying):
         raise NotSolved(

@@ -10,22 +10,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sudare.dictionary.answers import answered
-from sudare.dictionary.em import Ground, Script, Terms, opened
+from sudare.dictionary.em import Ground, Script, Terms, implausible, opened
 from sudare.dictionary.families import Family, Floats, Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.members import needed_weights
-from sudare.dictionary.questions import Branch, Own, Question
+from sudare.dictionary.questions import Branch, Own, Question, Vetoes
 from sudare.dictionary.records import Records
 from sudare.dictionary.selection import refined, searched
 from sudare.errors import NotSolved
 from sudare.privacy.noise import NoiseSource
 
 Sum = Callable[[Sequence[Floats]], Sequence[Floats]]
+_LESS_THAN_A_VETO: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +107,24 @@ def begun(conversation: Conversation, records: Records, noise: NoiseSource | Non
 
 
 def step(
-    conversation: Conversation, records: Records, state: MemberState, total: Floats, noise: NoiseSource | None = None
+    conversation: Conversation,
+    records: Records,
+    state: MemberState,
+    total: Floats,
+    noise: NoiseSource | None = None,
+    *,
+    is_included: bool = True,
 ) -> tuple[MemberState, Floats | Dictionary]:
-    """The next addend after a total; after the last one, the dictionary."""
+    """The next addend after a total; after the last one, the dictionary.
+
+    Raise ImplausibleTotal where a veto of this member was undone, if its addend is in the total.
+    """
+    question = conversation.after(state.heard)
+    if isinstance(question, Vetoes) and is_included:
+        # A sum of zeros and ones is not below one of them. Others may add what they like, but not take away what this member said.
+        _, own_vetoes = answered(records, state.own, question, noise)
+        if np.any(total < own_vetoes - _LESS_THAN_A_VETO):
+            raise implausible()
     heard = MemberState((*state.heard, total), state.own)
     following = conversation.after(heard.heard)
     return (heard, following) if isinstance(following, Dictionary) else _stepped(conversation, records, heard, noise)

@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
 from sudare.sums.context import Seat, SumContext
+from sudare.sums.messages import Members, included_content
 
 Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class InputRecord:
-    """Of one input, over all attempts at its sum. `voted_for` is the bitmap of members that this one has voted for, in attempt `voted_in`."""
+    """Of one input, over all attempts at its sum. `voted_for` is the bitmap of the only members that it may be added up with.
+
+    They were voted for in attempt `voted_in`, or settled before the sum began.
+    """
 
     input_digest: bytes
     data_tag: bytes
@@ -43,14 +47,17 @@ def second_total_refused() -> SecondTotalRefused:
     )
 
 
-def admitted(seat: Seat, words: Words, earlier: InputRecord | None) -> InputRecord:
-    """The record of this input. Raise MaskReused unless the data are those of every earlier attempt."""
+def admitted(seat: Seat, words: Words, earlier: InputRecord | None, among: Members | None = None) -> InputRecord:
+    """The record of this input. Raise MaskReused unless the data are those of every earlier attempt.
+
+    `among`, where it is settled before the sum begins, are the only members that a new input is added up with.
+    """
     context = seat.context
     key = seat.keys.own_seed(b"tag of an input", context.input_digest)
     # A keyed tag: whoever finds the record cannot use it to test guesses of the data.
     tag = AESGCM(key).encrypt(bytes(12), b"", np.ascontiguousarray(words).data.cast("B"))
     if earlier is None:
-        return InputRecord(context.input_digest, tag)
+        return InputRecord(context.input_digest, tag, None if among is None else included_content(context, among))
     if earlier.input_digest != context.input_digest:
         raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
     if earlier.data_tag != tag:

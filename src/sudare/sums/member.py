@@ -50,6 +50,7 @@ from sudare.sums.messages import (
     Heard,
     Included,
     Masked,
+    Members,
     Message,
     Opened,
     OpenedShares,
@@ -103,9 +104,12 @@ def _unjustified() -> SumError:
     return SumError("What the collector asks for is not justified by what this member knows.", SumError.help)
 
 
-def begun(seat: Seat, words: Words, earlier: InputRecord | None = None) -> Step:
-    """The first state and message. `earlier` is what this member remembers of the same input, from any attempt."""
-    state = MemberState(admitted(seat, words, earlier), words)
+def begun(seat: Seat, words: Words, earlier: InputRecord | None = None, among: Members | None = None) -> Step:
+    """The first state and message. `earlier` is what this member remembers of the same input, from any attempt.
+
+    `among` are the only members that a new input is added up with, where that is settled before.
+    """
+    state = MemberState(admitted(seat, words, earlier, among), words)
     key = MaskKey.of(mask_secret(seat))
     chosen = seat.out_neighbours if seat.context.is_sparse else ()
     keys = SumKeys(key.public, commitment(seat.context, self_seed(seat)), chosen)

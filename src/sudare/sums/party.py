@@ -68,7 +68,8 @@ class Party:
 
     Whoever saves `state` itself says so by `saves_state`: what was sent is remembered in it, as for `persist`.
     Saved state of the same sum is taken up again: `begin` then returns every message sent before, byte for byte. Saved state
-    of another attempt at the same input still binds: the data must be the same, and a vote that was cast stays.
+    of another attempt at the same input still binds: the data must be the same, and a vote that was cast stays. `among`, where members may
+    leave, are the only ones that a new input is added up with.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Party:
         saved: bytes | None = None,
         *,
         saves_state: bool = False,
+        among: Members | None = None,
     ) -> None:
         self.seat, self._persist = seat, persist
         self._remembers = saves_state or persist is not None
@@ -93,7 +95,7 @@ class Party:
         if not seat.context.may_leave:
             self._member, outgoing = serverless.begun(seat, words, record)
         else:
-            self._member, outgoing = member.begun(seat, words, record)
+            self._member, outgoing = member.begun(seat, words, record, among)
             if seat.context.collector == seat.position:
                 voted_for = self._member.record.voted_for
                 among = None if voted_for is None else members_in(voted_for, len(seat.publics))

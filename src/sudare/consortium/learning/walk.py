@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -121,6 +121,8 @@ class LearningWalk:
     With an account the whole training is charged in it immediately before the first noise is drawn. A `random_state` is for
     simulation and voids the guarantee.
     """
+
+    is_exact: Final = False
 
     def __init__(
         self,
