@@ -44,7 +44,7 @@ def sums(
         typer.Option(
             "--threshold",
             min=1,
-            help="Votes that settle who is in a sum; by default as few as do. All: nobody may leave.",
+            help="Votes that settle who is in a sum. Default: members − leaving, the most there can be. All: nobody may leave.",
         ),
     ] = None,
     as_json: AsJson = False,
