@@ -398,7 +398,8 @@ class TaskStopped(ConsortiumError):
 
     exit_code = 97
     help = (
-        "Another member stopped the task and keeps its reason to itself. Ask it by telephone, then run the task again."
+        "Another member stopped the task and keeps its reason to itself. "
+        "Ask it by telephone, then run the task again at every member where it stopped."
     )
 
 

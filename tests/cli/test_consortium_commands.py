@@ -365,6 +365,11 @@ def test_approve_deny_status(consortium: Path, sudare: Sudare, monkeypatch: pyte
         json.dumps({"agreement": agreement.digest, "tasks": {"risk": {"state": "running"}}})
     )
     assert {each["task"]: each["node"] for each in sudare("status", "--json").values["tasks"]}["risk"] == "running"
+    stopped = {"state": "failed", "error": "MembersMissing: 'north' is gone. Run it again."}
+    (member.state_folder / "node.json").write_text(
+        json.dumps({"agreement": agreement.digest, "tasks": {"risk": stopped}})
+    )
+    assert "risk stopped: MembersMissing: 'north' is gone. Run it again." in sudare("status").stdout
 
 
 def test_the_steward_is_told_what_is_wrong(consortium: Path, sudare: Sudare) -> None:

@@ -58,8 +58,19 @@ def test_a_second_node_of_a_member_is_refused(clinics: Path) -> None:
     assert "already running" in outcome.stderr
 
 
-@pytest.mark.parametrize("state", ["finished", "failed"])
-def test_run_leaves_the_work_to_a_node_that_is_running(clinics: Path, state: str) -> None:
+@pytest.mark.parametrize(
+    ("state", "error", "exit_code", "says"),
+    [
+        ("finished", None, 0, ""),
+        ("failed", None, 96, "has not ended (failed)"),
+        ("failed", "StatementsContradict: Two totals. Ask who it was.", 86, "stopped task 'risk': Two totals."),
+        ("denied", "NotApproved: No. Ask.", 95, "stopped task 'risk': No. Ask."),
+        ("failed", "OfAnotherVersion: Something.", 97, "stopped task 'risk': Something."),
+    ],
+)
+def test_run_leaves_the_work_to_a_node_that_is_running_and_tells_why_it_stopped(
+    clinics: Path, state: str, error: str | None, exit_code: int, says: str
+) -> None:
     home = clinics / "east/state"
     home.mkdir(mode=0o700)
     digest = founded_digest(clinics)
@@ -68,7 +79,7 @@ def test_run_leaves_the_work_to_a_node_that_is_running(clinics: Path, state: str
         request = home / REQUESTS / "risk.run"
         while not request.exists():
             time.sleep(0.02)
-        document = {"state": state, "error": None, "files": ["results/risk/model.sudare"]}
+        document = {"state": state, "error": error, "files": ["results/risk/model.sudare"]}
         (home / STATES).write_text(json.dumps({"agreement": digest, "tasks": {"risk": document}}))
 
     with held_alone(home / "node.lock"):
@@ -76,11 +87,12 @@ def test_run_leaves_the_work_to_a_node_that_is_running(clinics: Path, state: str
         worker.start()
         outcome = invoked("run", "risk", "--member", "east/member.toml", "--wait-seconds", 60, "--json")
         worker.join()
+    assert outcome.exit_code == exit_code
     if state == "finished":
-        assert outcome.exit_code == 0
         assert outcome.values["files"] == ["results/risk/model.sudare"]
     else:
-        assert outcome.exit_code == 96
+        told = outcome.values["error"]
+        assert says in f"{told['problem']} {told['remedy']}"
 
 
 def founded_digest(folder: Path) -> str:

@@ -284,4 +284,4 @@ def test_masks_are_fresh_for_every_call(threshold, monkeypatch):
 def test_every_error_is_one_of_ours_and_says_what_to_do():
     with pytest.raises(SudareError) as refused:
         secure_sum([[1.0], [2.0]], threshold=1)
-    assert "Use a threshold from 2 to 2" in str(refused.value)
+    assert "Use the threshold 2 (nobody may leave)." in str(refused.value)

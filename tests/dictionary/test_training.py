@@ -282,6 +282,12 @@ def test_totals_outside_the_declared_ranges_stop_the_task(position, change):
         rehearsed(trained(chapter_terms(search=False)), held(chapter_records()), hostile(position, change))
 
 
+def test_a_member_that_leaves_after_the_opening_is_named_as_a_reason():
+    """Its records were counted, and no later exact total fits without them."""
+    with pytest.raises(ImplausibleTotal, match="If a member left since"):
+        rehearsed(trained(chapter_terms(search=False)), held(chapter_records()), hostile(4, np.zeros_like))
+
+
 def test_an_objective_that_falls_stops_the_task():
     """A member that adds a worse log-likelihood than its records have is found out by the sum."""
 

@@ -23,6 +23,7 @@ from sudare.text import escaped_for_terminal
 if TYPE_CHECKING:
     from sudare.consortium.member import Member
     from sudare.consortium.node import Node
+    from sudare.errors import SudareError
 
 Kit = Annotated[
     Path | None,
@@ -111,6 +112,8 @@ def _tell_outcome(task: str, found: dict[str, Any], folder: Path, as_json: bool)
             f"The relay could not be reached, so task '{task}' has not ended ({found['state']}).",
             "Check --relay, proxy and certificates, and that the relay runs; then run the task again.",
         )
+    if found["state"] in ("failed", "denied") and found.get("error"):
+        raise _told_by_node(task, str(found["error"]))
     if found["state"] != "finished":
         raise NotConnected(f"Task '{task}' has not ended ({found['state']}).", "Run it again: it goes on where it was.")
     # In the member's own file paths are relative to it; here they are as the reader can open them.
@@ -119,6 +122,15 @@ def _tell_outcome(task: str, found: dict[str, Any], folder: Path, as_json: bool)
     answer(
         {"task": task, **found}, as_json, f"{task}: finished. {'Wrote ' + ', '.join(files) if files else 'No files'}."
     )
+
+
+def _told_by_node(task: str, noted: str) -> SudareError:
+    """Why the node that runs here stopped a task, as the error that it was: its exit code says what to do."""
+    from sudare.errors import TaskStopped, every_error
+
+    name, _, text = noted.partition(": ")
+    kind = next((each for each in every_error() if each.__name__ == name), TaskStopped)
+    return kind(f"The node that runs here stopped task '{task}':", text)
 
 
 def _values(running: Node, task: str) -> dict[str, Any]:

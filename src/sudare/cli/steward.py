@@ -54,9 +54,14 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     own = Member.load(member)
     agreement = own.agreement()
     found = standing(agreement, own.statements())
-    at_node = {name: str(each["state"]) for name, each in states_of(own).items()}
+    at_node = states_of(own)
     tasks = [
-        {**_task_values(own, agreement, each.name), "node": at_node.get(each.name, "")} for each in agreement.tasks
+        {
+            **_task_values(own, agreement, each.name),
+            "node": str(at_node.get(each.name, {}).get("state", "")),
+            "error": at_node.get(each.name, {}).get("error"),
+        }
+        for each in agreement.tasks
     ]
     left = _budget_left(own)
     disclosed = [known for each in agreement.tasks if (known := _shown(own, agreement, each.name)) is not None]
@@ -85,7 +90,8 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
     force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
-    shown = [*_plan_lines(tasks), *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
+    stopped = [escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]]
+    shown = [*stopped, *_plan_lines(tasks), *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
     opening = f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}."
     answer(values, as_json, opening, table, *shown, budget, *expiry_lines(kit, "client"))
 

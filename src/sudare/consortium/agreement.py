@@ -231,8 +231,8 @@ class Agreement:
             leaving += 0 if hood.is_complete(count) else most_separated(count, self.dishonest, leaving, hood.degree)
         if not leaving + looking <= known < count:
             raise AgreementError(
-                f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may look.",
-                "It counts those who may leave and those who may be dishonest (one at least), and leaves one honest: "
+                f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may be dishonest or curious.",
+                "It counts all of these together, and leaves one member over: "
                 + (
                     f"use a number from {leaving + looking} to {count - 1}."
                     if leaving + looking < count

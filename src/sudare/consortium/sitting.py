@@ -173,6 +173,17 @@ class Sitting:
         if message is not None:
             self._party.note(message)
 
+    def keep(self, sender: str, envelope: Envelope) -> None:
+        """Take in what came after this member gave up, and send nothing: as if it had been killed then. It goes on from there when the task is run again.
+
+        Its sender may be done, and never say it again.
+        """
+        message = self._read(sender, envelope) if envelope.attempt == self.number else None
+        if message is not None and self._takes_part and not self._is_closed:
+            self._party.receive(message)
+            self._is_saved = False
+            self.flush()
+
     def _take_step(self, outgoing: tuple[Message, ...], now: float) -> None:
         self._is_saved = False
         self._send(outgoing)

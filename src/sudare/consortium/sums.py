@@ -316,10 +316,13 @@ class SumRunner:
             self._transcripts.save()
 
     def _note_late(self, sender: str, envelope: Envelope) -> None:
-        """Keep what others sign after this member has given up: it may show who lied."""
+        """Keep what others say after this member has given up: it may show who lied, or be all that is missing when the task is run again."""
         sitting = self._sittings.get(envelope.iteration)
         if sitting is not None and envelope.kind == SUM:
-            sitting.note(sender, envelope)
+            if self._circle.may_lose_some and envelope.iteration == self.iteration:
+                sitting.keep(sender, envelope)
+            else:
+                sitting.note(sender, envelope)
             self._keep_transcripts()
 
     # Events

@@ -186,7 +186,7 @@ def _counted(ground: Ground, family: Family, patterns: Patterns, branch: Branch)
     limits = np.full(len(patterns), power_of_two_at_least(2.0 * rows))
     counts = yield Counts(limits, family, ground.frame, patterns, branch, terms.concentration)
     if abs(counts.sum() - rows) > _IMPLAUSIBLE * rows or np.any(counts < -_IMPLAUSIBLE * rows):
-        raise implausible()
+        raise _not_of_the_opening()
     fewest = terms.min_others if terms.members > 1 else 0.0
     vetoes = yield Vetoes(np.ones(len(patterns)), counts, fewest)
     if np.any(vetoes < -_IMPLAUSIBLE):
@@ -212,7 +212,7 @@ def _moments(ground: Ground, counts: Floats) -> Script[tuple[Floats, tuple[float
     # Responsibilities add up to one, so the patterns' sums add up to those of the opening, in every iteration.
     drift = np.abs(statistics.sum(axis=0) - ground.family.whole(ground.overall))
     if np.any(drift > 10 * ground.family.rounding * ground.limits):
-        raise implausible()
+        raise _not_of_the_opening()
     return statistics, (float(total[-3]), float(total[-2]), float(total[-1]))
 
 
@@ -228,6 +228,15 @@ def _without(branch: Branch, staying: Booleans) -> Branch:
     """The branch after patterns were removed: the others' weights stay in proportion."""
     selection = np.eye(len(staying))[staying]
     return Branch(branch.number, branch.number, selection)
+
+
+def _not_of_the_opening() -> ImplausibleTotal:
+    """Exact totals are over the records that the opening counted, or they are of no use."""
+    return ImplausibleTotal(
+        "A total does not fit the number of records that was counted at first.",
+        "If a member left since: its records were counted, exact sums cannot go on without them, and to run the task again does not help. "
+        "Agree on a new task, or on one with epsilon, which goes on. If nobody left, a member's addend was wrong or hostile; masks hide which.",
+    )
 
 
 def implausible() -> ImplausibleTotal:

@@ -93,9 +93,9 @@ def assessed_sum(members: int, dishonest: int, leaving: int, threshold: int | No
 
 def _remedies(members: int, dishonest: int, leaving: int) -> str:
     """Which of the three numbers to change, and to what."""
-    changes = [f"at least {dishonest + 2 * leaving + 1} members"]
+    changes = [f"at least {dishonest + max(2 * leaving + 1, 2)} members"]
     if dishonest < members:
         changes.append(f"at most {(members - dishonest - 1) // 2} leaving")
     if 2 * leaving < members:
-        changes.append(f"at most {members - 2 * leaving - 1} dishonest")
+        changes.append(f"at most {min(members - 2 * leaving - 1, members - 2)} dishonest")
     return f"Use {', or '.join(changes)}."

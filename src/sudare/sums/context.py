@@ -131,20 +131,26 @@ class SumContext:
 
 def check_threshold(members: int, threshold: int, dishonest: int) -> None:
     """Raise InvalidParameter unless t = S, or 2t > S + dishonest and t < S; and at least two members are honest where there are two."""
-    if not 0 <= dishonest <= max(members - 2, 0):
+    most = max(members - 2, 0)
+    if not 0 <= dishonest <= most:
         raise InvalidParameter(
-            f"{dishonest} dishonest members among {members}: a sum of fewer than two honest members hides nothing.",
-            f"Use 0 to {max(members - 2, 0)}.",
+            f"{dishonest} dishonest among {members} members: a sum of fewer than two honest members hides nothing.",
+            f"Expect 0 to {most} dishonest members." if most else "Expect no dishonest member, or have more members.",
         )
     if threshold == members:
         return
+    if threshold > members:
+        raise InvalidParameter(
+            f"A threshold of {threshold} is more than the {members} members there are.",
+            f"Use {members} where nobody may leave, or less.",
+        )
     if not (2 * threshold > members + dishonest and threshold < members):
         least = (members + dishonest) // 2 + 1
         raise InvalidParameter(
             f"A threshold of {threshold} does not fit {members} members of which {dishonest} may be dishonest: two totals could be opened.",
             f"Use a threshold from {least} to {members}."
-            if least <= members
-            else f"Use the threshold {members} (nobody may leave), or expect fewer dishonest members.",
+            if least < members
+            else f"Use the threshold {members} (nobody may leave){', or expect fewer dishonest members' if dishonest else ''}.",
         )
 
 
