@@ -28,6 +28,7 @@ from sudare.schema.arguments import Numbers
 from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, usual_dishonest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
+from sudare.sums.neighbours import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
 
@@ -193,7 +194,8 @@ def masked_adder(terms: Terms, threshold: int) -> AddUp:
         number, dishonest = next(iterations), usual_dishonest(terms.members)
         # The first attempt whose collector is there.
         attempt = next(each for each in range(terms.members) if (number + each) % terms.members in present)
-        context = SumContext(session, "learning", number, attempt, roster, threshold, dishonest, history)
+        hood = sum_neighbourhood(terms.members, dishonest, threshold)
+        context = SumContext(session, "learning", number, attempt, roster, threshold, dishonest, history, hood)
         parties = [
             Party(Seat(context, each, keys[each]), words.get(each, np.zeros_like(words[present[0]])))
             for each in range(terms.members)
