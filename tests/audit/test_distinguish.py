@@ -37,7 +37,7 @@ def randomised_response(epsilon: float, seed: int) -> Batched:
     return lambda truth, count: np.where(random.random((count, 1)) < 1 / (1 + math.exp(-epsilon)), truth, 1 - truth)
 
 
-@pytest.mark.parametrize("kind", ["randomised response", "laplace"])
+@pytest.mark.parametrize("kind", ["randomised response", pytest.param("laplace", marks=pytest.mark.long)])
 def test_the_bound_exceeds_the_true_epsilon_rarely(kind: str) -> None:
     """At confidence 0.8 at most a fifth of all bounds may be too large; the gate on that fifth is at 1e-6.
 

@@ -221,7 +221,9 @@ LOUD: dict[str, type] = {
 }
 
 
-@pytest.mark.parametrize("name", LOUD)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name.endswith("-descent") else name for name in LOUD]
+)
 def test_a_model_with_a_tenth_of_the_noise_is_refuted(name: str) -> None:
     """By its law where that is known; descent of the logistic loss by its outputs.
 

@@ -20,6 +20,7 @@ def test_every_column_can_be_run(case: str) -> None:
     assert told.peak_bytes >= told.bytes_before > 10**7
 
 
+@pytest.mark.long
 def test_the_whole_way_and_back(tmp_path: Path) -> None:
     arguments = {"rows": 500, "folder": str(tmp_path)}
     for case in ("table_written", "whole_way", "whole_way", "received"):

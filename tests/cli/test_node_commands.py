@@ -123,7 +123,7 @@ def test_run_takes_part_and_tells_where_the_result_is(clinics: Path, monkeypatch
     assert "task-finished" in events
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_node_that_is_told_to_stop_ends_well(clinics: Path, number: signal.Signals) -> None:
     pytest.importorskip("nvflare")
     invoked("relay", "kits", "agreement.toml", "-o", "kits")

@@ -53,6 +53,7 @@ def test_a_city_counts_without_knowing(town: Path, sudare: Sudare) -> None:
     assert "tensors" not in values
 
 
+@pytest.mark.long
 def test_reconstructing_numbers(town: Path, sudare: Sudare) -> None:
     assert (
         sudare(*BASE, "--epsilon", 9, "--split", "age=7", "--split", "smoker=1", "--split", "town=1", *PAY).exit_code

@@ -145,6 +145,7 @@ def test_categories_of_a_schema_are_codes():
     assert fitted.member(0).responsibilities(frames[0]).shape == (150, 2)
 
 
+@pytest.mark.long
 def test_float32_finds_the_same_patterns():
     tables = TRUTH.records(np.random.default_rng(0), 200)
     fine, coarse = (PatternDictionary(6, dtype=dtype, hide="nothing").fit(tables) for dtype in ("float64", "float32"))

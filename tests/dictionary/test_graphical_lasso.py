@@ -388,6 +388,7 @@ def test_loops_compile_without_a_place_for_the_cache():
     assert compiled()(namespace["doubled"])(21) == 42
 
 
+@pytest.mark.long
 def test_compiler_is_loaded_only_when_needed():
     code = "import sys, sudare.dictionary.graphical_lasso; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

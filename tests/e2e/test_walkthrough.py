@@ -48,6 +48,7 @@ def test_the_walkthrough_has_at_most_ten_commands() -> None:
     assert 5 <= len(commands()) <= 10
 
 
+@pytest.mark.long
 def test_walkthrough(tmp_path: Path) -> None:
     pytest.importorskip("nvflare")
     port = str(free_port())

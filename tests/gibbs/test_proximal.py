@@ -210,6 +210,7 @@ def assert_same_marginals(draws, points, weights):
         assert largest_gap(draws[:, column], points[order, column], cumulated) <= allowed_gap(len(draws)) + slack
 
 
+@pytest.mark.long
 def test_ten_dimensions_against_an_independent_reference():
     """Exact draws against importance sampling, which shares no code with them and checks itself."""
     posterior = logistic_posterior(200, 10, 9, 0.5, 1.0)

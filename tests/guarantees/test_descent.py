@@ -79,7 +79,7 @@ def test_the_public_recipe_is_always_usable(rows, epsilon, delta):
     assert recipe.rate > 0
 
 
-@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("steps", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_whole_runs_cannot_be_told_apart_better_than_claimed(steps):
     """A hinge far from its corner keeps its slope: then every step shows the same difference, and the bound is tight."""
     loss = SmoothedHinge(0.5)
@@ -168,6 +168,7 @@ def test_a_sampled_run_keeps_parts_of_delta_for_what_is_not_exact():
         sampled_multiplier(0.25, 10, 1.0, 9e-12)
 
 
+@pytest.mark.long
 def test_whole_sampled_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
     """And the twin that forgets to sample, with the noise of one that does, is caught."""
     facts = Facts(2, 2, 1.0, SmoothedHinge(0.5), 0.0)

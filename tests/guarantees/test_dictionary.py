@@ -320,6 +320,7 @@ class Quiet(SystemNoise):
         return super().gaussian(values, scale / 8)
 
 
+@pytest.mark.long
 def test_whole_trainings_cannot_be_told_apart_better_than_claimed():
     """Opening and two iterations, adaptive: later questions depend on earlier noise. One column, one pattern."""
     base = chapter_terms(columns=("a",), low=np.array([-1.0]), high=np.array([1.0]), members=2, n_patterns=1)

@@ -39,6 +39,7 @@ def test_exact_loss_is_the_claim(epsilon: float, delta: float) -> None:
     assert 0.99999 * epsilon <= loss <= epsilon
 
 
+@pytest.mark.long
 def test_sampled_loss_is_near_the_claim_and_not_above() -> None:
     """In 25 runs with numpy noise the bound at ε = 5 had mean 0.926 ε and deviation 0.011 ε, the gate is at 0.8 ε."""
     audit = sampled_audit(5.0, 60_000)

@@ -224,6 +224,7 @@ def test_known_numbers():
         assert sampled_accountant(0.125, 2.0, 400, 1e-3, neighbours).get_epsilon(1e-5) == pytest.approx(known, abs=0.01)
 
 
+@pytest.mark.long
 def test_whole_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
     """And the twin that forgets to sample, with the noise of one that does, is caught."""
     recipe = Recipe(1, 0.125, 0.01, 0.1, 0.0, 64)

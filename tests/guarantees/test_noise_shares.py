@@ -309,6 +309,7 @@ def pure_gate(noise, epsilon, samples, reading=FLAT, honest_members=2):
     return distinguish(draws, PAIR, epsilon, samples, batched=True, measured_share=0.7)
 
 
+@pytest.mark.long
 def test_a_member_that_subtracts_its_own_share_still_faces_the_claimed_epsilon():
     """In the plane, and on a line, where one event in five shows the whole ε."""
     audit = pure_gate(correct_noise(3.0), 3.0, 3000)
@@ -359,6 +360,7 @@ class HalvesTheSensitivity(PureShares):
         return self.epsilon / float(self.sensitivity / 2)
 
 
+@pytest.mark.long
 def test_shares_of_one_sth_are_refused():
     """t = 0. On a line the loss of half of the outcomes is 1.316 then; the audit sees 1.15 of it, four deviations above 1."""
     good = correct_noise(1.0, LINE)

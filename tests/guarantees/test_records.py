@@ -461,7 +461,7 @@ def links(order: Callable[[Any], Any], epsilon: float, attack: str, repeats: int
     return hits
 
 
-@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("k", [2, pytest.param(5, marks=pytest.mark.long)])
 def test_linking_is_within_one_over_k_and_a_kept_order_is_found(k: int) -> None:
     """Binomial tests at 1e-7: shuffled rows are never linked more often than 1/k, an order that is kept always."""
     epsilon, source = epsilon_of_k(k, 50), SystemNoise()

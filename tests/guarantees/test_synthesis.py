@@ -92,6 +92,7 @@ def lost(
     return loss, exact(epsilon) if pure else Fraction(gaussian_mu_within(epsilon, parameters["delta"])) ** 2
 
 
+@pytest.mark.long
 @given(rows=st.lists(ROW, min_size=2, max_size=8), changed=ROW)
 @settings(max_examples=20)
 def test_no_answer_loses_more_than_was_paid(rows, changed):
@@ -117,6 +118,7 @@ def persons(draw: Any) -> tuple[Schema, pd.DataFrame, pd.DataFrame, pd.DataFrame
     )
 
 
+@pytest.mark.long
 @given(tables=persons())
 @settings(max_examples=10)
 def test_nor_do_all_rows_of_a_person(tables):

@@ -104,6 +104,7 @@ def test_two_categories_are_the_categorical_table():
         assert found.to_dict() == alone.to_dict()
 
 
+@pytest.mark.long
 def test_two_numbers_are_the_joint_reconstruction():
     number, _ = rows(2000)
     y, z = (NUMBER.perturb(number, shuffle=False, random_state=seed) for seed in (0, 1))

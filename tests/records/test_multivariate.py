@@ -264,6 +264,7 @@ def test_the_order_of_columns_does_not_matter(method):
     assert difference < (0.02 if method == "mixture" else 0.15)
 
 
+@pytest.mark.long
 def test_three_columns_of_a_square_wave():
     generator = np.random.default_rng(0)
     base = generator.normal(5, 1.5, 5000)

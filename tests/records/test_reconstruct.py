@@ -97,6 +97,7 @@ def test_the_square_wave_can_be_undone_as_well():
     assert distance(distribution, two_peaks()) < 0.15
 
 
+@pytest.mark.long
 def test_an_atom_at_zero_is_found_without_being_declared():
     size = 20_000
     generator = np.random.default_rng(5)
@@ -115,6 +116,7 @@ def test_an_atom_at_zero_is_found_without_being_declared():
     assert clusters.predict([0.0])[0] == 1
 
 
+@pytest.mark.long
 def test_whole_numbers_can_be_declared():
     generator = np.random.default_rng(6)
     column = np.clip(generator.poisson(3.0, SIZE), 0, 12).astype(float)
@@ -260,6 +262,7 @@ def test_constructors_only_store():
         assert repr(copy) == repr(model)
 
 
+@pytest.mark.long
 def test_each_method_is_what_it_is_on_its_own():
     perturbation = LaplacePerturbation((1, 16), epsilon=5.0)
     y = perturbation.perturb(np.random.default_rng(0).choice([9.0, 10, 13], 500), random_state=0)

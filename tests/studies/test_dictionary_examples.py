@@ -41,6 +41,7 @@ def test_recovery_counts_the_runs_that_found_three():
     assert (start, found) == ("4", "2 of 2")
 
 
+@pytest.mark.long
 def test_the_dictionary_is_compared_with_what_members_could_do_otherwise():
     table, panel = examples.few_records_results(2, quiet)
     assert [row[0] for row in texts(table)] == ["40"]
@@ -55,6 +56,7 @@ def test_the_hard_case_has_a_table():
     assert len(texts(examples.hard_table(2, quiet))) == 4
 
 
+@pytest.mark.long
 def test_anomalies_have_a_table():
     found = {row[0]: row[1].value for row in examples.anomaly_table(2, quiet, rows=40).rows}
     assert found["dictionary"] > 0.95

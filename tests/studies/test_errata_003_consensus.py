@@ -120,6 +120,7 @@ def test_inverse_chords_add_no_edge_for_some_numbers():
     assert unchanged == [3, 4, 5, 6, 8, 12, 24]
 
 
+@pytest.mark.long
 def test_the_gap_of_inverse_chords_is_constant_for_primes_only():
     gaps = {members: nonzero_range(cycle_with_inverse_chords(members))[0] for members in range(25, 430)}
     primes = [gap for members, gap in gaps.items() if len(prime_factors(members)) == 1]

@@ -15,6 +15,7 @@ def played(tmp_path_factory):
     return folder, factories.play(folder, lambda text: None)
 
 
+@pytest.mark.long
 def test_every_factory_entered_what_it_would_show(played):
     folder, scene = played
     shown = int(scene.parts[2].result.split(" saw ")[1].split(" ")[0].replace(",", ""))
@@ -27,6 +28,7 @@ def test_every_factory_entered_what_it_would_show(played):
         assert entries[2].body["numbers"] >= shown
 
 
+@pytest.mark.long
 def test_the_dictionary_is_the_truth_and_the_fault_is_found(played):
     _, scene = played
     means = scene.parts[0].blocks[1]

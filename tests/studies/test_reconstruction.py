@@ -50,6 +50,7 @@ def test_the_study_is_registered():
     assert study.repeats >= 10
 
 
+@pytest.mark.long
 def test_table_2_has_a_row_for_each_column_and_binning(census):
     chosen = columns.COLUMNS[1:2]
     found = columns.measured(QUIET, 2, chosen)
@@ -86,6 +87,7 @@ def test_bins_of_the_census_hold_every_record(census):
     assert columns.zero_alone(1000)[-1] >= 99_999
 
 
+@pytest.mark.long
 def test_figure_2_measures_every_method_at_every_width():
     found = Found()
     for repetition in range(2):
@@ -217,6 +219,7 @@ def test_mean_size_of_a_normal_variable(mean, deviation):
     )
 
 
+@pytest.mark.long
 def test_other_columns_lie_between_their_bounds_and_are_compared_with_every_method():
     for place, (name, draw) in enumerate(other_columns.COLUMNS.items()):
         column = np.clip(draw(np.random.default_rng(place), 2000), 0, 1)
@@ -234,6 +237,7 @@ def test_other_columns_lie_between_their_bounds_and_are_compared_with_every_meth
     assert difference[2].value == pytest.approx(both[1].value - both[2].value)
 
 
+@pytest.mark.long
 def test_speed_is_told_with_memory():
     table = figure2.speed_table(QUIET, size=10_000)
     assert [row[0] for row in table.rows] == ["auto", "mixture, 4 components", "smooth", "bayes"]
@@ -251,6 +255,7 @@ def test_floors_of_figure_2():
         assert auto.value > figure2.FLOORS[size] - 2 * auto.standard_error
 
 
+@pytest.mark.long
 def test_square_wave_and_laplace_are_compared_on_the_same_records(census):
     trial = square_waves.trials()[0]
     found = square_waves.measured(QUIET, 2, [trial], [1.0, 4.0])

@@ -27,6 +27,7 @@ def test_settings_are_proper_mixtures():
     assert each.epsilon == pytest.approx(2 * split.epsilon)
 
 
+@pytest.mark.long
 def test_a_small_run_fills_both_tables():
     found = multivariate.measured(QUIET, 2, [TWO], records=3000)
     for table in (multivariate.accuracy_table(found, [TWO]), multivariate.covariance_table(found, [TWO])):
@@ -41,6 +42,7 @@ def test_a_small_run_fills_both_tables():
     assert covariance[2].value == pytest.approx(13 - found.at((TWO, "components", "mixture")).value)
 
 
+@pytest.mark.long
 def test_square_waves_have_no_lines_of_the_paper():
     """Its ways are for Laplace noise; ours take any."""
     waves = multivariate.MIXTURES[2]
@@ -56,6 +58,7 @@ def test_square_waves_have_no_lines_of_the_paper():
     assert found.at((waves, "accuracy", "auto")).value > 60
 
 
+@pytest.mark.long
 def test_cross_tables_of_a_made_up_census(monkeypatch):
     generator = np.random.default_rng(0)
     table = pd.DataFrame(

@@ -44,7 +44,9 @@ def drawn(count: int) -> list[Setting]:
 
 
 LISTED = [each for each in (allowed(*pair) for pair in ONCE) if each.threshold < each.members]
-SETTINGS = list(dict.fromkeys([*LISTED, *drawn(50)]))
+DRAWN = [each for each in drawn(50) if each not in LISTED]
+# The listed ones and the first that are drawn by default; all of them in the long suite.
+SETTINGS = [*LISTED, *DRAWN[:10], *(pytest.param(each, marks=pytest.mark.long) for each in DRAWN[10:])]
 
 
 @pytest.mark.parametrize("pair", [(3, 2), (5, 3), (7, 4), (9, 5)])
