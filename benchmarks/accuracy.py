@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peers import ROOT, peer_python
-from sudare.records import CategoricalReconstruction
-from sudare.records.categorical import best_kind
-from sudare.studies.data import data
+from sudare.papers.datasets import data
+from sudare.perturbation.categorical import best_kind
+from sudare.reconstruction import CategoricalReconstruction
 
 COLUMNS = ("education", "native-country")
 EPSILONS = (0.65, 5.2)

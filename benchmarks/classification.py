@@ -19,12 +19,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.peers import ROOT, peer_python
+from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
+from sudare.papers.datasets import data
+from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer
+from sudare.papers.p001_gibbs_posteriors import CANCER_FACTOR
+from sudare.papers.p001_gibbs_posteriors.accuracy import CANCER_SEED, EPSILONS
 from sudare.schema import SchemaEncoder
-from sudare.studies.adult import ADULT_SCHEMA, LABEL, with_known_columns
-from sudare.studies.aggregation.tasks import breast_cancer
-from sudare.studies.data import data
-from sudare.studies.posterior import CANCER_FACTOR
-from sudare.studies.posterior.accuracy import CANCER_SEED, EPSILONS
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)
 

@@ -28,13 +28,13 @@ from typing import Any
 
 import numpy as np
 
-from sudare.consortium.checkpoints import FolderStore
-from sudare.consortium.desk import Desk
-from sudare.consortium.driving import drive, settle
-from sudare.consortium.session import Session
-from sudare.consortium.sums import Patience, SumRunner
-from sudare.consortium.transport.admission import CHANNEL, TOPIC
-from sudare.consortium.transport.flare import FlareTransport
+from sudare.consortium.network.event_loop import drive, settle
+from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.network.session import Session
+from sudare.consortium.network.transport.admission import CHANNEL, TOPIC
+from sudare.consortium.network.transport.flare import FlareTransport
+from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.sum_runner import Patience, SumRunner
 from tests.consortium.namespaces import Network, network
 from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
 

@@ -83,7 +83,7 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
 def noise_milliseconds(parameters: int) -> float | None:
     """The best of a few draws of all noise of a step, or None where sudare cannot be imported."""
     try:
-        from sudare.neural.sampling import RunSeed
+        from sudare.neural.seeded_randomness import RunSeed
     except ImportError:
         return None
     seed, times = RunSeed(bytes(32)), []

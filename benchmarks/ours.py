@@ -14,25 +14,27 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.network_workloads import rows_of_two_classes, step_inputs
 from benchmarks.workloads import linear_experts, overlapping_patterns, sparse_correlations, unit_rows
-from sudare.consensus import MemberKeys, secure_sum
+from sudare.dictionary.e_step import gaussian_statistics
 from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.dictionary.kernels import gaussian_statistics
 from sudare.experts import MirrorAveraging
-from sudare.linear import PrivateLogisticRegression, fit_nodes
+from sudare.linear import PrivateLogisticRegression
+from sudare.linear.batched_fits import fit_nodes
 from sudare.linear.losses import Logistic
 from sudare.linear.rows import HeldRows
 from sudare.linear.solvers import Objective, minimised
-from sudare.neural import network
+from sudare.neural import clipped_network as network
 from sudare.neural.calibration import public_recipe
-from sudare.neural.sampling import RunSeed
+from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import Descent, descended
-from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean
+from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
+from sudare.perturbation.categorical import CategoryPerturbation
+from sudare.perturbation.shuffle import shuffled
+from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import GammaNorm, Laplace
 from sudare.privacy.noise import SystemNoise
-from sudare.records import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
-from sudare.records.categorical import CategoryPerturbation
-from sudare.records.shuffle import shuffled
+from sudare.statistics import PrivateHistogram, PrivateMean
+from sudare.sums import MemberKeys, secure_sum
 
 Run = Callable[[], object]
 

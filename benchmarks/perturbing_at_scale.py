@@ -31,20 +31,20 @@ from numpy.typing import NDArray
 from benchmarks.peers import PeerMissing, peer_python
 from benchmarks.resources import Taken, taken
 from benchmarks.table import PAGE, ratio_text
-from sudare.privacy import Ledger, Release
-from sudare.privacy.noise import SystemNoise
-from sudare.records import (
+from sudare.perturbation import (
     LaplacePerturbation,
-    Reconstruction,
     RecordPerturbation,
     RetainReplace,
     SquareWave,
     SubsetSelection,
     UnaryEncoding,
 )
-from sudare.records.draws import MANY_ROWS
-from sudare.records.perturb import Perturbation
-from sudare.records.shuffle import shuffled
+from sudare.perturbation.column_perturbation import Perturbation
+from sudare.perturbation.exact_draws import MANY_ROWS
+from sudare.perturbation.shuffle import shuffled
+from sudare.privacy import Ledger, Release
+from sudare.privacy.noise import SystemNoise
+from sudare.reconstruction import Reconstruction
 from sudare.schema import Category, Number, Schema
 
 Run = Callable[[], object]

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sudare.consortium.learning import LearningTerms, MemberTable, ModelReading, consortium_model
-from sudare.consortium.learning.noise_shares import GaussianShares, PureShares
-from sudare.consortium.learning.requests import GradientSum, MeanSum
 from sudare.dictionary.private_noise import NoisePlan, Release
+from sudare.joint import LearningTerms, MemberTable, ModelReading, consortium_model
+from sudare.joint.noise_shares import GaussianShares, PureShares
+from sudare.joint.sum_requests import GradientSum, MeanSum
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Label, Number, Schema
 from sudare.sums import serverless

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from sudare.privacy import ledger as ledger_room
-from sudare.privacy import tables
+from sudare.privacy import ledger_tables as tables
 from sudare.privacy.accounting import approximate_cost, gaussian_cost, pure_cost
-from sudare.privacy.chain import Receipt, next_entry
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged, Ledger
-from sudare.privacy.storage import Storage
+from sudare.privacy.ledger_chain import Receipt, next_entry
+from sudare.privacy.ledger_storage import Storage
 
 # The identity and the first entry of a ledger.
 LEDGER = "1" * 32

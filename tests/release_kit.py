@@ -1,4 +1,4 @@
-"""Release files taken apart, built and signed by code that shares nothing with `sudare.privacy.container`."""
+"""Release files taken apart, built and signed by code that shares nothing with `sudare.privacy.release_file`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import ReleaseMalformed, SudareError
-from sudare.privacy import Account, PrivateHistogram, PrivateMean, PrivateStandardScaler
-from sudare.privacy.base import PrivateEstimator
+from sudare.privacy import Account
+from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))

@@ -35,9 +35,9 @@ for module in pkgutil.walk_packages(sudare.__path__, "sudare."):
 # What is an extra's inside, and imported by the rest only when it is used.
 NEEDS_AN_EXTRA = {
     "sudare.consortium.flare_job": "nvflare",
-    "sudare.consortium.transport.bytes_cell": "nvflare",
+    "sudare.consortium.network.transport.bytes_cell": "nvflare",
     **{f"sudare.neural.{name}": "jax" for name in ("intervals", "network", "ordinary", "training", "updates")},
-    **{f"sudare.studies.networks.{name}": "jax" for name in ("canary_runs", "canary_table", "errata", "figure5")},
+    **{f"sudare.papers.p002_networks.{name}": "jax" for name in ("canary_runs", "canary_table", "errata", "figure5")},
 }
 
 

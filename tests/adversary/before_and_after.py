@@ -2,6 +2,8 @@
 
 An attack test tells something only if it fails where the attack works. The table has a row for each test of this folder: how it ended
 with the sources of the older commit, and how with these. The command ends with 1 unless all fail there and pass here.
+
+The older commit has other module names. What runs there are the same attacks as they were written before modules were renamed.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from xml.etree import ElementTree
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
 DEFAULT_BASE = "8519a7a"
+BEFORE_RENAMING = "3621ff7"
 
 
 class Outcome(NamedTuple):
@@ -41,22 +44,24 @@ def outcomes(report: str) -> dict[str, Outcome]:
     return found
 
 
-def run_against(source: Path, arguments: list[str]) -> dict[str, Outcome]:
-    """Outcomes of this folder's tests with the package at `source`."""
+def run_against(source: Path, root: Path, arguments: list[str]) -> dict[str, Outcome]:
+    """Outcomes of the attacks of the checkout at `root` with the package at `source`."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junit-xml={report}", str(FOLDER)]
+        folder_of_attacks = str(root / FOLDER.relative_to(ROOT))
+        options = ["-q", "-p", "no:cacheprovider", f"--junit-xml={report}"]
+        command = [sys.executable, "-m", "pytest", *options, folder_of_attacks]
         environment = {**os.environ, "PYTHONPATH": str(source)}
-        subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, *arguments], cwd=root, env=environment, check=False, stdout=subprocess.DEVNULL)
         return outcomes(report.read_text(encoding="utf-8"))
 
 
-def extract(commit: str, folder: Path) -> Path:
-    """The package of a commit, unpacked into a folder; its `src`."""
-    archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True).stdout
+def extract(commit: str, folder: Path, *paths: str) -> Path:
+    """The folder, with these paths of a commit (or all of it) unpacked into it."""
+    archive = subprocess.run(["git", "archive", commit, *paths], cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         packed.extractall(folder, filter="data")
-    return folder / "src"
+    return folder
 
 
 def table(before: dict[str, Outcome], after: dict[str, Outcome]) -> str:
@@ -74,9 +79,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", default=DEFAULT_BASE, help="the commit at which the attacks work")
     arguments, others = parser.parse_known_args()
-    with tempfile.TemporaryDirectory() as folder:
-        before = run_against(extract(arguments.base, Path(folder)), others)
-    after = run_against(ROOT / "src", others)
+    with tempfile.TemporaryDirectory() as package, tempfile.TemporaryDirectory() as attacks:
+        source = extract(arguments.base, Path(package), "src") / "src"
+        before = run_against(source, extract(BEFORE_RENAMING, Path(attacks)), others)
+    after = run_against(ROOT / "src", ROOT, others)
     print(table(before, after))
     tells = [name for name in after if before.get(name, Outcome("not collected")).verdict == "failed"]
     holds = [name for name, outcome in after.items() if outcome.verdict == "passed"]

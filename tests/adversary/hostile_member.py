@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sudare.consortium.desk import Desk
-from sudare.consortium.identity import Identity
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.signed_statements import in_force
+from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.network.session import Session
+from sudare.consortium.network.transport import Packet
 from sudare.consortium.node import pins_of
-from sudare.consortium.session import Session
-from sudare.consortium.statements import in_force
-from sudare.consortium.transport import Packet
 from tests.consortium.clinics import IDENTITIES
 
 HELLO, MESSAGE, RECEIPT, TERMS, REFUSAL, GOODBYE = range(1, 7)

@@ -9,10 +9,10 @@ import pytest
 
 from sudare.audit.evidence import lower_limit, upper_limit
 from sudare.neural import PrivateMLPRegressor
-from sudare.neural.approaches import AnonymizedLearning
-from sudare.neural.intervals import Interval
-from sudare.neural.routes import Facts
-from sudare.neural.updates import update_intervals
+from sudare.neural.training_methods import Facts
+from sudare.papers.p002_networks.anonymized_learning import update_intervals
+from sudare.papers.p002_networks.approaches import AnonymizedLearning
+from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Number, Schema
 

@@ -12,14 +12,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import NotCharged, SudareError
-from sudare.privacy import Ledger, PrivateMean, Release
+from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import pure_cost
-from sudare.privacy.content import Beside
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged
+from sudare.privacy.release_content import Beside
 from sudare.privacy.selection import select_privately
-from sudare.records import PrivateSynthesizer
 from sudare.schema import Category, Number, Schema
+from sudare.statistics import PrivateMean
+from sudare.synthesis import PrivateSynthesizer
 
 AGES = np.linspace(20.0, 83.0, 64).reshape(-1, 1)
 EXACT = float(AGES.mean())

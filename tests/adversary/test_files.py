@@ -25,15 +25,18 @@ from typer.testing import CliRunner
 
 from sudare.cli.main import app
 from sudare.consortium import Agreement
-from sudare.consortium.member import Member
+from sudare.consortium.agreement.member_settings import Member
 from sudare.errors import SudareError
 from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.frames import column_types, read
 from sudare.linear import PrivateRidge
 from sudare.neural import PrivateMLPClassifier
-from sudare.privacy import Ledger, PrivateHistogram, Release
-from sudare.records import PrivateSynthesizer, RecordPerturbation, released
+from sudare.perturbation import RecordPerturbation
+from sudare.perturbation import release_format as released
+from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Number, Schema
+from sudare.statistics import PrivateHistogram
+from sudare.synthesis import PrivateSynthesizer
 from tests.experts.members import Line
 from tests.release_kit import KEY, manifest_of, taken_apart, with_manifest
 

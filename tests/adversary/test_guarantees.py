@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.consortium.learning import consortium_model, model_of
 from sudare.errors import SudareError
 from sudare.gibbs import GibbsLogisticRegression, GibbsRidge
+from sudare.joint import consortium_model, model_of
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
-from sudare.privacy import Ledger, PrivateMean, Release, select_privately
+from sudare.perturbation import RecordPerturbation
+from sudare.privacy import Ledger, Release, select_privately
 from sudare.privacy.noise import SystemNoise
-from sudare.records import RecordPerturbation
 from sudare.schema import Number, Schema
+from sudare.statistics import PrivateMean
 
 KEY = Ed25519PrivateKey.generate()
 ROWS = 60

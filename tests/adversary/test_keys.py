@@ -22,17 +22,18 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from sudare.cli.keys import private_key
+from sudare.cli.key_files import private_key
 from sudare.consortium import Identity, Member, ModelsTask, ScalerTask, Task
-from sudare.consortium.joining import added
-from sudare.consortium.member import Data
-from sudare.consortium.protocols import activity_of
-from sudare.consortium.statements import Revocation, Rotation, Statements, standing, statements_path
-from sudare.consortium.transport import LocalHub
-from sudare.consortium.transport.certificates import kit_files, write_kits
+from sudare.consortium.agreement.joining import added
+from sudare.consortium.agreement.member_settings import Data
+from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, standing, statements_path
+from sudare.consortium.network.transport import LocalHub
+from sudare.consortium.network.transport.certificates import kit_files, write_kits
+from sudare.consortium.tasks.task_kinds import activity_of
 from sudare.errors import AgreementError, IdentityError, KeyRevoked
-from sudare.frames import SqlSource
-from sudare.privacy import PrivateMean, Release
+from sudare.frames.sources import SqlSource
+from sudare.privacy import Release
+from sudare.statistics import PrivateMean
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
 from tests.consortium.house import agreement_of, signed_by_all, three_identities
 
@@ -317,7 +318,7 @@ def test_make_a_members_own_statements_unreadable_by_sending_it_many(
     file.write_text(Statements({}, junk, (false,)).to_toml())
     added(agreement, path, [file])
     assert statements_path(path).read_bytes() == before
-    monkeypatch.setattr("sudare.consortium.statements.MOST_STATEMENTS", 200)
+    monkeypatch.setattr("sudare.consortium.agreement.signed_statements.MOST_STATEMENTS", 200)
     with pytest.raises(AgreementError, match="nothing was written"):
         Statements({}, junk).save(path)
     assert statements_path(path).read_bytes() == before

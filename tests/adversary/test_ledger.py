@@ -14,8 +14,8 @@ import pytest
 from sudare.errors import InvalidParameter, SudareError
 from sudare.privacy import Account, Guarantee, Ledger
 from sudare.privacy.accounting import pure_cost
-from sudare.privacy.chain import FIRST_PREVIOUS, Entry
-from sudare.privacy.restore import parsed_export, restored
+from sudare.privacy.ledger_chain import FIRST_PREVIOUS, Entry
+from sudare.privacy.ledger_restore import parsed_export, restored
 
 # A program that is killed while it writes: what undoes its half of a change lies beside the name it opened the file by.
 KILLED = """

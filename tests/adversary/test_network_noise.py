@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter, SudareError
-from sudare.neural import PrivateMLPClassifier, network, sampling
+from sudare.neural import PrivateMLPClassifier
+from sudare.neural import clipped_network as network
+from sudare.neural import seeded_randomness as sampling
 from sudare.neural.calibration import Recipe, check_recipe
-from sudare.neural.gradient import NoisyDescent
-from sudare.neural.routes import Facts
-from sudare.neural.sampling import RunSeed
+from sudare.neural.dp_sgd import NoisyDescent
+from sudare.neural.seeded_randomness import RunSeed
+from sudare.neural.training_methods import Facts
 from sudare.privacy import Ledger
 from sudare.schema import Label, Number, Schema
 

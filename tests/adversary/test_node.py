@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from sudare.consortium import LearningTask, ModelsTask
-from sudare.consortium.checkpoints import MemoryStore
-from sudare.consortium.desk import STOP, Envelope
-from sudare.consortium.exchange import Parties, ReleaseExchange
+from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.network.transport import LocalHub
+from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.node import Node, Undertaking
-from sudare.consortium.transport import LocalHub
-from sudare.consortium.transport.certificates import write_kits
+from sudare.consortium.tasks.checkpoints import MemoryStore
+from sudare.consortium.tasks.release_exchange import Parties, ReleaseExchange
 from tests.adversary.hostile_member import RECEIPT, TERMS, HostileMember
 from tests.consortium.clinics import founded, node_of
 
@@ -98,7 +98,7 @@ def test_fill_a_nodes_memory_with_messages_of_a_task_that_has_not_begun(west: Ho
 
 def test_fill_a_nodes_memory_with_new_lives(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each hello is authentic, of another life, and answers this life of the node."""
-    monkeypatch.setattr("sudare.consortium.session._MOST_LIVES", 20, raising=False)
+    monkeypatch.setattr("sudare.consortium.network.session._MOST_LIVES", 20, raising=False)
     for _ in range(60):
         west = HostileMember.among("west", node)
         for _ in range(3):
@@ -118,10 +118,7 @@ def test_hold_up_a_node_with_a_receipt_of_eight_megabytes(west: HostileMember) -
 def test_hold_up_a_node_with_a_message_of_millions_of_values(
     west: HostileMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try:
-        from sudare.sums import wire
-    except ImportError:  # as it was called when the attack worked
-        from sudare.consensus import wire
+    from sudare.sums import wire
 
     read = 0
     value = wire._Reader.value
@@ -190,8 +187,8 @@ class Line:
 
         from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 
-        from sudare.consortium.transport.certificates import kit_files
-        from sudare.consortium.transport.flare import FlareRelay, FlareTransport
+        from sudare.consortium.network.transport.certificates import kit_files
+        from sudare.consortium.network.transport.flare import FlareRelay, FlareTransport
 
         write_kits(folder / "kits", "localhost", ["victim", "mallory"])
         with socket.create_server(("localhost", 0)) as trial:

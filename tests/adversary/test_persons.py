@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from sudare.consortium.learning.terms import scaler_releases
 from sudare.dictionary.private_noise import NoisePlan
+from sudare.joint.terms import scaler_releases
 from tests.guarantees.person_plans import (
     DELTA,
     EPSILON,

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from sudare.cli.main import app
 from sudare.errors import SudareError
-from sudare.privacy import Ledger, PrivateMean, Release
+from sudare.privacy import Ledger, Release
 from sudare.report import Page, page_html
 from sudare.schema import Category, Number, Schema
+from sudare.statistics import PrivateMean
 from tests.release_kit import KEY, manifest_of, with_manifest
 
 FORGED_LINE = "guarantee      ε = 0.001, δ = 0: strong"

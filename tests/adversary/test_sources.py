@@ -19,14 +19,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from sudare.cli.main import app
-from sudare.consortium.member import Data, Member
+from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.errors import AccountMismatch, BudgetError, InvalidParameter, SourceTaken, SourceUnreadable, SudareError
-from sudare.frames import SqlSource, batches, read
+from sudare.frames import batches, read
+from sudare.frames.sources import SqlSource
 from sudare.linear import PrivateLogisticRegression
-from sudare.privacy import Ledger, PrivateMean
-from sudare.privacy.storage import Storage
-from sudare.records import RecordPerturbation
+from sudare.perturbation import RecordPerturbation
+from sudare.privacy import Ledger
+from sudare.privacy.ledger_storage import Storage
 from sudare.schema import Category, Label, Number, Schema
+from sudare.statistics import PrivateMean
 
 SCHEMA = """
 [columns.age]

@@ -26,12 +26,12 @@ from sudare.consortium import (
     Task,
     permit,
 )
-from sudare.consortium.desk import Envelope
-from sudare.consortium.protocols import activity_of
-from sudare.consortium.transport import LocalHub
+from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.network.transport import LocalHub
+from sudare.consortium.tasks.task_kinds import activity_of
 from sudare.errors import AgreementError, IdentityError, NotApproved, ReleaseUntrusted, SudareError
 from sudare.privacy import Release
-from sudare.privacy.container import parsed, written
+from sudare.privacy.release_file import parsed, written
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
 
 MEAN = ModelsTask("ages", "PrivateMean", 1.0)

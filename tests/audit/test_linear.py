@@ -25,10 +25,10 @@ from sudare.audit.registry import EPSILONS, linear_comparison, run_audit
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
-from sudare.linear.perturbation import Facts, ObjectivePerturbation
+from sudare.linear.noise_once import Facts, ObjectivePerturbation
 from sudare.linear.rows import HeldRows
-from sudare.privacy.base import Plan
 from sudare.privacy.noise import Integers
+from sudare.privacy.private_estimator import Plan
 from sudare.schema import Schema
 
 LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]

@@ -23,10 +23,10 @@ from sudare.audit.registry import (
     run_audit,
 )
 from sudare.errors import InvalidParameter, UnknownName
-from sudare.privacy.base import Plan
-from sudare.privacy.estimators import PrivateMean
 from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.private_estimator import Plan
 from sudare.schema import Schema
+from sudare.statistics.estimators import PrivateMean
 
 
 def test_the_names() -> None:

@@ -11,9 +11,9 @@ import pytest
 from sudare.audit import registry
 from sudare.audit.registry import audit_names, noise_comparison
 from sudare.errors import DataUnavailable
+from sudare.papers import Estimate, ResultTable, Study, StudyResult
 from sudare.privacy.mechanisms import Laplace
 from sudare.report.plots import Series, curves
-from sudare.studies import Estimate, ResultTable, Study, StudyResult
 from tests.cli.conftest import Sudare
 
 
@@ -87,7 +87,7 @@ def tiny_study() -> Study:
 
 
 def test_study(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sudare.studies.load_study", lambda name: tiny_study())
+    monkeypatch.setattr("sudare.papers.load_study", lambda name: tiny_study())
     told = sudare("study", "tiny", "--out", tmp_path / "out")
     assert told.exit_code == 0
     for text in ("A tiny study", "A table", "1.0 ± 0.6", "0.5", "replace-one, δ = 0"):

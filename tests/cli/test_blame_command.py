@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from sudare.consortium import Agreement, Identity, Member
-from sudare.consortium.checkpoints import FolderStore
-from sudare.consortium.desk import Envelope
-from sudare.consortium.sums import Circle, Finished, SumRunner, Words
+from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.sum_runner import Circle, SumRunner, Words
 from sudare.errors import StatementsContradict
+from sudare.joint.sum_script import Finished
 from sudare.sums.context import Seat
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import Message, Opened, Passed, heard_content

@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.privacy import Ledger
-from sudare.privacy.container import written
 from sudare.privacy.release import audited, read
+from sudare.privacy.release_file import written
 from tests.cli.conftest import FIT_MEAN, Sudare
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sudare.cli.certificates import WARNING_DAYS, expiry_lines, kit_days_left
-from sudare.consortium.transport import certificates
-from sudare.consortium.transport.certificates import days_left, write_kits
+from sudare.cli.certificate_expiry import WARNING_DAYS, expiry_lines, kit_days_left
+from sudare.consortium.network.transport import certificates
+from sudare.consortium.network.transport.certificates import days_left, write_kits
 from sudare.errors import NotConnected
 from tests.cli.conftest import Sudare
 
@@ -25,7 +25,7 @@ def kit_for(folder: Path, days: int, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def consortium(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudare: Sudare) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sudare.consortium.identity._SCRYPT_COST", 16)
+    monkeypatch.setattr("sudare.consortium.agreement.identity._SCRYPT_COST", 16)
     monkeypatch.setenv("SUDARE_PASSPHRASE", "only for these tests")
     (tmp_path / "people.toml").write_text(SCHEMA)
     (tmp_path / "people.csv").write_text("age,ill\n30,0\n")
@@ -59,7 +59,7 @@ def test_a_warning_comes_a_month_before(
     kit = kit_for(tmp_path, 360, monkeypatch)
     now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=360 - days)
     assert days_left(kit, "client", now) == days
-    monkeypatch.setattr("sudare.consortium.transport.certificates.days_left", lambda *_: days)
+    monkeypatch.setattr("sudare.consortium.network.transport.certificates.days_left", lambda *_: days)
     lines = expiry_lines(kit, "client")
     assert (words is None) == (lines == [])
     if words is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Agreement, Approvals, Budget, Identity, Member, ModelsTask, Statements, permit, standing
-from sudare.consortium.joining import Joining, joined, signed
+from sudare.consortium.agreement.joining import Joining, joined, signed
 from sudare.errors import NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
@@ -36,7 +36,7 @@ NEW = (
 
 
 # Scrypt is slow on purpose; that it is as slow as it should be is tested where keys are.
-EASY_SCRYPT = ("sudare.consortium.identity._SCRYPT_COST", 16)
+EASY_SCRYPT = ("sudare.consortium.agreement.identity._SCRYPT_COST", 16)
 
 
 @pytest.fixture(autouse=True)
@@ -160,9 +160,9 @@ def test_a_rotation_that_was_cut_short_is_finished_by_the_next(
 
     with monkeypatch.context() as patch:
         if crash == "before the statement":
-            patch.setattr("sudare.consortium.statements.Statements.save", fail)
+            patch.setattr("sudare.consortium.agreement.signed_statements.Statements.save", fail)
         else:
-            patch.setattr("sudare.consortium.joining.replace_keeping_old", fail)
+            patch.setattr("sudare.consortium.agreement.joining.replace_keeping_old", fail)
         sudare("key", "rotate", "--member", "east/member.toml")
     finished = sudare("key", "rotate", "--member", "east/member.toml", "--json")
     assert finished.exit_code == 0, finished.stdout

@@ -154,7 +154,7 @@ def test_an_unexpected_error_shows_no_value(house: Path, sudare: Sudare, monkeyp
         raise RuntimeError(private_value)
 
     monkeypatch.delenv("SUDARE_TRACEBACK", raising=False)
-    monkeypatch.setattr("sudare.privacy.PrivateMean.fit", fail)
+    monkeypatch.setattr("sudare.statistics.PrivateMean.fit", fail)
     told = sudare(*FIT_MEAN, "-o", "new.sudare", "--key", "key.pem")
     assert told.exit_code == 1
     assert "RuntimeError: unexpected, in test_help_and_errors.py line" in told.stderr
@@ -168,7 +168,7 @@ def test_a_traceback_must_be_asked_for(house: Path, sudare: Sudare, monkeypatch:
     def fail(*arguments: object, **options: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("sudare.privacy.PrivateMean.fit", fail)
+    monkeypatch.setattr("sudare.statistics.PrivateMean.fit", fail)
     monkeypatch.setenv("SUDARE_TRACEBACK", "1")
     assert "Traceback" in sudare(*FIT_MEAN, "-o", "new.sudare", "--key", "key.pem").stderr
 

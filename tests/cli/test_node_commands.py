@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import LearningTask
-from sudare.consortium.files import held_alone
+from sudare.consortium.network.transport import LocalHub
 from sudare.consortium.node import Node
-from sudare.consortium.notes import REQUESTS, STATES
-from sudare.consortium.transport import LocalHub
+from sudare.consortium.node_notes import REQUESTS, STATES
 from sudare.errors import ConsortiumError, InvalidParameter
+from sudare.files import held_alone
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
 
@@ -26,7 +26,7 @@ PASSPHRASE = "only for these tests"
 
 @pytest.fixture
 def clinics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("sudare.consortium.identity._SCRYPT_COST", 16)
+    monkeypatch.setattr("sudare.consortium.agreement.identity._SCRYPT_COST", 16)
     monkeypatch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
     monkeypatch.chdir(tmp_path)
     for member in founded(tmp_path, LearningTask("risk", "one-sum", 1.0)):

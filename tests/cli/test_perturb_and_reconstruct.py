@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sudare.perturbation import record_perturbation as record_release
+from sudare.perturbation import release_format as released
 from sudare.privacy import Ledger
-from sudare.records import release as record_release
-from sudare.records import released
 from tests.cli.conftest import SCHEMA, Sudare
 
 SCHEMA_WITH_TOWN = f"""{SCHEMA}

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 from sudare.consortium import DictionaryTask
-from sudare.consortium.transport import LocalHub
+from sudare.consortium.network.transport import LocalHub
 from sudare.dictionary import MemberModel, PatternDictionary
-from sudare.dictionary.anomaly import worst_columns
-from sudare.dictionary.model_file import member_model
+from sudare.dictionary.member_model import worst_columns
+from sudare.dictionary.member_model_file import member_model
 from sudare.errors import AgreementError, ColumnMissing, DataError, InvalidParameter, SourceUnreadable
 from sudare.schema import Category, Number, Schema
 from tests.cli.conftest import Sudare
@@ -37,7 +37,7 @@ def readings(seed: int, rows: int = 200) -> pd.DataFrame:
 
 
 def described(model: MemberModel, own_pattern: bool) -> dict[str, Any]:
-    """A model as a consortium's training writes it (sudare.consortium.protocols)."""
+    """A model as a consortium's training writes it (sudare.consortium.tasks.task_kinds)."""
     lists = {name: values.tolist() for name, values in model.patterns.arrays.items()}
     document: dict[str, Any] = {"family": model.family.name, "patterns": lists, "own_weights": model.weights.tolist()}
     if not own_pattern:
@@ -143,7 +143,7 @@ def test_scores_of_all_rows_can_be_kept(plant: Path, detector: MemberModel, suda
 
 
 def test_a_rehearsal_scores_and_writes_nothing(plant: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sudare.dictionary.watching.watched", lambda *_: pytest.fail("scored"))
+    monkeypatch.setattr("sudare.dictionary.scoring.watched", lambda *_: pytest.fail("scored"))
     before = sorted(plant.iterdir())
     told = sudare(*BY_FILE, "-o", "scores.csv", "--plot", "p.png", "--dry-run", "--json").values
     assert told["dry_run"] is True
@@ -294,7 +294,7 @@ def test_a_dictionary_of_another_schema_is_refused(detector: MemberModel) -> Non
 
 def test_blocks_do_not_matter(detector: MemberModel) -> None:
     """The strangest of all records, whatever block they stood in."""
-    from sudare.dictionary.watching import watched
+    from sudare.dictionary.scoring import watched
     from sudare.frames import batches
 
     table = readings(5, 500)

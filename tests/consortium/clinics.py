@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from sudare.consortium import Agreement, Budget, Deadlines, Identity, Member, MemberEntry, Statements, Sums, Task
+from sudare.consortium.agreement.member_settings import new_member_file
 from sudare.consortium.logs import EventLog
-from sudare.consortium.member import new_member_file
+from sudare.consortium.network.transport import LocalHub
 from sudare.consortium.node import Node
-from sudare.consortium.transport import LocalHub
 from sudare.schema import Category, Label, Number, Schema
 
 NAMES = ("east", "north", "west")

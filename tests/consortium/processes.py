@@ -26,19 +26,20 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.consortium.checkpoints import FolderStore
-from sudare.consortium.desk import Desk
-from sudare.consortium.driving import drive, settle
-from sudare.consortium.identity import Identity
-from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading
-from sudare.consortium.learning.rehearsal import plain_adder, walked
-from sudare.consortium.session import Pins, Session
-from sudare.consortium.sitting import Attempt
-from sudare.consortium.sums import Checkpoint, Circle, Finished, Patience, Stand, SumRunner, Walk, Words
-from sudare.consortium.transport.certificates import write_kits
-from sudare.consortium.walks import DictionaryWalk, TrainedDictionary
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.network.event_loop import drive, settle
+from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.network.session import Pins, Session
+from sudare.consortium.network.transport.certificates import write_kits
+from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.sum_attempts import Attempt
+from sudare.consortium.tasks.sum_runner import Checkpoint, Circle, Patience, Stand, SumRunner, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
+from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
+from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary
+from sudare.joint.in_process import plain_adder, walked
+from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.context import most_dishonest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.wire import unpacked
@@ -127,7 +128,7 @@ def walk_of(work: str, position: int, members: int, options: dict[str, Any]) -> 
 
 def chapter_example() -> tuple[PatternDictionary, list[Any]]:
     """The chapter's example: three members, four sensors, 300 records each."""
-    from sudare.studies.dictionary.truths import chapter_truth
+    from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 
     tables = chapter_truth().records(np.random.default_rng(0), 300)
     bounds = (np.full(4, -20.0), np.full(4, 20.0))
@@ -138,7 +139,7 @@ def hospitals_example() -> tuple[LearningTerms, list[Any]]:
     """Ten hospitals with twelve patients each; ε = 2.5."""
     from sklearn.datasets import load_breast_cancer
 
-    from sudare.studies.scenarios.hospitals import LABEL, MEASUREMENTS, PATIENTS, SCHEMA
+    from sudare.demo.hospitals import LABEL, MEASUREMENTS, PATIENTS, SCHEMA
 
     bunch = load_breast_cancer(as_frame=True)
     table = bunch.data[list(MEASUREMENTS)].assign(**{LABEL: (bunch.target == 0).astype(int)})
@@ -179,7 +180,7 @@ def hospitals_in_process() -> str:
 
 
 def take_part(order: Order) -> dict[str, Any]:
-    from sudare.consortium.transport.flare import FlareTransport
+    from sudare.consortium.network.transport.flare import FlareTransport
 
     started_at = time.perf_counter()
     name, identity = order.name, identity_of(order.key or order.name)

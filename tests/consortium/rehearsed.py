@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sudare.consortium.checkpoints import MemoryStore
-from sudare.consortium.desk import Desk
-from sudare.consortium.identity import Identity
-from sudare.consortium.rehearsal import GoodNetwork, Rehearsal
-from sudare.consortium.session import Pace, Pins, Session
-from sudare.consortium.sums import Circle, Finished, Patience, SumRunner, Walk, Words
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.network.session import Pace, Pins, Session
+from sudare.consortium.network.simulated_network import GoodNetwork, Rehearsal
+from sudare.consortium.tasks.checkpoints import MemoryStore
+from sudare.consortium.tasks.sum_runner import Circle, Patience, SumRunner, Words
 from sudare.errors import SudareError
+from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.context import most_dishonest
 from sudare.sums.wire import packed, unpacked
 

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.consortium.desk import Envelope, read_as
-from sudare.consortium.learning import LearningWalk
-from sudare.consortium.session import Session
-from sudare.consortium.sums import SUM, Finished, SumRunner, Total, Words
-from sudare.consortium.walks import DictionaryWalk, TrainedDictionary, totals_heard
+from sudare.consortium.network.message_dispatch import Envelope, read_as
+from sudare.consortium.network.session import Session
+from sudare.consortium.tasks.sum_runner import SUM, SumRunner, Total, Words
 from sudare.dictionary import PatternDictionary
-from sudare.dictionary.questions import Vetoes
-from sudare.dictionary.summing import ADDENDS
+from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.sum_questions import Vetoes
 from sudare.dictionary.training import trained
 from sudare.errors import (
     ImplausibleTotal,
@@ -28,6 +26,9 @@ from sudare.errors import (
     SudareError,
     TaskStopped,
 )
+from sudare.joint import LearningWalk
+from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, totals_heard
+from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Seat
@@ -49,9 +50,9 @@ from sudare.sums.messages import (
 )
 from sudare.sums.statements import Statement, stated
 from tests.consortium import rehearsed
-from tests.consortium.learning.kit import member_tables, terms
 from tests.consortium.rehearsed import IDENTITIES, Consortium, SteppingWalk
-from tests.consortium.test_protocols import BOUNDS, dictionary_walk
+from tests.consortium.tasks.test_task_kinds import BOUNDS, dictionary_walk
+from tests.joint.kit import member_tables, terms
 
 LIAR, VICTIM = 0, 1
 VICTIMS_OWN, FEW = 12, 20

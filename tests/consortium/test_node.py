@@ -25,16 +25,16 @@ from sudare.consortium import (
     ModelsTask,
     ScalerTask,
 )
-from sudare.consortium.desk import Envelope
-from sudare.consortium.driving import drive
+from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.consortium.health import HealthEndpoint
-from sudare.consortium.member import Data, Member
+from sudare.consortium.network.event_loop import drive
+from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.network.transport import LocalHub
 from sudare.consortium.node import Node, transport_of
-from sudare.consortium.notes import ask_running_node, states_of
-from sudare.consortium.protocols import activity_of
-from sudare.consortium.sums import SumRunner
-from sudare.consortium.transport import LocalHub
-from sudare.dictionary.summing import ADDENDS
+from sudare.consortium.node_notes import ask_running_node, states_of
+from sudare.consortium.tasks.sum_runner import SumRunner
+from sudare.consortium.tasks.task_kinds import activity_of
+from sudare.dictionary.secure_totals import ADDENDS
 from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, PersonRowsExceeded, TaskStopped
 from sudare.frames import read
 from sudare.privacy import Guarantee
@@ -337,7 +337,7 @@ def test_killed_between_charge_and_result_a_member_goes_on_without_paying_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as power_cut:
-        power_cut.setattr("sudare.privacy.base.enter_result", killed)
+        power_cut.setattr("sudare.privacy.private_estimator.enter_result", killed)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 activity_of(MODELS, place)

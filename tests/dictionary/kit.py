@@ -8,8 +8,8 @@ from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Terms
 from sudare.dictionary.families import Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.records import HeldRecords
-from sudare.studies.dictionary.truths import chapter_truth
+from sudare.dictionary.member_records import HeldRecords
+from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 
 FAMILIES = (
     SparseGaussian(),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.consensus.exact_sums import check_consortium
 from sudare.dictionary.disclosure import Disclosure
 from sudare.errors import InvalidParameter
 from sudare.privacy import Ledger
+from sudare.sums.minimum_members import check_consortium
 
 
 @pytest.mark.parametrize(

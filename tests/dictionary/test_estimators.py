@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from sudare.dictionary import PatternDictionary
 from sudare.errors import DataError, InvalidParameter, MissingValue, NotReleasable, SchemaError, SudareError
+from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth, dictionary_scores, support_f1
 from sudare.privacy import Release
 from sudare.schema import Category, Number, Schema
-from sudare.studies.dictionary.truths import chapter_truth, dictionary_scores, support_f1
 
 TRUTH = chapter_truth()
 
@@ -42,7 +42,7 @@ def test_the_chapters_example_is_found(start):
 
 @pytest.mark.long
 def test_a_hard_case_is_found():
-    from sudare.studies.dictionary.truths import hard_truth
+    from sudare.papers.p003_decentralised.made_up_consortia import hard_truth
 
     truth = hard_truth(np.random.default_rng(0))
     random = np.random.default_rng(1)
@@ -55,7 +55,7 @@ def test_a_hard_case_is_found():
 @pytest.mark.long
 def test_a_pattern_of_few_records_is_found():
     """Fifty-six records in ten columns: worth a sparse description, not a dense one."""
-    from sudare.studies.dictionary.truths import hard_truth
+    from sudare.papers.p003_decentralised.made_up_consortia import hard_truth
 
     truth = hard_truth(np.random.default_rng(1089))
     fitted = PatternDictionary(10, hide="nothing").fit(truth.records(np.random.default_rng([1089, 1]), 150))

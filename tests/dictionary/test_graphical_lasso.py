@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import graphical_lasso as graphical_lasso_of_scikit_learn
 
+from sudare.compiled_loops import compiled
 from sudare.dictionary import matrix_kernels, newton_kernels
-from sudare.dictionary.compiled import compiled
 from sudare.dictionary.graphical_lasso import GraphicalLassoResult, graphical_lasso, graphical_lasso_as_printed
 from sudare.dictionary.interior_point import interior_solution
 from sudare.errors import DataError, InvalidParameter, NotSolved

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.private import PrivateTerms, trained_privately
-from sudare.dictionary.private_questions import NoisyMoments
-from sudare.dictionary.questions import Counts
+from sudare.dictionary.private_sum_questions import NoisyMoments
+from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.sum_questions import Counts
 from sudare.dictionary.training import trained
-from sudare.privacy.noise import SeededNoise
-from sudare.studies.dictionary.reconstruction import (
+from sudare.papers.p003_decentralised.record_reconstruction import (
     _jacobian,
     _residuals,
     exact_equations,
@@ -20,6 +19,7 @@ from sudare.studies.dictionary.reconstruction import (
     solved,
     watched,
 )
+from sudare.privacy.noise import SeededNoise
 from tests.dictionary.kit import chapter_terms, held
 
 ROWS = 10

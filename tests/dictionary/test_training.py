@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from sudare.dictionary.answers import answered
 from sudare.dictionary.em import maximised, opened
+from sudare.dictionary.exact_training_member import updated_weights
 from sudare.dictionary.families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.members import updated_weights
-from sudare.dictionary.private import PrivateTerms, trained_privately
-from sudare.dictionary.questions import Branch, Counts, Moments, Own, Question
-from sudare.dictionary.selection import normal_points
-from sudare.dictionary.summing import adder
+from sudare.dictionary.pattern_selection import normal_points
+from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.secure_totals import adder
+from sudare.dictionary.sum_answers import answered
+from sudare.dictionary.sum_questions import Branch, Counts, Moments, Own, Question
 from sudare.dictionary.training import (
     Conversation,
     Dictionary,

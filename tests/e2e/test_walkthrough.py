@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium.member import Member
-from sudare.consortium.notes import states_of
+from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.node_notes import states_of
 from sudare.privacy.release import audited, read
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "walkthrough.md"

@@ -20,10 +20,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sudare.errors import DataError, InvalidParameter, NotReleasable
 from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
-from sudare.experts.panel import Panel
+from sudare.experts.expert_set import Panel
 from sudare.linear import PrivateLogisticRegression
-from sudare.privacy import Guarantee, Ledger, PrivateMean, Release
+from sudare.privacy import Guarantee, Ledger, Release
 from sudare.schema import Label, Number, Schema
+from sudare.statistics import PrivateMean
 from tests.experts.members import ColumnScore, ColumnValue, Line, RegressionLine
 
 COMBINATIONS = (MirrorAveraging, ExponentialWeights, AverageExperts, StackedExperts)

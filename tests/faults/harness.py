@@ -26,11 +26,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import BudgetExceeded, SudareError
 from sudare.privacy.accounting import pure_cost
-from sudare.privacy.chain import Receipt
-from sudare.privacy.estimators import PrivateMean
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release
+from sudare.statistics.estimators import PrivateMean
 
 ROOT = Path(__file__).parents[2]
 Acknowledge = Callable[..., None]

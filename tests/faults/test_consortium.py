@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.consortium.desk import Envelope
-from sudare.consortium.identity import Identity
-from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading
-from sudare.consortium.rehearsal import GoodNetwork
-from sudare.consortium.sitting import Attempt
-from sudare.consortium.sums import Checkpoint, Stand, Words
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.network.message_dispatch import Envelope
+from sudare.consortium.network.simulated_network import GoodNetwork
+from sudare.consortium.tasks.sum_attempts import Attempt
+from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Words
 from sudare.errors import (
     AgreementMismatch,
     MaskReused,
@@ -28,6 +27,7 @@ from sudare.errors import (
     SudareError,
     TaskStopped,
 )
+from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
 from sudare.privacy import Account, Ledger
 from sudare.sums.wire import packed, unpacked
 from tests.consortium.rehearsed import Consortium, CrashingStore, Killed, RoughNetwork, SteppingWalk, pins_of

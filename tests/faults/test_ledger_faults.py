@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sql
 
 from sudare.errors import LedgerBusy, LedgerCorrupt, LedgerError, LedgerMissing
-from sudare.privacy import storage
-from sudare.privacy.chain import Receipt
+from sudare.privacy import ledger_storage as storage
 from sudare.privacy.ledger import Ledger
+from sudare.privacy.ledger_chain import Receipt
 from tests.faults.harness import harness
 from tests.ledgers import busy_ledger, charge, charge_gaussian, compute, edited, quick_folder
 

@@ -31,10 +31,11 @@ from sudare.errors import (
     SourceUnreadable,
     UnknownAccount,
 )
-from sudare.frames import SqlSource, read
-from sudare.privacy import tables
-from sudare.privacy.chain import Head
+from sudare.frames import read
+from sudare.frames.sources import SqlSource
+from sudare.privacy import ledger_tables as tables
 from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.ledger_chain import Head
 from tests.faults.harness import harness
 from tests.ledgers import charge, charge_gaussian, postgresql_server, quick_folder, release
 
@@ -227,8 +228,8 @@ class TestPostgres:
 
     def test_restoring_what_the_servers_own_tool_brought_back(self, address: str) -> None:
         from sudare.errors import BudgetExceeded, LedgerRolledBack
-        from sudare.privacy.chain import Head
-        from sudare.privacy.restore import parsed_export, restored
+        from sudare.privacy.ledger_chain import Head
+        from sudare.privacy.ledger_restore import parsed_export, restored
 
         ledger = Ledger(address)
         account = ledger.account("patients", epsilon=1.0)
@@ -433,8 +434,8 @@ def wait_for_lock(address: str) -> None:
 
 def spend_all(connection: sql.Connection, head: Head, account: Account) -> None:
     """What a charge of all that is left does, in a transaction that is open already."""
+    from sudare.privacy.account_balance import AccountState
     from sudare.privacy.accounting import pure_cost
-    from sudare.privacy.balance import AccountState
     from sudare.privacy.guarantee import Guarantee
 
     text = tables.account_state(connection, account.name)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.consortium.rehearsal import GoodNetwork
-from sudare.consortium.sums import Finished, Words
+from sudare.consortium.network.simulated_network import GoodNetwork
+from sudare.consortium.tasks.sum_runner import Words
+from sudare.joint.sum_script import Finished
 from tests.consortium.rehearsed import Consortium, SteppingWalk
 from tests.faults.test_consortium import check_right
 

@@ -12,9 +12,9 @@ from functools import partial
 
 import pytest
 
-from sudare.consortium.desk import STOP, Envelope
-from sudare.consortium.sitting import Attempt
-from sudare.consortium.sums import Checkpoint, Stand, Total
+from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.tasks.sum_attempts import Attempt
+from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Total
 from sudare.errors import MembersMissing, NotConnected, TaskStopped
 from sudare.sums.blame import Transcript
 from sudare.sums.party import PartyState

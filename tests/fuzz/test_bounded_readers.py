@@ -16,16 +16,16 @@ import pytest
 
 import sudare
 from sudare.consortium import Agreement
-from sudare.consortium.approvals import parsed_event
-from sudare.consortium.heads import parsed_head
-from sudare.consortium.member import Member
+from sudare.consortium.agreement.approvals import parsed_event
+from sudare.consortium.agreement.member_settings import Member
+from sudare.consortium.ledger_heads import parsed_head
 from sudare.errors import SudareError
 from sudare.experts import MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.parsing import NotParsed, parsed_json, parsed_toml
 from sudare.privacy import Ledger, Release
-from sudare.privacy.restore import parsed_export
-from sudare.records import PrivateSynthesizer
+from sudare.privacy.ledger_restore import parsed_export
 from sudare.schema import Category, Number, Schema
+from sudare.synthesis import PrivateSynthesizer
 from tests.experts.members import Line
 from tests.release_kit import KEY, TRUSTED, manifest_of, with_manifest
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.consortium import Agreement, Identity, Member, Revocation, Rotation, Statements, differences, standing
-from sudare.consortium.agreement import parsed_field_digests
-from sudare.consortium.approvals import parsed_event
-from sudare.consortium.heads import parsed_head
-from sudare.consortium.joining import task_from_words
+from sudare.consortium.agreement.agreement import parsed_field_digests
+from sudare.consortium.agreement.approvals import parsed_event
+from sudare.consortium.agreement.joining import task_from_words
+from sudare.consortium.ledger_heads import parsed_head
 from sudare.errors import AgreementError, InvalidParameter, SudareError
 from tests.consortium.house import DOCUMENT, MEMBER, agreement_of, signed_by_all, three_identities
 

@@ -18,14 +18,14 @@ import psutil
 import pytest
 
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
-from sudare.consortium.desk import HELD, STOP, Envelope
-from sudare.consortium.driving import drive
+from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.logs import EventLog
-from sudare.consortium.member import Member
+from sudare.consortium.network.event_loop import drive
+from sudare.consortium.network.message_dispatch import HELD, STOP, Envelope
+from sudare.consortium.network.session import _HEADER, _MAGIC, Session
+from sudare.consortium.network.transport import LocalHub, LocalTransport, Packet
 from sudare.consortium.node import Node
-from sudare.consortium.session import _HEADER, _MAGIC, Session
-from sudare.consortium.sums import Total
-from sudare.consortium.transport import LocalHub, LocalTransport, Packet
+from sudare.consortium.tasks.sum_runner import Total
 from sudare.sums import wire
 from sudare.sums.messages import (
     Advertised,
@@ -332,7 +332,7 @@ def test_a_reader_that_leaves_impossible_arrays_to_numpy_is_noticed(
         return wire._Reader(content, {each.__name__: each for each in classes}, most_values).value(0)
 
     monkeypatch.setattr(wire, "_LONGEST_SIDE", 2**64)
-    monkeypatch.setattr("sudare.consortium.desk.unpacked", unguarded)
+    monkeypatch.setattr("sudare.consortium.network.message_dispatch.unpacked", unguarded)
     with pytest.raises(AssertionError, match="unexpected-error"):
         besieged(tmp_path, 800, seed=15)
 
@@ -351,7 +351,7 @@ class RawCell:
     def __init__(self, name: str, folder: Path, address: str) -> None:
         from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 
-        from sudare.consortium.transport.certificates import kit_files
+        from sudare.consortium.network.transport.certificates import kit_files
 
         credentials = {**kit_files(folder / "kits" / name, "client"), "connection_security": "mtls"}
         self.cell = CoreCell(
@@ -415,8 +415,8 @@ def test_a_node_behind_a_relay_outlives_hostile_cells_and_then_finishes_a_task(
     from nvflare.fuel.f3.cellnet.core_cell import CoreCell
     from nvflare.fuel.f3.stats_pool import StatsPoolManager
 
-    from sudare.consortium.transport.certificates import write_kits
-    from sudare.consortium.transport.flare import FlareRelay, FlareTransport
+    from sudare.consortium.network.transport.certificates import write_kits
+    from sudare.consortium.network.transport.flare import FlareRelay, FlareTransport
 
     monkeypatch.setattr(StatsPoolManager, "pools", {})
     monkeypatch.setenv("NVFLARE_DATUM_DIR", "")

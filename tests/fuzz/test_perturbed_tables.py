@@ -15,12 +15,12 @@ import pytest
 import safetensors.numpy
 
 from sudare.errors import SudareError
+from sudare.perturbation import RecordPerturbation
+from sudare.perturbation.parquet import Frame
+from sudare.perturbation.release_format import written_perturbations
 from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import exact
-from sudare.privacy.container import written
-from sudare.records import RecordPerturbation
-from sudare.records.parquet import Frame
-from sudare.records.released import written_perturbations
+from sudare.privacy.release_file import written
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.fuzz.test_release_files import FORGERIES, Tally, damaged, mangle
 from tests.release_kit import KEY, TRUSTED, header_of, padded, plain_json, signed, taken_apart

@@ -27,8 +27,9 @@ import pytest
 import safetensors.numpy
 
 from sudare.errors import ReleaseMalformed, SudareError
-from sudare.privacy import Ledger, PrivateHistogram, PrivateMean, PrivateStandardScaler, Release
-from sudare.privacy.container import LARGEST_FILE_BYTES, written
+from sudare.privacy import Ledger, Release
+from sudare.privacy.release_file import LARGEST_FILE_BYTES, written
+from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from tests.release_kit import (
     KEY,
     TRUSTED,

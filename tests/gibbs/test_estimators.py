@@ -25,9 +25,9 @@ from sudare.errors import (
 )
 from sudare.experts import MirrorAveraging
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
-from sudare.gibbs.draws import FIXED_PROPOSALS, GibbsDraws, public_penalty
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS, GibbsDraws, public_penalty
 from sudare.linear.losses import Logistic
-from sudare.linear.perturbation import Facts
+from sudare.linear.noise_once import Facts
 from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.gibbs.test_sklearn_checks import distance_from_rows, pull_of_rows
@@ -123,7 +123,7 @@ def test_the_bias_counts_into_the_norm():
 
 
 def test_fixed_work_makes_the_number_of_proposals_constant(monkeypatch):
-    import sudare.gibbs.draws as room
+    import sudare.gibbs.mechanisms as room
 
     made = []
     plain = room.exact_draws
@@ -145,7 +145,7 @@ def test_fixed_work_makes_the_number_of_proposals_constant(monkeypatch):
 
 
 def test_the_chain_takes_over_where_the_exact_sampler_gives_up(monkeypatch):
-    import sudare.gibbs.draws as room
+    import sudare.gibbs.mechanisms as room
 
     def refuse(*arguments):
         raise NotSolved("too few.", "…")

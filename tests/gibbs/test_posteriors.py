@@ -8,7 +8,7 @@ from flint import arb
 from flint import ctx as ball_context
 from scipy.special import expit
 
-from sudare.gibbs.chance import LIBRARY_ULPS, UNIT_ROUNDOFF
+from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF
 from sudare.gibbs.posteriors import LINEAR, LOGISTIC, SQUARED, Posterior, softplus
 
 SIZES = np.array([1e-9, 1e-3, 0.3, 1.0, 7.0, 40.0, 700.0])

@@ -14,11 +14,11 @@ from scipy.special import expit
 
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs import proximal
-from sudare.gibbs.envelope import envelope
-from sudare.gibbs.fine import Fine, fine_normals
-from sudare.gibbs.products import DenseRows, SparseRows
+from sudare.gibbs.double_double_normals import Fine, fine_normals
+from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
+from sudare.gibbs.row_products import DenseRows, SparseRows
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
 from tests.gibbs.test_rejection import allowed_gap, cumulative, largest_gap

@@ -10,12 +10,13 @@ from flint import ctx as ball_context
 from scipy import stats
 
 from sudare.errors import NotSolved
-from sudare.gibbs import balls, rejection
-from sudare.gibbs.chance import LazyUniforms, log_uniforms, normal_balls, normals
-from sudare.gibbs.envelope import envelope
+from sudare.gibbs import ball_arithmetic as balls
+from sudare.gibbs import rejection
+from sudare.gibbs.gaussian_envelope import envelope
+from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms, normal_balls, normals
 from sudare.gibbs.posteriors import Posterior
+from sudare.gibbs.proposals import Sampler, chosen
 from sudare.gibbs.rejection import exact_draws
-from sudare.gibbs.sampling import Sampler, chosen
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sudare.audit.evidence import DEFAULT_CONFIDENCE
-from sudare.studies.networks.canary_runs import (
+from sudare.papers.p002_networks.canary_runs import (
     Trial,
     audit_of_descent,
     audit_of_sums,

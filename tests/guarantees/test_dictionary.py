@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sudare.audit import distinguish_gaussian
+from sudare.dictionary.exact_training_member import needed_weights
 from sudare.dictionary.families import Frame, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.members import needed_weights
-from sudare.dictionary.private import PrivateTerms, trained_privately
+from sudare.dictionary.member_records import HeldRecords
 from sudare.dictionary.private_noise import NoisePlan, Release
-from sudare.dictionary.private_questions import (
+from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
     NoisyOpening,
@@ -31,7 +31,7 @@ from sudare.dictionary.private_questions import (
     noisy_answer,
     opening_contributions,
 )
-from sudare.dictionary.records import HeldRecords
+from sudare.dictionary.private_training import PrivateTerms, trained_privately
 from sudare.errors import InvalidCost, InvalidParameter
 from sudare.privacy.accounting import gaussian_epsilon, gaussian_mu_within
 from sudare.privacy.guarantee import Guarantee

@@ -12,7 +12,7 @@ import pytest
 from sudare.errors import NotCharged, SourceMismatch
 from sudare.frames import read
 from sudare.privacy import Ledger, Release
-from sudare.privacy.learners import LEARNERS, learner_class
+from sudare.privacy.learner_registry import LEARNERS, learner_class
 from sudare.privacy.ledger import Account
 from sudare.privacy.release import result_of
 from sudare.schema import Label, Number, Schema

@@ -17,10 +17,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2, norm
 
-from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading
-from sudare.consortium.learning.requests import NoisySum, exact_answer
-from sudare.consortium.learning.walk import Conversation, script_of
 from sudare.errors import MembersMissing, StatementsContradict
+from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
+from sudare.joint.learning_script import Conversation, script_of
+from sudare.joint.sum_requests import NoisySum, exact_answer
 from sudare.sums.blame import Contradiction, Transcript, contradictions
 from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext
 from sudare.sums.keys import MemberKeys

@@ -25,15 +25,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sudare.consortium.learning import consortium_model, scaler_of
-from sudare.consortium.learning.reading import MemberTable
-from sudare.consortium.learning.rehearsal import learned_together
-from sudare.consortium.learning.scaler import ScalerTerms
 from sudare.dictionary import PatternDictionary
 from sudare.errors import InvalidParameter, NotCharged, NotReleasable, SudareError
+from sudare.joint import consortium_model, scaler_of
+from sudare.joint.in_process import learned_together
+from sudare.joint.member_rows import MemberTable
+from sudare.joint.scaler import ScalerTerms
 from sudare.privacy import Account, Guarantee, Ledger, Release, select_privately, selection
 from sudare.privacy.accounting import Cost, pure_cost
-from sudare.privacy.learners import LEARNERS, learner_class
+from sudare.privacy.learner_registry import LEARNERS, learner_class
 from sudare.privacy.selection import Selection
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.cli.conftest import invoked, write_keys
@@ -546,7 +546,7 @@ def test_twin_that_takes_whatever_y_has_as_declared(monkeypatch: pytest.MonkeyPa
 
 
 def test_twin_that_charges_a_record_for_one_parameter(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:
-    monkeypatch.setattr("sudare.neural.approaches.record_cost", lambda epsilon, *_: pure_cost(epsilon))
+    monkeypatch.setattr("sudare.papers.p002_networks.approaches.record_cost", lambda epsilon, *_: pure_cost(epsilon))
     with pytest.raises(AssertionError):
         check_price(next(each for each in NETWORKS if each.formula is not as_asked), account)
 

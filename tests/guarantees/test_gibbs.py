@@ -17,15 +17,15 @@ from scipy.optimize import brentq
 
 from sudare.audit import distinguish_gaussian
 from sudare.audit.linear import misclassified_pair
-from sudare.gibbs.ball import linear_posterior
-from sudare.gibbs.ball_draws import MeanDraws, RidgeDraws
-from sudare.gibbs.custom import CustomDraws
-from sudare.gibbs.draws import GibbsDraws
-from sudare.gibbs.envelope import envelope
+from sudare.gibbs.ball_mechanisms import MeanDraws, RidgeDraws
+from sudare.gibbs.ball_posteriors import linear_posterior
+from sudare.gibbs.custom_losses import CustomDraws
+from sudare.gibbs.gaussian_envelope import envelope
+from sudare.gibbs.mechanisms import GibbsDraws
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.perturbation import Facts
+from sudare.linear.noise_once import Facts
 from sudare.linear.rows import HeldRows, joint_norm
 from sudare.privacy.accounting import (
     Cost,

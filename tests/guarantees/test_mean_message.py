@@ -16,7 +16,7 @@ from sudare.audit.densities import cloud, gamma_norm_log_density
 from sudare.audit.linear import law_epsilon
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.perturbation import Facts
+from sudare.linear.noise_once import Facts
 from sudare.linear.rows import HeldRows, bounded_rows
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Laplace

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from sudare.audit import distinguish
-from sudare.neural import intervals, updates
-from sudare.neural.approaches import AnonymizedLearning, LearningFirst, parameters_in
-from sudare.neural.intervals import Interval
-from sudare.neural.ordinary import ordinarily_learned
-from sudare.neural.routes import Facts, flattened
-from sudare.neural.updates import Quantisation, levels_of, noisy_update
+from sudare.neural.training_methods import Facts, flattened
+from sudare.papers.p002_networks import anonymized_learning as updates
+from sudare.papers.p002_networks import parameter_intervals as intervals
+from sudare.papers.p002_networks.anonymized_learning import Quantisation, levels_of, noisy_update
+from sudare.papers.p002_networks.approaches import AnonymizedLearning, LearningFirst, parameters_in
+from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.discrete_laplace import discrete_laplace
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema

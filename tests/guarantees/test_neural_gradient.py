@@ -17,11 +17,13 @@ from sudare.audit.distinguish import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter, SchemaError, SudareError
 from sudare.linear import descent as linear_descent
 from sudare.linear.descent import sampled_accountant
-from sudare.neural import PrivateMLPClassifier, calibration, network, sampling
+from sudare.neural import PrivateMLPClassifier, calibration
+from sudare.neural import clipped_network as network
+from sudare.neural import seeded_randomness as sampling
 from sudare.neural.calibration import Recipe, noise_multiplier
-from sudare.neural.gradient import NoisyDescent
-from sudare.neural.routes import Applied, Facts, layered
-from sudare.neural.sampling import RunSeed
+from sudare.neural.dp_sgd import NoisyDescent
+from sudare.neural.seeded_randomness import RunSeed
+from sudare.neural.training_methods import Applied, Facts, layered
 from sudare.privacy import discrete_gaussian
 from sudare.privacy.accounting import exact, gaussian_epsilon, total_variation_delta
 from sudare.privacy.guarantee import Guarantee

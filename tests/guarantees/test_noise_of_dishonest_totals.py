@@ -22,42 +22,42 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from sudare.consortium.agreement import Agreement, Budget, MemberEntry, Sums
-from sudare.consortium.learning import LearningTerms, LearningWalk, MemberTable, ModelReading, ScalerTerms, noise_shares
-from sudare.consortium.learning import requests as learning_requests
-from sudare.consortium.learning.noise_shares import GaussianShares
-from sudare.consortium.learning.requests import GradientSum, NoisySum, Request, RowCount
-from sudare.consortium.learning.walk import Conversation as LearningConversation
-from sudare.consortium.learning.walk import script_of
-from sudare.consortium.private_dictionary import PrivateDictionaryWalk
-from sudare.consortium.sums import Finished, Walk
-from sudare.consortium.tasks import LearningTask
-from sudare.dictionary import private_questions
+from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry, Sums
+from sudare.consortium.tasks.definitions import LearningTask
+from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.families import Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.private import PrivateTerms, trained_privately
+from sudare.dictionary.member_records import HeldRecords
 from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
-from sudare.dictionary.private_questions import (
+from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
     NoisyOpening,
     NoisyQuestion,
     exact_contributions,
 )
-from sudare.dictionary.questions import Question
-from sudare.dictionary.records import HeldRecords
-from sudare.dictionary.summing import ADDENDS
+from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.sum_questions import Question
 from sudare.dictionary.training import Conversation as DictionaryConversation
 from sudare.errors import AgreementError, ImplausibleTotal, SudareError
+from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading, ScalerTerms, noise_shares
+from sudare.joint import sum_requests as learning_requests
+from sudare.joint.learning_script import Conversation as LearningConversation
+from sudare.joint.learning_script import script_of
+from sudare.joint.noise_shares import GaussianShares
+from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
+from sudare.joint.sum_requests import GradientSum, NoisySum, Request, RowCount
+from sudare.joint.sum_script import Finished, Walk
 from sudare.linear.losses import Logistic
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
 from sudare.sums.neighbours import most_separated, sum_neighbourhood
-from tests.consortium.learning.kit import PLANE, SCHEMA
-from tests.consortium.private_training import tables as dictionary_tables
-from tests.consortium.private_training import terms_of
+from tests.joint.kit import PLANE, SCHEMA
+from tests.joint.private_training import tables as dictionary_tables
+from tests.joint.private_training import terms_of
 
 WORD = 2**64
 # What the test itself computes in floats may be off by so much.

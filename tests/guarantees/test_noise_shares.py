@@ -21,8 +21,10 @@ from scipy.special import kve
 from scipy.stats import chisquare, gamma, kstest
 
 from sudare.audit import distinguish, distinguish_gaussian
-from sudare.consortium.learning import gamma_shares, noise_shares
-from sudare.consortium.learning.gamma_shares import (
+from sudare.dictionary.private_noise import NoisePlan, Release
+from sudare.errors import InvalidParameter
+from sudare.joint import gamma_shares, noise_shares
+from sudare.joint.gamma_shares import (
     VARIANCE_FLOOR,
     LazyUniform,
     RandomVariance,
@@ -32,12 +34,10 @@ from sudare.consortium.learning.gamma_shares import (
     drawn_variance,
     gamma_norm_share,
 )
-from sudare.consortium.learning.noise_shares import GaussianShares, PureShares
-from sudare.consortium.learning.reading import MemberTable, ModelReading, MomentReading
-from sudare.consortium.learning.requests import CentreSum, GradientSum, MeanSum, SpreadSum, exact_answer
-from sudare.consortium.learning.terms import LearningTerms
-from sudare.dictionary.private_noise import NoisePlan, Release
-from sudare.errors import InvalidParameter
+from sudare.joint.member_rows import MemberTable, ModelReading, MomentReading
+from sudare.joint.noise_shares import GaussianShares, PureShares
+from sudare.joint.sum_requests import CentreSum, GradientSum, MeanSum, SpreadSum, exact_answer
+from sudare.joint.terms import LearningTerms
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema

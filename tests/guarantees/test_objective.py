@@ -13,16 +13,22 @@ from scipy.special import expit
 
 from sudare.audit import distinguish
 from sudare.audit.linear import law_epsilon
+from sudare.linear.batched_fits import minimised_nodes
 from sudare.linear.calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.nodes import minimised_nodes
-from sudare.linear.perturbation import Facts, ObjectivePerturbation
+from sudare.linear.noise_once import Facts, ObjectivePerturbation
 from sudare.linear.rows import HeldRows
 from sudare.linear.solvers import Objective, minimised
 from sudare.privacy.accounting import exact, gaussian_delta
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
-from tests.guarantees.linear_densities import gaussian_log_ratios, hard_pair, largest_pure_loss, pure_log_ratios, signed
+from tests.guarantees.linear_densities import (
+    gaussian_log_ratios,
+    hard_pair,
+    largest_pure_loss,
+    pure_log_ratios,
+    signed,
+)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.densities import cloud, gamma_norm_log_density
+from sudare.linear.batched_fits import minimised_nodes
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.nodes import minimised_nodes
-from sudare.linear.perturbation import Facts, OutputPerturbation
+from sudare.linear.noise_once import Facts, OutputPerturbation
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 

@@ -8,18 +8,18 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.consortium.learning.requests import clipped_gradients
 from sudare.dictionary.families import Frame
 from sudare.dictionary.private_noise import NoisePlan
-from sudare.dictionary.private_questions import Clip, NoisyMoments, NoisyOpening, exact_contributions
+from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening, exact_contributions
+from sudare.joint.sum_requests import clipped_gradients
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.perturbation import Facts
+from sudare.linear.noise_once import Facts
 from sudare.linear.rows import HeldRows, bounded_rows
-from sudare.privacy.estimators import PrivateMean, PrivateStandardScaler
-from sudare.privacy.sums import exact_moments, exact_sums, fixed_point_step
+from sudare.privacy.column_sums import exact_moments, exact_sums, fixed_point_step
 from sudare.schema import Number, Person, Schema
+from sudare.statistics.estimators import PrivateMean, PrivateStandardScaler
 from tests.guarantees.person_plans import DELTA, EPSILON, descent_releases, dictionary_plan, hidden_steps
 
 CORNERS = st.sampled_from([-1.0, -1.0 + 2.0**-31, -0.3, 0.0, 2.0**-31, 0.7, 1.0 - 2.0**-31, 1.0])

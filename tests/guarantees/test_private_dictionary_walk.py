@@ -14,19 +14,19 @@ import pytest
 from scipy import stats
 
 from sudare.audit import distinguish_gaussian
-from sudare.consortium.private_dictionary import PrivateDictionaryWalk
-from sudare.consortium.sums import Finished
-from sudare.dictionary.private import PrivateTerms, trained_privately
+from sudare.dictionary.member_records import HeldRecords
 from sudare.dictionary.private_noise import NoisePlan
-from sudare.dictionary.private_questions import NoisyQuestion, exact_contributions
-from sudare.dictionary.questions import Question
-from sudare.dictionary.records import HeldRecords
-from sudare.dictionary.summing import ADDENDS
+from sudare.dictionary.private_sum_questions import NoisyQuestion, exact_contributions
+from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.sum_questions import Question
 from sudare.dictionary.training import Conversation
+from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
+from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource, SystemNoise
-from tests.consortium.private_training import tables, terms_of
 from tests.dictionary.kit import chapter_terms
+from tests.joint.private_training import tables, terms_of
 
 EPSILON, DELTA = 5.0, 1e-3
 # Two sides of one number for each question: a correct walk is refused with probability below 1e-6 in all.

@@ -19,9 +19,7 @@ from flint import ctx as ball_context
 from scipy import stats
 
 from sudare.audit import distinguish
-from sudare.privacy.accounting import exact
-from sudare.privacy.noise import SystemNoise
-from sudare.records import (
+from sudare.perturbation import (
     LaplacePerturbation,
     RetainReplace,
     SquareWave,
@@ -32,10 +30,12 @@ from sudare.records import (
     laplace,
     square_wave,
 )
-from sudare.records.categorical import chosen_of_each
-from sudare.records.draws import AliasTable, laplace_weights, largest_ratio, step_noise
-from sudare.records.loops import chosen_sets, chosen_small_sets, fair_place
-from sudare.records.shuffle import shuffled
+from sudare.perturbation.categorical import chosen_of_each
+from sudare.perturbation.compiled_draws import chosen_sets, chosen_small_sets, fair_place
+from sudare.perturbation.exact_draws import AliasTable, laplace_weights, largest_ratio, step_noise
+from sudare.perturbation.shuffle import shuffled
+from sudare.privacy.accounting import exact
+from sudare.privacy.noise import SystemNoise
 
 EPSILONS = (0.05, 0.65, 2.0, 5.2, 12.0)
 WORDS = 2**64

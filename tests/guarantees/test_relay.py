@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from sudare.consortium import session
-from sudare.consortium.sitting import Attempt
-from sudare.consortium.sums import Checkpoint, Finished, Stand, Words
+from sudare.consortium.network import session
+from sudare.consortium.tasks.sum_attempts import Attempt
+from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Words
+from sudare.joint.sum_script import Finished
 from sudare.sums import collector, member, serverless
 from sudare.sums.wire import unpacked
 from tests.consortium.rehearsed import Consortium, RoughNetwork

@@ -17,11 +17,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sudare.consensus import cycle
-from sudare.consensus.attacks import parcel_equations, recovered, recovered_addends, recovered_words, transcript_of
-from sudare.consensus.sharing.chunks import chunk_runs
-from sudare.consensus.sharing.shares import additive_shares
 from sudare.errors import SecondTotalRefused
+from sudare.papers.p003_decentralised.additive_shares import additive_shares
+from sudare.papers.p003_decentralised.attacks import (
+    parcel_equations,
+    recovered,
+    recovered_addends,
+    recovered_words,
+    transcript_of,
+)
+from sudare.papers.p003_decentralised.chunks import chunk_runs
+from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.sums import keys, masks, member, serverless, shamir
 from sudare.sums.context import Roster, Seat, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel

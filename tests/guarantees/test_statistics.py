@@ -18,11 +18,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sudare.privacy import PrivateHistogram, PrivateMean, PrivateStandardScaler
-from sudare.privacy.base import Plan
+from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.mechanisms import Laplace
-from sudare.privacy.sums import exact_sums, fixed_point_step
+from sudare.privacy.private_estimator import Plan
 from sudare.schema import Category, Number, Person, Schema
+from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 
 LEARNERS = (PrivateMean, PrivateHistogram, PrivateStandardScaler)
 DELTAS = (0.0, 1e-6)

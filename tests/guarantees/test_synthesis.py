@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish
 from sudare.audit.synthesis import Question, Replay, pure_loss, squared_mu
-from sudare.privacy import base
+from sudare.privacy import private_estimator as base
 from sudare.privacy.accounting import exact, gaussian_mu_within
 from sudare.privacy.noise import SeededNoise
 from sudare.privacy.release import Passage
-from sudare.records import PrivateSynthesizer
-from sudare.records.marginals import MarginalEngine
-from sudare.records.microaggregation import MicroaggregationEngine, sums_of_groups
-from sudare.records.pairs import Pairs
-from sudare.records.stages import StagedNoise
 from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.synthesis import PrivateSynthesizer
+from sudare.synthesis.column_pairs import Pairs
+from sudare.synthesis.marginals import MarginalEngine
+from sudare.synthesis.microaggregation import MicroaggregationEngine, sums_of_groups
+from sudare.synthesis.staged_budget import StagedNoise
 
 COLUMNS = {
     "age": Number(0, 100, bins=(30, 60), missing="indicator"),

@@ -26,11 +26,11 @@ from sudare.errors import (
     SudareError,
 )
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from sudare.linear.perturbation import ObjectivePerturbation
+from sudare.linear.noise_once import ObjectivePerturbation
 from sudare.linear.solvers import Minimum
 from sudare.privacy import Ledger, Release
-from sudare.privacy.content import Content
 from sudare.privacy.noise import SystemNoise
+from sudare.privacy.release_content import Content
 from sudare.schema import Category, Label, Number, Person, Schema
 
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC]

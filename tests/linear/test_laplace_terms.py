@@ -15,8 +15,8 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.losses import Logistic, SmoothedHinge
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.perturbation import Facts, ObjectivePerturbation
-from sudare.linear.planning import public_penalty
+from sudare.linear.method_choice import public_penalty
+from sudare.linear.noise_once import Facts, ObjectivePerturbation
 from sudare.linear.reading import array_layout, table_layout
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.mechanisms import Laplace

@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression
 
 from sudare.errors import InvalidParameter
 from sudare.linear import solvers
+from sudare.linear.batched_fits import fit_nodes, minimised_nodes
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.nodes import fit_nodes, minimised_nodes
 from sudare.linear.rows import BLOCK_ROWS, HeldRows
 from sudare.linear.solvers import (
     MOST_ACCELERATED_STEPS,

@@ -12,7 +12,7 @@ import pytest
 from sudare.errors import DataError
 from sudare.neural import checkpoint
 from sudare.neural.checkpoint import Kept
-from sudare.neural.sampling import Standing
+from sudare.neural.seeded_randomness import Standing
 from tests.release_kit import refused
 
 ROWS = np.arange(12, dtype=np.float32).reshape(6, 2)

@@ -21,11 +21,12 @@ from sudare.errors import (
     SeededNoiseRefused,
     UnknownCategory,
 )
-from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor, models
+from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
+from sudare.neural import private_network as models
 from sudare.neural.calibration import Recipe, check_recipe, public_recipe
-from sudare.neural.routes import VACUOUS_EPSILON, flattened, layered
+from sudare.neural.training_methods import VACUOUS_EPSILON, flattened, layered
 from sudare.privacy import Guarantee, Ledger, Release
-from sudare.privacy import base as base_room
+from sudare.privacy import private_estimator as base_room
 from sudare.privacy.accounting import pure_cost
 from sudare.report.card import card_of, card_rows
 from sudare.schema import Person, Schema

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sudare.errors import DataError, SeededNoiseRefused
-from sudare.neural import checkpoint, models
+from sudare.neural import checkpoint
+from sudare.neural import private_network as models
 from sudare.privacy import Release
 from tests.neural.killed_run import STEPS, account_in, model
 from tests.neural.tables import crossed

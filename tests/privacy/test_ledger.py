@@ -40,7 +40,9 @@ from sudare.errors import (
     SudareError,
     UnknownAccount,
 )
-from sudare.privacy import storage, tables
+from sudare.privacy import ledger_storage as storage
+from sudare.privacy import ledger_tables as tables
+from sudare.privacy.account_balance import Amount
 from sudare.privacy.accounting import (
     approximate_cost,
     decimal_up,
@@ -50,10 +52,9 @@ from sudare.privacy.accounting import (
     gaussian_mu_within,
     pure_cost,
 )
-from sudare.privacy.balance import Amount
-from sudare.privacy.chain import Head, Receipt, canonical_json
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Charged, Ledger, Quote, Result
+from sudare.privacy.ledger_chain import Head, Receipt, canonical_json
 from tests.ledgers import busy_ledger, charge, charge_gaussian, compute, edited, fork, quick_folder, release
 
 
@@ -1007,7 +1008,7 @@ class TestVerifying:
 
 def rewrite_chain(path: Path, change: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
     """Change entries and recompute every hash after them, as a forger who knows the format would."""
-    from sudare.privacy.chain import Entry
+    from sudare.privacy.ledger_chain import Entry
 
     with edited(path) as connection:
         previous = "0" * 64

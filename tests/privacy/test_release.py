@@ -30,15 +30,16 @@ from sudare.errors import (
     SeededNoiseRefused,
     SourceUnreadable,
 )
-from sudare.privacy import Account, Guarantee, Ledger, PrivateHistogram, PrivateMean, PrivateStandardScaler, Release
-from sudare.privacy import base as base_room
+from sudare.privacy import Account, Guarantee, Ledger, Release
 from sudare.privacy import ledger as ledger_room
+from sudare.privacy import private_estimator as base_room
 from sudare.privacy import release as room
 from sudare.privacy.accounting import pure_cost
-from sudare.privacy.container import LARGEST_FILE_BYTES, fingerprint, parsed
-from sudare.privacy.content import Beside, Content, sealed
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.privacy.release import audited, pass_again, pass_through, read
+from sudare.privacy.release_content import Beside, Content, sealed
+from sudare.privacy.release_file import LARGEST_FILE_BYTES, fingerprint, parsed
+from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from tests.release_kit import (
     DECLARATIONS,
     KEY,
@@ -328,7 +329,7 @@ def not_a_result() -> refused:
 def test_a_charge_without_a_result_releases_nothing(account, monkeypatch, tmp_path):
     """As those have that an earlier version entered."""
     with monkeypatch.context() as earlier:
-        earlier.setattr("sudare.privacy.base.enter_result", lambda _model: None)
+        earlier.setattr("sudare.privacy.private_estimator.enter_result", lambda _model: None)
         model = fitted(PrivateMean, "bounds", account)
     with not_a_result():
         Release.of(model)

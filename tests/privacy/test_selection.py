@@ -10,14 +10,15 @@ from sklearn.pipeline import make_pipeline
 
 from sudare.errors import BudgetExceeded, DataError, InvalidParameter, NotCharged, SeededNoiseRefused, SourceMismatch
 from sudare.frames import read
-from sudare.privacy import Guarantee, Ledger, PrivateHistogram, PrivateMean, Release
+from sudare.perturbation import RecordPerturbation
+from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import selection as room
 from sudare.privacy.accounting import decimal_up, exact
-from sudare.privacy.base import Plan
 from sudare.privacy.noise import SeededNoise, SystemNoise
+from sudare.privacy.private_estimator import Plan
 from sudare.privacy.selection import select_privately, selection_plan
-from sudare.records import RecordPerturbation
 from sudare.schema import Number, Person, Schema
+from sudare.statistics import PrivateHistogram, PrivateMean
 
 
 @pytest.fixture

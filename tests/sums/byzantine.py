@@ -18,8 +18,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from sudare.consensus.attacks import recovered_words
 from sudare.errors import SudareError
+from sudare.papers.p003_decentralised.attacks import recovered_words
 from sudare.sums import masks, member, serverless
 from sudare.sums.context import Roster, Seat, SumContext, bitmap, members_in
 from sudare.sums.keys import MemberKeys
@@ -289,7 +289,7 @@ class World:
         return len(self.flight) > before
 
     def go_on(self) -> bool:
-        """Members that are not done begin the next attempt, as `sudare.consortium.sitting` does."""
+        """Members that are not done begin the next attempt, as `sudare.consortium.tasks.sum_attempts` does."""
         moved = False
         for position in sorted(self.honest):
             attempt = max(self.parties[position])

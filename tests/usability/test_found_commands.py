@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy
 
 from sudare.consortium import Member
-from sudare.consortium.transport.certificates import write_kits
+from sudare.consortium.network.transport.certificates import write_kits
 from sudare.errors import (
     AgreementError,
     ConsortiumError,
@@ -35,7 +35,7 @@ JOIN = ("consortium", "join", "c.toml", "--name", "east", "--folder", "east", "-
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a table, its schema and a key."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sudare.consortium.identity._SCRYPT_COST", 16)
+    monkeypatch.setattr("sudare.consortium.agreement.identity._SCRYPT_COST", 16)
     monkeypatch.setenv("SUDARE_PASSPHRASE", "only for these tests")
     (tmp_path / "people.toml").write_text(SCHEMA)
     ages = [20.0 + row % 60 for row in range(300)]
@@ -77,7 +77,7 @@ def test_the_picture_shows_how_sure_the_numbers_are(desk: Path, monkeypatch: pyt
     """It was a bold line through wide bands that only the text told of."""
     from matplotlib.figure import Figure
 
-    from sudare.records import pictures
+    from sudare.reconstruction import plots as pictures
 
     drawn: list[list[str]] = []
     original = pictures.histogram_panel

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import sqlalchemy
 
-from sudare.consensus import averaged, graphs, secure_sum
 from sudare.dictionary import PatternDictionary, graphical_lasso
 from sudare.errors import (
     ColumnMissing,
@@ -22,21 +21,19 @@ from sudare.errors import (
     SudareError,
     WrongType,
 )
-from sudare.frames import CsvFile, SqlSource, column_types, read
+from sudare.frames import column_types, read
+from sudare.frames.sources import CsvFile, SqlSource
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.linear import PrivateLogisticRegression
 from sudare.neural import PrivateMLPClassifier
-from sudare.privacy import PrivateMean
-from sudare.records import (
-    CrossTable,
-    LaplacePerturbation,
-    Reconstruction,
-    RecordPerturbation,
-    RetainReplace,
-    SquareWave,
-    k_of_epsilon,
-)
+from sudare.papers.p003_decentralised import graphs
+from sudare.papers.p003_decentralised.averaging import averaged
+from sudare.papers.p003_decentralised.hidden_sums import hidden_sum
+from sudare.perturbation import LaplacePerturbation, RecordPerturbation, RetainReplace, SquareWave, k_of_epsilon
+from sudare.reconstruction import CrossTable, Reconstruction
 from sudare.schema import Category, Label, Number, Schema
+from sudare.statistics import PrivateMean
+from sudare.sums import secure_sum
 
 BOUNDS = (17, 90)
 ILL = Schema({"age": Number(0, 110), "ill": Label((0, 1))})
@@ -48,7 +45,7 @@ def test_words_in_a_secure_sum_are_refused_without_quoting_them() -> None:
     assert "only-east-knows" not in str(refusal.value)
     assert refusal.value.__context__ is None
     with pytest.raises(DataError, match="other than numbers"):
-        secure_sum([["a"], ["b"], ["c"]], hide="chunks")
+        hidden_sum([["a"], ["b"], ["c"]], hide="chunks")
 
 
 @pytest.mark.parametrize("threshold", ["three", 2.5, True])

@@ -13,19 +13,36 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare import audit, consensus, dictionary, experts, frames, gibbs, linear, neural, privacy, records, schema
-from sudare.consensus import graphs
-from sudare.consortium import learning
+from sudare import (
+    audit,
+    dictionary,
+    experts,
+    gibbs,
+    joint,
+    linear,
+    neural,
+    perturbation,
+    privacy,
+    reconstruction,
+    schema,
+    statistics,
+    sums,
+    synthesis,
+)
 from sudare.errors import SudareError
+from sudare.frames import sources as frames
+from sudare.linear import batched_fits
+from sudare.papers.p003_decentralised import averaging, graphs, hidden_sums
 
 PUBLIC = (
-    audit, consensus, graphs, dictionary, experts, frames, gibbs, linear, neural, privacy, records, schema, learning,
+    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, batched_fits, neural, privacy, statistics,
+    perturbation, reconstruction, synthesis, schema, joint,
 )  # fmt: skip
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-0.5, 0.5, size=(40, 2))
 LABELS = (X[:, 0] > 0).astype(int)
 BOUNDS = (-1.0, 1.0)
-LAPLACE = records.LaplacePerturbation(BOUNDS, epsilon=2.0)
+LAPLACE = perturbation.LaplacePerturbation(BOUNDS, epsilon=2.0)
 PERTURBED = LAPLACE.perturb(X[:, 0])
 COVARIANCE = np.array([[1.0, 0.3], [0.3, 1.0]])
 CLAIM = privacy.Guarantee(1.0)
@@ -95,7 +112,8 @@ CALLS: dict[str, Call] = {
     "hypercube": ({"members": 4}, as_made),
     "prime_factors": ({"number": 12}, as_made),
     "random_regular": ({"members": 6, "degree": 3}, as_made),
-    "secure_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks"}, as_made),
+    "secure_sum": ({"vectors": np.ones((3, 2))}, as_made),
+    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks"}, as_made),
     "PatternDictionary": ({**PATTERNS, "bounds": (-1, 1), "epsilon": 5.0, "random_state": 0}, fitted(members())),
     "graphical_lasso": ({"covariance": COVARIANCE, "penalty": 0.1}, as_made),
     "batches": ({"source": {"a": [1.0]}}, list),

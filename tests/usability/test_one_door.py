@@ -10,7 +10,7 @@ import pytest
 
 import sudare
 from sudare.privacy import Account, Ledger, Release
-from sudare.privacy import base as base_room
+from sudare.privacy import private_estimator as base_room
 from sudare.privacy import release as door
 from tests.release_kit import DECLARATIONS, KEY, LEARNERS, fitted
 
@@ -21,38 +21,38 @@ NOISE_ROOMS = (
     "sudare.privacy.noise",
     "sudare.privacy.release",
     "sudare.audit",
-    "sudare.studies",
+    "sudare.papers",
     "sudare.cli.demo",
     "sudare.cli.risk",
     # What a receiver does with perturbed records: parts for cross-validation, samples of a reconstructed distribution.
-    "sudare.records.reconstruct",
-    "sudare.records.result",
-    "sudare.records.multivariate",
-    "sudare.records.cross_tables",
+    "sudare.reconstruction.estimators",
+    "sudare.reconstruction.distribution",
+    "sudare.reconstruction.joint_distribution",
+    "sudare.reconstruction.cross_tables",
     # Rows drawn from released counts.
-    "sudare.records.sampling",
-    "sudare.neural.synthetic",
+    "sudare.synthesis.row_sampling",
+    "sudare.papers.p002_networks.anonymizing_first",
 )
 NOISE_NAMES = {"SystemNoise", "SeededNoise", "noise_source"}
 RANDOM_MODULES = {"opendp", "secrets", "numpy.random"}
 # JAX draws from keys that are made of bits from behind the door: in the rooms of networks only.
 JAX_ROOMS = ("sudare.neural",)
 # Waiting times between tries to reach a locked database.
-ORDINARY_RANDOM_ROOMS = ("sudare.privacy.storage", *NOISE_ROOMS)
+ORDINARY_RANDOM_ROOMS = ("sudare.privacy.ledger_storage", *NOISE_ROOMS)
 
 # The ledger and releases; schemas, which are public; and pages, pictures and answers, which are made of public numbers.
 WRITING_ROOMS = (
     "sudare.privacy.release",
     "sudare.privacy.ledger",
-    "sudare.privacy.storage",
+    "sudare.privacy.ledger_storage",
     "sudare.schema.declaration",
     # Keys, agreements, decisions and checkpoints, all through this one.
-    "sudare.consortium.files",
+    "sudare.files",
     # What a run needs to go on when it was killed: for its owner, and never a release.
     "sudare.neural.checkpoint",
     "sudare.report",
     "sudare.cli",
-    "sudare.studies",
+    "sudare.papers",
     "sudare.audit",
 )
 WRITING_METHODS = {
@@ -65,7 +65,7 @@ FORBIDDEN_IMPORTS = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "she
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_METHODS = {("joblib", "load"), ("joblib", "dump"), ("np", "load"), ("numpy", "load"), ("os", "system")}
 # Modules by name: only from lists that are written in the source.
-IMPORTING_ROOMS = ("sudare.privacy.learners", "sudare.rooms", "sudare.studies")
+IMPORTING_ROOMS = ("sudare.privacy.learner_registry", "sudare.lazy_exports", "sudare.papers")
 
 
 def modules() -> dict[str, Path]:
@@ -161,7 +161,7 @@ def faults(module: str, tree: ast.Module) -> list[str]:
             found.append("noise")
         if writes(node) and not is_in(module, WRITING_ROOMS):
             found.append("writing")
-        if any(name == "sudare.privacy.container.written" for name in names) and module != "sudare.privacy.release":
+        if any(name == "sudare.privacy.release_file.written" for name in names) and module != "sudare.privacy.release":
             found.append("making release files")
         if any(begins_with(name, FORBIDDEN_IMPORTS) for name in names) or called in FORBIDDEN_CALLS:
             found.append("executing")
@@ -201,7 +201,7 @@ PLANTED = {
     "import safetensors.numpy\nsafetensors.numpy.save_file({}, 'a')": "writing",
     "frame.to_parquet('a')": "writing",
     "import sqlite3\nsqlite3.connect('a')": "writing",
-    "from sudare.privacy.container import written": "making release files",
+    "from sudare.privacy.release_file import written": "making release files",
     "import pickle": "executing",
     "from pickle import loads": "executing",
     "eval('1')": "executing",

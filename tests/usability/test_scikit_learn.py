@@ -17,7 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sudare.errors import BudgetExceeded, NotReleasable
-from sudare.privacy import Ledger, PrivateHistogram, PrivateMean, PrivateStandardScaler, Release
+from sudare.privacy import Ledger, Release
+from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from tests.release_kit import LEARNERS, SCHEMA, matrix, refused, table
 
 

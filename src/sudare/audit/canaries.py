@@ -25,8 +25,8 @@ from scipy.stats import binom
 
 from sudare.audit.evidence import DEFAULT_CONFIDENCE, Audit, Counts, Floats
 from sudare.errors import InvalidParameter
+from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import Guarantee
-from sudare.schema.arguments import Numbers
 
 Flags = NDArray[np.bool_]
 

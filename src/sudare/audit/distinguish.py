@@ -29,9 +29,9 @@ from sudare.audit.evidence import (
     strongest_evidence,
 )
 from sudare.errors import InvalidParameter
+from sudare.parameter_checks import SEEDS, Numbers
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee
-from sudare.schema.arguments import SEEDS, Numbers
 
 # One data set in, one output vector out; or, batched, a data set and a count in, that many rows out.
 Mechanism = Callable[..., Any]

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
+from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import Guarantee
-from sudare.schema.arguments import Numbers
 
 Floats = NDArray[np.float64]
 Score = Callable[[Floats], Floats]

@@ -15,13 +15,13 @@ import numpy as np
 from sudare.audit.densities import epsilon_of_cells
 from sudare.audit.evidence import Floats
 from sudare.audit.linear import Table, flipped_pair, misclassified_pair
-from sudare.gibbs.ball_draws import MeanDraws, RidgeDraws
-from sudare.gibbs.draws import GibbsDraws, public_penalty
-from sudare.gibbs.envelope import Envelope, envelope
+from sudare.gibbs.ball_mechanisms import MeanDraws, RidgeDraws
+from sudare.gibbs.gaussian_envelope import Envelope, envelope
+from sudare.gibbs.mechanisms import GibbsDraws, public_penalty
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.perturbation import Facts
+from sudare.linear.noise_once import Facts
 from sudare.linear.rows import HeldRows
 from sudare.privacy.noise import SystemNoise
 

@@ -20,8 +20,8 @@ from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRi
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import Loss
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.models import PrivateLinearModel
-from sudare.linear.perturbation import Method, ObjectivePerturbation, OutputPerturbation
+from sudare.linear.noise_once import Method, ObjectivePerturbation, OutputPerturbation
+from sudare.linear.private_linear_model import PrivateLinearModel
 from sudare.linear.rows import HeldRows, bounded_rows
 from sudare.linear.solvers import Objective, minimised
 

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from sudare.audit.evidence import Floats
-from sudare.records import LaplacePerturbation, RetainReplace, SquareWave, SubsetSelection, UnaryEncoding
-from sudare.records.perturb import Perturbation
+from sudare.perturbation import LaplacePerturbation, RetainReplace, SquareWave, SubsetSelection, UnaryEncoding
+from sudare.perturbation.column_perturbation import Perturbation
 
 _CATEGORIES: Final = tuple(range(8))
 

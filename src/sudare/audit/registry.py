@@ -29,11 +29,11 @@ from sudare.audit.synthesis import CASES as SYNTHESIS_CASES
 from sudare.audit.synthesis import SynthesisCase
 from sudare.errors import InvalidParameter, UnknownName
 from sudare.privacy.accounting import gaussian_mu_within
-from sudare.privacy.base import PrivateEstimator
-from sudare.privacy.estimators import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource, SystemNoise
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.statistics.estimators import PrivateHistogram, PrivateMean, PrivateStandardScaler
 
 Pair = tuple[Floats, Floats]
 

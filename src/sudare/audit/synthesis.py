@@ -18,13 +18,13 @@ import pandas as pd
 from sudare.audit.evidence import Floats
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import Integers, SystemNoise, WholeNoise
-from sudare.records.coding import CodedRows, Layout, coded_rows, opened_tables
-from sudare.records.marginals import STAGES as MARGINAL_STAGES
-from sudare.records.marginals import MarginalEngine
-from sudare.records.microaggregation import STAGES as MICROAGGREGATION_STAGES
-from sudare.records.microaggregation import MicroaggregationEngine
-from sudare.records.stages import StagedNoise
 from sudare.schema import Category, Label, Number, Schema
+from sudare.synthesis.marginals import STAGES as MARGINAL_STAGES
+from sudare.synthesis.marginals import MarginalEngine
+from sudare.synthesis.microaggregation import STAGES as MICROAGGREGATION_STAGES
+from sudare.synthesis.microaggregation import MicroaggregationEngine
+from sudare.synthesis.staged_budget import StagedNoise
+from sudare.synthesis.table_cells import CodedRows, Layout, coded_rows, opened_tables
 
 Engine = MarginalEngine | MicroaggregationEngine
 

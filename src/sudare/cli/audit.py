@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.pictures import check_picture
+from sudare.cli.plot_files import check_picture
 from sudare.errors import AuditFailed, InvalidParameter
 
 if TYPE_CHECKING:

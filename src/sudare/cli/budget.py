@@ -19,7 +19,7 @@ from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.privacy import Account, Ledger, Release
-    from sudare.privacy.chain import Entry, Head
+    from sudare.privacy.ledger_chain import Entry, Head
     from sudare.report import BudgetBar
 
 app = typer.Typer(
@@ -95,7 +95,7 @@ def raise_(
     as_json: AsJson = False,
 ) -> None:
     """Give an account a larger budget: an act of the steward, recorded with its reason."""
-    from sudare.cli.rehearsal import ledger_or_copy
+    from sudare.cli.dry_run import ledger_or_copy
     from sudare.report import strength_of
 
     with ledger_or_copy(ledger, dry_run) as opened:
@@ -211,7 +211,7 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Put a backup back. Unless it has every known point, all accounts count as spent; `raise` then opens them again."""
-    from sudare.privacy.restore import parsed_export, restored
+    from sudare.privacy.ledger_restore import parsed_export, restored
 
     known = [*map(_head_in, heads or []), *(_release_in(path).receipt for path in receipts or [])]
     later = [] if entries is None else parsed_export(_text_in(entries))
@@ -239,7 +239,7 @@ def restore(
 @contextmanager
 def _restorable(backup: Path | None, address: str, dry_run: bool) -> Iterator[Ledger]:
     """The ledger to restore: what stands there, or a copy of the backup that takes its place only when all went well."""
-    from sudare.cli.rehearsal import ledger_or_copy
+    from sudare.cli.dry_run import ledger_or_copy
 
     if backup is None:
         with ledger_or_copy(address, dry_run) as opened:
@@ -307,7 +307,7 @@ def _table(entries: list[Entry]) -> Table:
 
 
 def _head_in(path: Path) -> Head:
-    from sudare.privacy.chain import Head
+    from sudare.privacy.ledger_chain import Head
 
     try:
         values = parsed_json(bounded_bytes(path))

@@ -11,16 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported
-from sudare.cli.certificates import expiry_lines, kit_days_left
+from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.consortium_blame import blame
-from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
 from sudare.cli.options import HasHeader
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Budget, Standing
-    from sudare.consortium.joining import Joining
+    from sudare.consortium.agreement.joining import Joining
     from sudare.errors import SudareError
-    from sudare.privacy.balance import Amount
+    from sudare.privacy.account_balance import Amount
 
 app = typer.Typer(help="Agree with other members on what to do together, and sign it.", no_args_is_help=True)
 
@@ -73,7 +73,7 @@ def new(
 ) -> None:
     """Write a first agreement; members join it next."""
     from sudare.consortium import Agreement, Deadlines, Sums
-    from sudare.consortium.joining import task_from_words
+    from sudare.consortium.agreement.joining import task_from_words
     from sudare.errors import AgreementError
     from sudare.schema import Schema
 
@@ -133,8 +133,8 @@ def join(
 ) -> None:
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
     from sudare.consortium import Agreement, Budget
-    from sudare.consortium.joining import joined
-    from sudare.privacy.container import fingerprint
+    from sudare.consortium.agreement.joining import joined
+    from sudare.privacy.release_file import fingerprint
 
     joining = _joining(name, folder, _source(data, folder, query, has_header), Budget(epsilon, delta), ledger)
     is_new = not joining.key_path.exists()
@@ -183,7 +183,7 @@ def sign(
 ) -> None:
     """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
     from sudare.consortium import Member, standing
-    from sudare.consortium.joining import signed, with_statements_of
+    from sudare.consortium.agreement.joining import signed, with_statements_of
 
     own = Member.load(member)
     agreement = own.agreement()
@@ -220,8 +220,8 @@ def check(
 ) -> None:
     """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
     from sudare.consortium import Agreement, Statements, differences, standing
-    from sudare.consortium.agreement import mismatch
-    from sudare.consortium.joining import added, with_statements_of
+    from sudare.consortium.agreement.agreement import mismatch
+    from sudare.consortium.agreement.joining import added, with_statements_of
     from sudare.errors import AgreementMismatch, KeyRevoked
 
     found = Agreement.load(agreement)
@@ -252,7 +252,7 @@ app.command("blame", short_help="Which signed statements about a task's sums con
 
 def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Budget, ledger: str | None) -> Joining:
     """What the options say, with paths as the member's own file holds them: relative to its folder."""
-    from sudare.consortium.joining import LEDGER_FILE, Joining
+    from sudare.consortium.agreement.joining import LEDGER_FILE, Joining
 
     if ledger is None:
         ledger = LEDGER_FILE
@@ -300,7 +300,7 @@ def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
     tasks = [task for task in agreement.tasks if task.parameters]
     if not tasks:
         return {}
-    from sudare.consortium.task_costs import planned_for_new_member
+    from sudare.consortium.tasks.task_costs import planned_for_new_member
     from sudare.errors import SudareError
 
     plans: dict[str, Amount | SudareError] = {}
@@ -333,7 +333,8 @@ def _plan_lines(agreement: Agreement) -> list[str]:
 def _data_lines(joining: Joining, agreement: Agreement) -> list[str]:
     """Whether the records are there and have the agreed columns; only their names and types are looked at."""
     from sudare.errors import SudareError
-    from sudare.frames import CsvFile, batches
+    from sudare.frames import batches
+    from sudare.frames.sources import CsvFile
     from sudare.schema.table import refuse_missing_columns
 
     if "source" not in joining.data:
@@ -356,7 +357,7 @@ def _is_address(text: str) -> bool:
 
 
 def _values(agreement: Agreement, found: Standing) -> dict[str, Any]:
-    from sudare.privacy.container import fingerprint
+    from sudare.privacy.release_file import fingerprint
 
     return {
         "name": agreement.name,
@@ -371,7 +372,7 @@ def _values(agreement: Agreement, found: Standing) -> dict[str, Any]:
 
 
 def _table(agreement: Agreement, found: Standing) -> Table:
-    from sudare.privacy.container import fingerprint
+    from sudare.privacy.release_file import fingerprint
 
     words = dict.fromkeys(found.signed, "signed")
     words |= dict.fromkeys(found.missing, "not signed") | dict.fromkeys(found.invalid, "signed something else")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
-from sudare.cli.keys import MemberFile
+from sudare.cli.key_files import MemberFile
 
 if TYPE_CHECKING:
     from sudare.sums.blame import Contradiction, Reason, Transcript
@@ -36,8 +36,8 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Which signed statements about a task's sums contradict each other, and whom that proves to have lied. Ends with exit code 86 if any do."""
-    from sudare.consortium.member import Member
-    from sudare.consortium.transcripts import own_transcripts, write_transcripts
+    from sudare.consortium.agreement.member_settings import Member
+    from sudare.consortium.tasks.sum_transcripts import own_transcripts, write_transcripts
     from sudare.errors import StatementsContradict
     from sudare.sums.blame import contradictions
 
@@ -72,7 +72,7 @@ def blame(
 
 def _received(path: Path, own: SumContext) -> list[Transcript]:
     """Another member's transcripts. Raise InvalidParameter where they are of another task, IdentityError where of members with other keys."""
-    from sudare.consortium.transcripts import received_transcripts
+    from sudare.consortium.tasks.sum_transcripts import received_transcripts
     from sudare.errors import IdentityError, InvalidParameter
 
     found = received_transcripts(path)

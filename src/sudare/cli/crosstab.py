@@ -12,7 +12,8 @@ from sudare.cli.reconstruct import ReleaseFile, perturbed_table, signature_lines
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sudare.records import CrossTable, PerturbedTable
+    from sudare.perturbation import PerturbedTable
+    from sudare.reconstruction import CrossTable
 
 _EDGES_HELP = (
     "Public edges of the bins of {}, if it is a number: for example 0,18,65,110. Takes precedence over --bins."
@@ -65,7 +66,7 @@ def _cross_table(
     edges: tuple[str | None, str | None],
     method: str | None,
 ) -> CrossTable:
-    from sudare.records import CrossTable
+    from sudare.reconstruction import CrossTable
 
     pair = table.perturbation(first), table.perturbation(second)
     if first == second:
@@ -80,7 +81,7 @@ def _edges(perturbation: object, bins: int, text: str | None) -> list[float] | N
     """Edges that were given, or equal ones for a number column; None for categories."""
     import numpy as np
 
-    from sudare.records.numbers import NumberPerturbation
+    from sudare.perturbation.number_channels import NumberPerturbation
 
     if text is None:
         if not isinstance(perturbation, NumberPerturbation):
@@ -110,7 +111,7 @@ def _lines(found: CrossTable, first: str, second: str) -> list[str]:
 
 
 def _label(value: Any) -> str:
-    from sudare.records.cross_tables import Interval
+    from sudare.reconstruction.cross_tables import Interval
     from sudare.schema.columns import level_text
 
     return str(value) if isinstance(value, Interval) else level_text(value)

@@ -10,7 +10,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, progress, reported
 
 if TYPE_CHECKING:
-    from sudare.studies.scenarios.scene import Line
+    from sudare.demo.scene import Line
 
 LINE_WIDTH = 16
 
@@ -23,7 +23,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Make a table, release statistics of it privately, try to cheat, and write DIR/report.html about all of it."""
-    from sudare.studies.demo import run_demo
+    from sudare.demo.page import run_demo
 
     def show(line: Line) -> None:
         if not as_json:

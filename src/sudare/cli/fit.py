@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli import paying
+from sudare.cli import charged_commands as paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
 from sudare.cli.options import (
     ChargedDelta,
@@ -78,7 +78,7 @@ def fit(
 
 
 def _learner(statistic: Statistic) -> Any:
-    from sudare.privacy import PrivateHistogram, PrivateMean, PrivateStandardScaler
+    from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 
     learners = {
         Statistic.MEAN: PrivateMean,

@@ -49,10 +49,10 @@ def read_release(file: Path, trusted: list[Path] | None) -> tuple[Release, Signa
     """The release, and whether a key that the reader named has signed it; a signature that is wrong is refused anyway."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from sudare.cli.keys import public_key
+    from sudare.cli.key_files import public_key
     from sudare.privacy import Release
-    from sudare.privacy.container import verify_signature
     from sudare.privacy.release import audited, read
+    from sudare.privacy.release_file import verify_signature
 
     if trusted:
         return Release.load(file, trusted=[public_key(path) for path in trusted]), "trusted"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sudare.cli.answers import AsJson, DryRun, answer, reported, write_new_text
-from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
 
 app = typer.Typer(help="Make, show, rotate and revoke a member's key.", no_args_is_help=True)
 
@@ -62,8 +62,8 @@ def rotate(
 ) -> None:
     """Make a new key in place of the old one, which signs that the new one follows it. The agreement need not be signed again."""
     from sudare.consortium import Member
-    from sudare.consortium.joining import rotated
-    from sudare.consortium.statements import statements_path
+    from sudare.consortium.agreement.joining import rotated
+    from sudare.consortium.agreement.signed_statements import statements_path
 
     own = Member.load(member)
     phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
@@ -108,8 +108,8 @@ def revoke(
 ) -> None:
     """Say that a key no longer counts, from now on and for ever: your own at once, another member's if enough say so."""
     from sudare.consortium import Identity, Member, standing
-    from sudare.consortium.joining import revoked
-    from sudare.consortium.statements import statements_path
+    from sudare.consortium.agreement.joining import revoked
+    from sudare.consortium.agreement.signed_statements import statements_path
 
     own = Member.load(member)
     agreement, whose = own.agreement(), of or own.name

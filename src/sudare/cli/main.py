@@ -9,6 +9,9 @@ from typing import Annotated
 import typer
 
 from sudare.cli import (
+    approvals as steward,
+)
+from sudare.cli import (
     audit,
     budget,
     consortium,
@@ -24,7 +27,6 @@ from sudare.cli import (
     risk,
     schema,
     score,
-    steward,
     study,
     synthesize,
 )

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
-from sudare.cli.certificates import expiry_lines
-from sudare.cli.keys import MemberFile, PassphraseFile, passphrase
+from sudare.cli.certificate_expiry import expiry_lines
+from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
 from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
-    from sudare.consortium.member import Member
+    from sudare.consortium.agreement.member_settings import Member
     from sudare.consortium.node import Node
     from sudare.errors import SudareError
 
@@ -134,7 +134,7 @@ def _told_by_node(task: str, noted: str) -> SudareError:
 
 
 def _values(running: Node, task: str) -> dict[str, Any]:
-    from sudare.consortium.notes import states_of
+    from sudare.consortium.node_notes import states_of
 
     return {
         **states_of(running.member).get(task, {"state": "unknown", "files": []}),
@@ -144,14 +144,14 @@ def _values(running: Node, task: str) -> dict[str, Any]:
 
 def _reaches_relay(running: Node) -> bool:
     """Whether it was the line, and not the others, that a task waited for."""
-    from sudare.consortium.transport.flare import FlareTransport
+    from sudare.consortium.network.transport.flare import FlareTransport
 
     return running.transport.reaches_relay() if isinstance(running.transport, FlareTransport) else True
 
 
 def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait."""
-    from sudare.consortium.notes import ask_running_node, states_of
+    from sudare.consortium.node_notes import ask_running_node, states_of
 
     ask_running_node(own, task, withdraw=withdraw)
     time.sleep(1.0)
@@ -166,7 +166,7 @@ def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, 
 
 def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | None) -> Member:
     """The member, with what the options say in the place of its file."""
-    from sudare.consortium.member import Member
+    from sudare.consortium.agreement.member_settings import Member
 
     own = Member.load(path)
     settings = own.transport
@@ -182,10 +182,10 @@ def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | 
 @contextmanager
 def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
-    from sudare.consortium.files import held_alone, make_private_folder
     from sudare.consortium.health import HealthEndpoint
     from sudare.consortium.logs import EventLog
     from sudare.consortium.node import Node, transport_of
+    from sudare.files import held_alone, make_private_folder
 
     make_private_folder(own.state_folder)
     with held_alone(own.state_folder / "node.lock") as alone:

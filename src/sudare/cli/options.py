@@ -12,7 +12,7 @@ import typer
 
 def table_source(table: Path, has_header: bool | None) -> os.PathLike[str]:
     """The table, with what a person said about its first line."""
-    from sudare.csv_headers import CsvFile
+    from sudare.frames.csv_headers import CsvFile
 
     return table if has_header is None else CsvFile(table, has_header)
 

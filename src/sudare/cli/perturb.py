@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli import paying
+from sudare.cli import charged_commands as paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
 from sudare.cli.options import (
     AccountOrTableName,
@@ -23,8 +23,8 @@ from sudare.cli.options import (
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sudare.records import RecordPerturbation
-    from sudare.records.plan import RecordPlan
+    from sudare.perturbation import RecordPerturbation
+    from sudare.perturbation.epsilon_split import RecordPlan
 
 
 @reported
@@ -62,7 +62,7 @@ def perturb(
     as_json: AsJson = False,
 ) -> None:
     """Perturb every record of a table, shuffle the rows, and write them as a signed release; linking, local and central promise are told."""
-    from sudare.records import RecordPerturbation
+    from sudare.perturbation import RecordPerturbation
     from sudare.schema import Schema
 
     declared, source = Schema.load(schema), table_source(table, has_header)
@@ -87,7 +87,7 @@ def perturb(
 
 def rows_file(release: Path) -> Path:
     """Where the rows of a release are that are more than it holds: beside it."""
-    from sudare.records.table import ROWS_SUFFIX
+    from sudare.perturbation.perturbed_table import ROWS_SUFFIX
 
     return release.with_suffix(ROWS_SUFFIX)
 
@@ -135,7 +135,7 @@ def _tell_plan(model: RecordPerturbation, table: os.PathLike[str], as_json: bool
 
 
 def _facts(plan: RecordPlan) -> dict[str, Any]:
-    from sudare.records.table import described
+    from sudare.perturbation.perturbed_table import described
 
     return {name: described(each) for name, each in plan.perturbations.items()}
 

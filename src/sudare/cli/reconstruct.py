@@ -10,11 +10,12 @@ import typer
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.inspect import read_release
 from sudare.cli.options import TrustedKeys
-from sudare.cli.pictures import check_picture, draw
+from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import InvalidParameter, NotReleasable
 
 if TYPE_CHECKING:
-    from sudare.records import CategoricalReconstruction, PerturbedTable
+    from sudare.perturbation import PerturbedTable
+    from sudare.reconstruction import CategoricalReconstruction
 
 ReleaseFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A release of perturbed records, usually NAME.sudare.")
@@ -105,7 +106,7 @@ def _distribution(
     table: PerturbedTable, column: str, method: str | None, bins: int | None
 ) -> tuple[dict[str, Any], list[str], Any]:
     """Plain values, lines to print, and a panel to draw."""
-    from sudare.records.categorical import CategoryPerturbation
+    from sudare.perturbation.categorical import CategoryPerturbation
 
     perturbation = table.perturbation(column)
     if isinstance(perturbation, CategoryPerturbation):
@@ -116,7 +117,7 @@ def _distribution(
 def _of_categories(
     table: PerturbedTable, column: str, perturbation: Any, method: str | None
 ) -> tuple[dict[str, Any], list[str], Any]:
-    from sudare.records import CategoricalReconstruction
+    from sudare.reconstruction import CategoricalReconstruction
     from sudare.report import compared_bars
     from sudare.schema.columns import level_text
 
@@ -140,8 +141,8 @@ def _of_numbers(
 ) -> tuple[dict[str, Any], list[str], Any]:
     import numpy as np
 
-    from sudare.records import Reconstruction
-    from sudare.records.pictures import histogram_panel
+    from sudare.reconstruction import Reconstruction
+    from sudare.reconstruction.plots import histogram_panel
     from sudare.report.bins import round_edges
 
     options: dict[str, Any] = {} if method is None else {"method": method}

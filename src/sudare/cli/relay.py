@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
-from sudare.cli.certificates import expiry_lines
+from sudare.cli.certificate_expiry import expiry_lines
 
 app = typer.Typer(
     help="Run a relay for a consortium, or make the certificates that it takes.", invoke_without_command=True
@@ -39,7 +39,7 @@ def relay(
     if context.invoked_subcommand is not None:
         return
     from sudare.consortium.health import HealthEndpoint
-    from sudare.consortium.transport.flare import FlareRelay
+    from sudare.consortium.network.transport.flare import FlareRelay
     from sudare.errors import InvalidParameter
 
     if kit is None:
@@ -77,8 +77,8 @@ def kits(
     as_json: AsJson = False,
 ) -> None:
     """Make certificates for the relay and for every member, in the layout of FLARE's kits."""
-    from sudare.consortium.agreement import Agreement
-    from sudare.consortium.transport.certificates import write_kits
+    from sudare.consortium.agreement.agreement import Agreement
+    from sudare.consortium.network.transport.certificates import write_kits
 
     names = Agreement.load(agreement).member_names
     written = write_kits(folder, host, names)

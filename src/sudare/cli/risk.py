@@ -11,11 +11,11 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.pictures import check_picture
+from sudare.cli.plot_files import check_picture
 from sudare.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from sudare.consensus.assessment import Assessment, Breach
+    from sudare.papers.p003_decentralised.chunking_assessment import Assessment, Breach
     from sudare.sums.assessment import SumAssessment
 
 app = typer.Typer(help="What a proposed consortium can expect of its sums.", no_args_is_help=True)
@@ -176,8 +176,8 @@ def chunks(
     """Random chunks: rounds a sum takes, how likely chunking shows an addend, what colluders see, and what masks would give instead."""
     import numpy as np
 
-    from sudare.consensus.assessment import Proposal, assessed
-    from sudare.consensus.graphs import graph_named
+    from sudare.papers.p003_decentralised.chunking_assessment import Proposal, assessed
+    from sudare.papers.p003_decentralised.graphs import graph_named
 
     check_picture(plot)
     with progress(as_json) as tell:
@@ -238,7 +238,7 @@ def _conclusions(assessment: Assessment) -> list[str]:
 
 
 def _chain(assessment: Assessment) -> str:
-    from sudare.consensus.assessment import CONFIRMATIONS, CONFIRMED_RISK
+    from sudare.papers.p003_decentralised.chunking_assessment import CONFIRMATIONS, CONFIRMED_RISK
 
     needed = assessment.chain_confirmations
     enough = "no number of confirmations is enough" if needed is None else f"{needed} confirmations are enough"
@@ -262,7 +262,7 @@ def _probability(value: float) -> str:
 
 
 def _draw(assessment: Assessment, file: Path) -> None:
-    from sudare.consensus.assessment_panels import assessment_panels
+    from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
     from sudare.report.plots import rendered
 
     image = rendered(assessment_panels(assessment), "svg" if file.suffix == ".svg" else "png", columns=2)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.keys import MemberFile
+from sudare.cli.key_files import MemberFile
 from sudare.cli.options import HasHeader, TableFile, table_source
-from sudare.cli.pictures import check_picture, draw
+from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 from sudare.text import spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.dictionary import MemberModel
-    from sudare.dictionary.watching import Strange, Watched
+    from sudare.dictionary.scoring import Strange, Watched
     from sudare.schema import Schema
     from sudare.schema.table import Table
 
@@ -109,7 +109,7 @@ def score(
             _tell_plan(source, told, as_json)
             return
         tell("scoring")
-        from sudare.dictionary.watching import watched
+        from sudare.dictionary.scoring import watched
 
         found = watched(detector, source.blocks(), top, each_column=output is not None)
     files = _written(found, source, told, output, plot)
@@ -170,7 +170,7 @@ def _detector(
     task: str | None, member: Path, model: Path | None, schema: Path | None, rate: float | None
 ) -> tuple[MemberModel, float]:
     """The member's model, and the rate of false alarms that was asked for or agreed on."""
-    from sudare.dictionary.model_file import member_model
+    from sudare.dictionary.member_model_file import member_model
     from sudare.schema import Schema
 
     if (task is None) == (model is None):
@@ -197,7 +197,7 @@ def _detector(
 
 def _agreed(name: str, member: Path) -> tuple[Schema, Path, float]:
     """Schema, result and rate of a member's dictionary task."""
-    from sudare.consortium.member import Member
+    from sudare.consortium.agreement.member_settings import Member
 
     own = Member.load(member)
     agreement = own.agreement()
@@ -216,7 +216,7 @@ def _agreed(name: str, member: Path) -> tuple[Schema, Path, float]:
 
 
 def _document(file: Path) -> object:
-    from sudare.dictionary.model_file import read_document
+    from sudare.dictionary.member_model_file import read_document
 
     try:
         return read_document(file)
@@ -285,7 +285,7 @@ def _write_scores(found: Watched, source: _Source, told: _Told, output: Path) ->
     import pyarrow.csv
     import pyarrow.parquet
 
-    from sudare.consortium.files import write_new
+    from sudare.files import write_new
 
     columns: dict[str, Any] = {"row": range(1, len(found.scores) + 1)}
     if source.label is not None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, answer, progress, reported
 
 if TYPE_CHECKING:
-    from sudare.studies import ResultTable
+    from sudare.papers import ResultTable
 
 
 @reported
@@ -28,8 +28,8 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and PNG."""
-    from sudare.studies import load_study, study_names, write_result
-    from sudare.studies.results import result_values
+    from sudare.papers import load_study, study_names, write_result
+    from sudare.papers.study import result_values
 
     if name == "list":
         studies = {known: load_study(known) for known in study_names()}
@@ -46,7 +46,7 @@ def study(
 
 
 def _shown(table: ResultTable) -> Table:
-    from sudare.studies.results import cell_text
+    from sudare.papers.study import cell_text
 
     shown = Table(*table.columns, title=table.title, title_justify="left", box=None, pad_edge=False)
     for row in table.rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli import paying
+from sudare.cli import charged_commands as paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, Tell, answer, progress, reported
 from sudare.cli.options import (
     AccountOrTableName,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from sudare.records import PrivateSynthesizer
+    from sudare.synthesis import PrivateSynthesizer
 
 
 class Engine(StrEnum):
@@ -80,8 +80,8 @@ def synthesize(
     as_json: AsJson = False,
 ) -> None:
     """Count a table with noise, and write what synthetic rows can be drawn from as a signed release (see `sudare sample`)."""
-    from sudare.records import PrivateSynthesizer
     from sudare.schema import Schema
+    from sudare.synthesis import PrivateSynthesizer
 
     declared, source = Schema.load(schema), table_source(table, has_header)
     options: dict[str, Any] = {

@@ -5,27 +5,41 @@ Import what runs over the network from its own module: it needs the extra `conso
 
 from typing import TYPE_CHECKING
 
-from sudare.rooms import opened_on_use
+from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
-    from sudare.consortium.agreement import Agreement, Budget, Deadlines, MemberEntry, Sums, differences
-    from sudare.consortium.approvals import Approvals, Decision, permit, required
-    from sudare.consortium.identity import Identity, passphrase_from, verifies
+    from sudare.consortium.agreement.agreement import Agreement, Budget, Deadlines, MemberEntry, Sums, differences
+    from sudare.consortium.agreement.approvals import Approvals, Decision, permit, required
+    from sudare.consortium.agreement.identity import Identity, passphrase_from, verifies
+    from sudare.consortium.agreement.member_settings import Member, Policy, TransportSettings
+    from sudare.consortium.agreement.signed_statements import (
+        Revocation,
+        Rotation,
+        Standing,
+        Statements,
+        in_force,
+        standing,
+    )
     from sudare.consortium.logs import EventLog
-    from sudare.consortium.member import Member, Policy, TransportSettings
-    from sudare.consortium.statements import Revocation, Rotation, Standing, Statements, in_force, standing
-    from sudare.consortium.tasks import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
+    from sudare.consortium.tasks.definitions import (
+        CensusTask,
+        DictionaryTask,
+        LearningTask,
+        ModelsTask,
+        ScalerTask,
+        Task,
+    )
 else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
-            "agreement": "Agreement Budget Deadlines MemberEntry Sums differences",
-            "approvals": "Approvals Decision permit required",
-            "identity": "Identity passphrase_from verifies",
+            "agreement.agreement": "Agreement Budget Deadlines MemberEntry Sums differences",
+            "agreement.approvals": "Approvals Decision permit required",
+            "agreement.identity": "Identity passphrase_from verifies",
             "logs": "EventLog",
-            "member": "Member Policy TransportSettings",
-            "statements": "Revocation Rotation Standing Statements in_force standing",
-            "tasks": "CensusTask DictionaryTask LearningTask ModelsTask ScalerTask Task",
+            "agreement.member_settings": "Member Policy TransportSettings",
+            "agreement.signed_statements": "Revocation Rotation Standing Statements in_force standing",
+            "tasks.definitions": "CensusTask DictionaryTask LearningTask ModelsTask ScalerTask Task",
         },
     )
 

@@ -19,11 +19,11 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from sudare.consortium.identity import passphrase_from
+from sudare.consortium.agreement.identity import passphrase_from
+from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.logs import EventLog
-from sudare.consortium.member import Member
+from sudare.consortium.network.transport.flare import CellTransport
 from sudare.consortium.node import Node
-from sudare.consortium.transport.flare import CellTransport
 from sudare.errors import SudareError
 
 JOB_TASK = "sudare"

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from sudare.consortium.documents import NAME
+from sudare.consortium.agreement.document_fields import NAME
 from sudare.errors import InvalidParameter, every_error
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")

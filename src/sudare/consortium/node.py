@@ -17,25 +17,25 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from sudare.consortium.agreement import Agreement
-from sudare.consortium.approvals import permit, required
-from sudare.consortium.desk import Activity, Desk, unexpected
-from sudare.consortium.driving import drive, settle
-from sudare.consortium.dropped_messages import DropLines
-from sudare.consortium.exchange import ReleaseExchange
-from sudare.consortium.files import check_unshared, make_private_folder, write_atomically
-from sudare.consortium.heads import checked_ledger, remember_head
-from sudare.consortium.identity import Identity
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.approvals import permit, required
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.member_settings import Member, TransportSettings
+from sudare.consortium.agreement.signed_statements import check_is_key_of, in_force, statements_path
+from sudare.consortium.ledger_heads import checked_ledger, remember_head
 from sudare.consortium.logs import EventLog
-from sudare.consortium.member import Member, TransportSettings
-from sudare.consortium.notes import REQUESTS, RUN, STATES, WITHDRAW
-from sudare.consortium.protocols import Workplace, activity_of, write_results
-from sudare.consortium.session import Pins, Session
-from sudare.consortium.statements import check_is_key_of, in_force, statements_path
-from sudare.consortium.sums import SumRunner
-from sudare.consortium.tasks import Task
-from sudare.consortium.transport.base import Transport
+from sudare.consortium.network.dropped_messages import DropLines
+from sudare.consortium.network.event_loop import drive, settle
+from sudare.consortium.network.message_dispatch import Activity, Desk, unexpected
+from sudare.consortium.network.session import Pins, Session
+from sudare.consortium.network.transport.base import Transport
+from sudare.consortium.node_notes import REQUESTS, RUN, STATES, WITHDRAW
+from sudare.consortium.tasks.definitions import Task
+from sudare.consortium.tasks.release_exchange import ReleaseExchange
+from sudare.consortium.tasks.sum_runner import SumRunner
+from sudare.consortium.tasks.task_kinds import Workplace, activity_of, write_results
 from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
+from sudare.files import check_unshared, make_private_folder, write_atomically
 
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
@@ -197,7 +197,7 @@ class Node:
         undertaking.prepared = self._workers.submit(activity_of, task, self._place)
 
     def _hear_no(self, undertaking: Undertaking, error: NotApproved) -> None:
-        from sudare.consortium.approvals import Approvals
+        from sudare.consortium.agreement.approvals import Approvals
 
         state = Approvals(self.member.state_folder).state(self.agreement, undertaking.task).state
         if state == "pending":
@@ -365,7 +365,7 @@ def transport_of(
     name: str, settings: TransportSettings, *, peers: Collection[str] | None = None, folder: Path | None = None
 ) -> Transport:
     """The way to the others that a member file describes. Packets come from `peers` only; `folder` is where FLARE's own folder is made."""
-    from sudare.consortium.transport.flare import FlareTransport
+    from sudare.consortium.network.transport.flare import FlareTransport
 
     if settings.kind != "flare" or settings.kit is None or settings.relay is None:
         raise InvalidParameter(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sudare.privacy.chain import Receipt
 from sudare.privacy.ledger import Account
+from sudare.privacy.ledger_chain import Receipt
 
 
 @dataclass(frozen=True)

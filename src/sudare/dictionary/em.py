@@ -17,7 +17,7 @@ import numpy as np
 
 from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import symmetric
-from sudare.dictionary.questions import (
+from sudare.dictionary.sum_questions import (
     Branch,
     Counts,
     Moments,

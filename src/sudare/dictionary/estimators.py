@@ -10,28 +10,28 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.consensus.secure_sum import Hide
-from sudare.dictionary.anomaly import FALSE_ALARM_RATES, MemberModel
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Terms
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.home import Home, at_home
-from sudare.dictionary.private import PrivateTerms, trained_privately
-from sudare.dictionary.records import Bounds, Held, Layout, check_family, levels_of, opened_members
-from sudare.dictionary.summing import adder
+from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
+from sudare.dictionary.member_records import Bounds, Held, Layout, check_family, levels_of, opened_members
+from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.secure_totals import adder
+from sudare.dictionary.single_member_pattern import Home, at_home
 from sudare.dictionary.training import Dictionary, Rehearsal, own_weights, rehearsed, trained
 from sudare.errors import InvalidParameter
 from sudare.frames import batches
-from sudare.privacy.chain import Receipt
-from sudare.privacy.declared import promise
+from sudare.parameter_checks import Numbers
+from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
+from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
-from sudare.privacy.sources import given_source
+from sudare.privacy.source_identity import given_source
 from sudare.schema import Schema
-from sudare.schema.arguments import Numbers
+from sudare.sums.in_process import Hide
 
 FAMILIES: Final[dict[str, type[Family]]] = {
     family.name: family for family in (SparseGaussian, DiagonalGaussian, Poisson, Gamma, Categorical)
@@ -68,7 +68,7 @@ class PatternDictionary(BaseEstimator):
     sparsity, shrinkage, concentration : ρ₀, λ₀ and γ of the priors.
     min_others : a pattern goes before its moments are shown if fewer records of others are behind it, for any member.
     false_alarm_rate : for the threshold of the members' models.
-    hide : how addends are hidden in the sums (sudare.consensus.secure_sum): masks, shares, shamir, or nothing for quick simulation.
+    hide : "masks", or "nothing" for the same totals faster, in simulations.
     dtype : of the work on a record, for Gaussian families: float32 is faster and good to five digits.
     cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
     epsilon, delta : the promise of a private training; Gaussian families and declared bounds. δ is 10⁻⁶ if only ε is given.

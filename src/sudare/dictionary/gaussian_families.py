@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sudare.dictionary.dependency_selection import description_length
+from sudare.dictionary.e_step import diagonal_gaussian_statistics, gaussian_statistics
 from sudare.dictionary.families import (
     Booleans,
     Expected,
@@ -27,8 +29,6 @@ from sudare.dictionary.families import (
     positive,
 )
 from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.dictionary.kernels import diagonal_gaussian_statistics, gaussian_statistics
-from sudare.dictionary.supports import description_length
 from sudare.errors import DataError, InvalidParameter
 
 _LOG_TWO_PI: Final = float(np.log(2 * np.pi))

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.compiled import compiled
+from sudare.compiled_loops import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -119,7 +119,7 @@ def _settled(
 
     Near it a step makes the duality gap to expect a tenth of what it was or less; the caller sees whether it came true.
     """
-    from sudare.dictionary.settled_kernels import Room, settled_target
+    from sudare.dictionary.fixed_support_kernels import Room, settled_target
 
     if not float((precision.diagonal() * inverse.diagonal()).max()) <= _MOST_INFLATION:
         return None, 0

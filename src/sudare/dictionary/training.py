@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.dictionary.answers import answered
 from sudare.dictionary.em import Ground, Script, Terms, implausible, opened
+from sudare.dictionary.exact_training_member import needed_weights
 from sudare.dictionary.families import Family, Floats, Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.members import needed_weights
-from sudare.dictionary.questions import Branch, Own, Question, Vetoes
-from sudare.dictionary.records import Records
-from sudare.dictionary.selection import refined, searched
+from sudare.dictionary.member_records import Records
+from sudare.dictionary.pattern_selection import refined, searched
+from sudare.dictionary.sum_answers import answered
+from sudare.dictionary.sum_questions import Branch, Own, Question, Vetoes
 from sudare.errors import NotSolved
 from sudare.privacy.noise import NoiseSource
 

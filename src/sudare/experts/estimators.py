@@ -23,8 +23,8 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.experts.fitting import PENALTIES, fitted_coefficients
-from sudare.experts.panel import CannotBeScored, Combine, Floats, Panel, row_count, task_of
+from sudare.experts.expert_set import CannotBeScored, Combine, Floats, Panel, row_count, task_of
+from sudare.experts.penalised_fits import PENALTIES, fitted_coefficients
 from sudare.experts.weights import (
     LOGISTIC_TEMPERATURE,
     cached_rows,
@@ -35,7 +35,7 @@ from sudare.experts.weights import (
     squared_losses,
 )
 from sudare.privacy import Guarantee
-from sudare.privacy.matrices import checked_matrix
+from sudare.privacy.array_checks import checked_matrix
 
 Temperature = float | Literal["theory"]
 

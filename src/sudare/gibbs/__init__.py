@@ -1,6 +1,6 @@
 """Gibbs posteriors: sampling once from exp(−β Σ loss)·prior is a release, with exact sampling and honest constants."""
 
-from sudare.gibbs.custom import GibbsPosterior
+from sudare.gibbs.custom_losses import GibbsPosterior
 from sudare.gibbs.linear_models import GibbsLogisticRegression, GibbsRidge
 from sudare.gibbs.mean import GibbsMean
 

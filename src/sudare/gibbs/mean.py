@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.gibbs.ball_draws import MeanDraws
-from sudare.gibbs.draws import check_drawing
+from sudare.gibbs.ball_mechanisms import MeanDraws
+from sudare.gibbs.mechanisms import check_drawing
 from sudare.privacy.accounting import rounded_up_root
-from sudare.privacy.base import Bounds, Plan
-from sudare.privacy.declared import natural_bounds, rows_per_unit
-from sudare.privacy.estimators import PrivateMean
+from sudare.privacy.column_sums import exact_sums, fixed_point_step, on_grid_within, public_grid
+from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.ledger import Account
-from sudare.privacy.sums import exact_sums, fixed_point_step, on_grid_within, public_grid
+from sudare.privacy.private_estimator import Bounds, Plan
 from sudare.schema import Schema
+from sudare.statistics.estimators import PrivateMean
 
 Floats = NDArray[np.float64]
 

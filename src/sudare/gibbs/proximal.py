@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sudare.errors import InvalidParameter, NotSolved
-from sudare.gibbs.balls import Open, is_less
-from sudare.gibbs.chance import LIBRARY_ULPS, UNIT_ROUNDOFF, LazyUniforms, log_uniforms
-from sudare.gibbs.fine import Fine, fine_normals
+from sudare.gibbs.ball_arithmetic import Open, is_less
+from sudare.gibbs.double_double_normals import Fine, fine_normals
+from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, LazyUniforms, log_uniforms
 from sudare.gibbs.posteriors import LOGISTIC, Posterior
-from sudare.gibbs.products import row_products
+from sudare.gibbs.row_products import row_products
 from sudare.privacy.accounting import rounded_up
-from sudare.privacy.content import on_grid
 from sudare.privacy.noise import NoiseSource, Words
+from sudare.privacy.release_content import on_grid
 
 Floats = NDArray[np.float64]
 

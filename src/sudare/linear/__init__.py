@@ -1,6 +1,5 @@
 """Private linear models: logistic regression, linear classification with a smoothed hinge, and ridge regression."""
 
 from sudare.linear.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from sudare.linear.nodes import fit_nodes
 
-__all__ = ["PrivateLinearSVC", "PrivateLogisticRegression", "PrivateRidge", "fit_nodes"]
+__all__ = ["PrivateLinearSVC", "PrivateLogisticRegression", "PrivateRidge"]

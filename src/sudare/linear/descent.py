@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.linear.perturbation import Facts, applied, public_grid
+from sudare.linear.noise_once import Facts, applied, public_grid
 from sudare.linear.rows import Block, Rows, row_step
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
@@ -32,10 +32,10 @@ from sudare.privacy.accounting import (
     total_variation_delta,
 )
 from sudare.privacy.composition import FOURIER_ERROR
-from sudare.privacy.content import on_grid
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource, WordSource
+from sudare.privacy.release_content import on_grid
 
 Floats = NDArray[np.float64]
 

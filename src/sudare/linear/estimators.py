@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
-from sudare.linear.models import PrivateLinearModel
+from sudare.linear.private_linear_model import PrivateLinearModel
 from sudare.linear.targets import (
     WHOLE,
     ClassTarget,
@@ -21,9 +21,9 @@ from sudare.linear.targets import (
     class_codes,
     unknown_label,
 )
+from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
-from sudare.schema.arguments import Numbers
 
 Floats = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.linear.calibration import laplace_is_quieter
-from sudare.linear.perturbation import Facts, applied, public_grid
+from sudare.linear.noise_once import Facts, applied, public_grid
 from sudare.linear.rows import Rows, row_step
 from sudare.privacy.accounting import Cost, rounded_up_root
-from sudare.privacy.content import on_grid
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release_content import on_grid
 
 Floats = NDArray[np.float64]
 

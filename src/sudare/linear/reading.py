@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames import SqlSource, batches
+from sudare.frames import batches
+from sudare.frames.sources import SqlSource
+from sudare.linear.row_spool import Spool
 from sudare.linear.rows import Block, HeldRows, Rows, StreamedRows, bounded_rows, joint_norm, with_bias
-from sudare.linear.spool import Spool
 from sudare.linear.targets import check_lengths, missing_y
 from sudare.privacy.accounting import rounded_up
-from sudare.privacy.base import PrivateEstimator, no_rows
-from sudare.privacy.matrices import checked_matrix
+from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.private_estimator import PrivateEstimator, no_rows
 from sudare.schema import Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]

@@ -23,10 +23,10 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import DataError
-from sudare.neural.routes import Singles
-from sudare.neural.sampling import Standing
+from sudare.neural.seeded_randomness import Standing
+from sudare.neural.training_methods import Singles
 from sudare.parsing import parsed_json
-from sudare.privacy.chain import canonical_json
+from sudare.privacy.ledger_chain import canonical_json
 from sudare.sums.streams import SEED_BYTES, fresh_seed
 
 _FORMAT: Final = "sudare checkpoint 1"

@@ -19,11 +19,11 @@ from sudare.linear.targets import (
     class_codes,
     finite_answers,
 )
-from sudare.neural.models import PrivateNetwork
-from sudare.neural.routes import Floats, LossName, Singles
-from sudare.privacy.base import Bounds
+from sudare.neural.private_network import PrivateNetwork
+from sudare.neural.training_methods import Floats, LossName, Singles
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.ledger import Account
+from sudare.privacy.private_estimator import Bounds
 from sudare.schema import Encoding, Schema
 
 

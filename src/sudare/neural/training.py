@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sudare.neural import network
+from sudare.neural import clipped_network as network
 from sudare.neural.calibration import slots_for
-from sudare.neural.routes import Floats, Layers, Singles, flattened, layered
-from sudare.neural.sampling import RunSeed, Standing
+from sudare.neural.seeded_randomness import RunSeed, Standing
+from sudare.neural.training_methods import Floats, Layers, Singles, flattened, layered
 
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from sudare.rooms import opened_on_use
+from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
-    from sudare.privacy.estimators import PrivateHistogram, PrivateMean, PrivateStandardScaler
     from sudare.privacy.guarantee import Guarantee
     from sudare.privacy.ledger import Account, Ledger
     from sudare.privacy.release import Release
@@ -14,7 +13,6 @@ else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
-            "estimators": "PrivateHistogram PrivateMean PrivateStandardScaler",
             "guarantee": "Guarantee",
             "ledger": "Account Ledger",
             "release": "Release",
@@ -26,9 +24,6 @@ __all__ = [
     "Account",
     "Guarantee",
     "Ledger",
-    "PrivateHistogram",
-    "PrivateMean",
-    "PrivateStandardScaler",
     "Release",
     "select_privately",
 ]

@@ -22,7 +22,6 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sql
 
-from sudare.databases import SqlSource
 from sudare.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -33,11 +32,12 @@ from sudare.errors import (
     SourceMismatch,
     UnknownAccount,
 )
-from sudare.privacy import storage, tables
+from sudare.frames.databases import SqlSource
+from sudare.privacy import ledger_storage as storage
+from sudare.privacy import ledger_tables as tables
+from sudare.privacy.account_balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
+from sudare.privacy.account_charges import asked_amount, budget_exceeded, in_relation
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
-from sudare.privacy.balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
-from sudare.privacy.chain import Entry, Head, Kind, Receipt, canonical_json, next_entry, verify_chain, verify_contains
-from sudare.privacy.charging import asked_amount, budget_exceeded, in_relation
 from sudare.privacy.guarantee import (
     Guarantee,
     Neighbours,
@@ -46,8 +46,18 @@ from sudare.privacy.guarantee import (
     checked_epsilon,
     readable_up,
 )
-from sudare.privacy.sources import Source, check_free, check_scripts, check_unshared, covers
-from sudare.privacy.storage import Storage
+from sudare.privacy.ledger_chain import (
+    Entry,
+    Head,
+    Kind,
+    Receipt,
+    canonical_json,
+    next_entry,
+    verify_chain,
+    verify_contains,
+)
+from sudare.privacy.ledger_storage import Storage
+from sudare.privacy.source_identity import Source, check_free, check_scripts, check_unshared, covers
 from sudare.text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
@@ -442,7 +452,7 @@ class Account:
     ) -> Charged:
         """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn.
 
-        `source` is what will be read (`sudare.privacy.sources.given_source`): it must be the account's own. An account that has
+        `source` is what will be read (`sudare.privacy.source_identity.given_source`): it must be the account's own. An account that has
         only a name for its source is bound to it.
         """
         _checked_sentences(what=what, purpose=purpose)

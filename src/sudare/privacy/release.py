@@ -37,8 +37,13 @@ from sudare.errors import (
     UnknownName,
 )
 from sudare.privacy.accounting import Cost
-from sudare.privacy.chain import Receipt
-from sudare.privacy.container import (
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.learner_registry import LEARNERS, learner_class, pays_for
+from sudare.privacy.ledger import Account, Ledger, Result
+from sudare.privacy.ledger_chain import Receipt
+from sudare.privacy.noise import NoiseSource, SystemNoise, noise_source
+from sudare.privacy.release_content import Content, on_grid, sealed, unfit
+from sudare.privacy.release_file import (
     LARGEST_FILE_BYTES,
     Parsed,
     Tensors,
@@ -47,12 +52,7 @@ from sudare.privacy.container import (
     verify_signature,
     written,
 )
-from sudare.privacy.content import Content, on_grid, sealed, unfit
-from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.learners import LEARNERS, learner_class, pays_for
-from sudare.privacy.ledger import Account, Ledger, Result
-from sudare.privacy.noise import NoiseSource, SystemNoise, noise_source
-from sudare.privacy.sources import Source
+from sudare.privacy.source_identity import Source
 
 FORMAT: Final = 1
 NOT_CHARGED: Final = "this model was fitted without an account, so it may not leave."

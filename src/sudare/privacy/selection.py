@@ -25,16 +25,16 @@ from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter, NotCharged
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
-from sudare.privacy.base import Calibrated, Plan, PrivateEstimator, no_rows, undeclared
-from sudare.privacy.content import sealed
-from sudare.privacy.declared import rows_per_unit
+from sudare.privacy.column_sums import exact_sums, fixed_point_step
+from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
+from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, no_rows, undeclared
 from sudare.privacy.release import is_learner, pass_through
-from sudare.privacy.sources import given_source
-from sudare.privacy.sums import exact_sums, fixed_point_step
+from sudare.privacy.release_content import sealed
+from sudare.privacy.source_identity import given_source
 
 Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]

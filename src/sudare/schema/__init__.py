@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sudare.rooms import opened_on_use
+from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.schema.columns import Category, Column, Label, Level, Number, Person

@@ -1,0 +1,296 @@
+"""`sudare approve`, `sudare deny` and `sudare status`: the steward's say about the tasks of an agreement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, DryRun, answer, reported
+from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
+from sudare.cli.key_files import MemberFile
+from sudare.text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    from sudare.consortium import Agreement, DictionaryTask, Member, Task
+    from sudare.privacy.account_balance import Amount
+
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="A task of the agreement, by its name.")]
+
+
+@reported
+def approve(
+    task: TaskName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")] = "",
+    member: MemberFile = Path("member.toml"),
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a task of the agreement run at this member: once, as it stands in the agreement now."""
+    _decide(task, "approved", reason, member, dry_run, as_json)
+
+
+@reported
+def deny(
+    task: TaskName,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in a sentence; it stays in this house.")],
+    member: MemberFile = Path("member.toml"),
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a task of the agreement from running at this member. What it has charged stays charged."""
+    _decide(task, "denied", reason, member, dry_run, as_json)
+
+
+@reported
+def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
+    """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
+    from sudare.consortium import DictionaryTask, Member, standing
+    from sudare.consortium.node_notes import states_of
+
+    own = Member.load(member)
+    agreement = own.agreement()
+    found = standing(agreement, own.statements())
+    at_node = states_of(own)
+    tasks = [
+        {
+            **_task_values(own, agreement, each.name),
+            "node": str(at_node.get(each.name, {}).get("state", "")),
+            "error": at_node.get(each.name, {}).get("error"),
+        }
+        for each in agreement.tasks
+    ]
+    left = _budget_left(own)
+    disclosed = [known for each in agreement.tasks if (known := _shown(own, agreement, each.name)) is not None]
+    noisy = [
+        _noisy(own, agreement, each) for each in agreement.tasks if isinstance(each, DictionaryTask) and each.is_private
+    ]
+    kit = own.transport.kit
+    values = {
+        "member": own.name,
+        "agreement": agreement.name,
+        "digest": agreement.digest,
+        "in_force": found.is_in_force,
+        "unsigned": sorted((*found.missing, *found.invalid)),
+        "revoked": list(found.revoked),
+        "tasks": tasks,
+        "budget": left,
+        "certificate_days_left": kit_days_left(kit, "client"),
+        "shown": disclosed,
+        "noisy": noisy,
+    }
+    table = Table("task", "kind", "ε", "δ", "node", "steward", "by", "reason", box=None, pad_edge=False)
+    for each in tasks:
+        costs = _number(each["epsilon"]), _number(each["delta"])
+        cells = (each["task"], each["kind"], *costs, each["node"], _verdict(each), each["who"], each["reason"])
+        table.add_row(*(Text(escaped_for_terminal(str(cell))) for cell in cells))
+    lacking = [*sorted((*found.missing, *found.invalid)), *(f"{name} (key revoked)" for name in found.revoked)]
+    force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
+    budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
+    stopped = [escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]]
+    shown = [*stopped, *_plan_lines(tasks), *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
+    opening = f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}."
+    answer(values, as_json, opening, table, *shown, budget, *expiry_lines(kit, "client"))
+
+
+def _decide(
+    name: str, verdict: Literal["approved", "denied"], reason: str, file: Path, dry_run: bool, as_json: bool
+) -> None:
+    from sudare.consortium import Approvals, Member
+    from sudare.consortium.agreement.approvals import exceeded_bound, is_used
+    from sudare.consortium.tasks.task_account import run_already
+    from sudare.consortium.tasks.task_costs import cost_at
+    from sudare.privacy.account_balance import Amount
+
+    own = Member.load(file)
+    agreement = own.agreement()
+    task = agreement.task(name)
+    approvals = Approvals(own.state_folder)
+    before = approvals.state(agreement, task).state
+    if verdict == "approved" and is_used(own, agreement, task):
+        raise run_already(name)
+    # What is approved is what the run will cost; to deny it, nobody needs to know.
+    cost = cost_at(own, agreement, task) if verdict == "approved" else _known_cost(own, agreement, task)
+    amount = Amount(0.0, 0.0) if cost is None else cost
+    if not dry_run:
+        approvals.decide(agreement, task, verdict, reason, cost=amount)
+    values = {
+        "task": name,
+        "before": before,
+        "after": before if dry_run else verdict,
+        "epsilon": amount.epsilon,
+        "delta": amount.delta,
+    }
+    lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task, amount)}"]
+    bound = exceeded_bound(own.policy, amount)
+    if verdict == "approved" and bound is not None:
+        most = f"{'ε' if bound == 'most_epsilon' else 'δ'} {_number(getattr(own.policy, bound))}"
+        lines.append(f"It will not run: the policy in {file} allows {most} at most.")
+    answer({**values, "dry_run": dry_run}, as_json, *lines, *(["Dry run: nothing was changed."] if dry_run else []))
+
+
+def _cost_text(task: Task, cost: Amount) -> str:
+    """What the steward should know before the task runs."""
+    from sudare.consortium import DictionaryTask
+
+    if not cost.epsilon:
+        return "Its sums are exact: they are entered as disclosures."
+    text = f"It costs at most ε {_number(cost.epsilon)}, δ {_number(cost.delta)}."
+    if cost != task.cost:
+        text += f" The agreement says ε {_number(task.cost[0])}, δ {_number(task.cost[1])}; that is not what a record is charged."
+    if isinstance(task, DictionaryTask):
+        text += f" Its sums are noisy: every member adds a share of the noise, of which {task.colluders} may be known or missing."
+    return text
+
+
+def _verdict(task: dict[str, Any]) -> str:
+    if task["used"]:
+        return "was run already"
+    return f"above {task['exceeded_bound']}" if task["refused_by_policy"] else _word(task["state"])
+
+
+def _task_values(own: Member, agreement: Agreement, name: str) -> dict[str, Any]:
+    from sudare.consortium import Approvals, required
+    from sudare.consortium.agreement.approvals import exceeded_bound, is_used
+    from sudare.privacy.account_balance import Amount
+
+    task = agreement.task(name)
+    decision = Approvals(own.state_folder).state(agreement, task)
+    needed = required(own, task)
+    cost = _known_cost(own, agreement, task)
+    amount = Amount(*task.cost) if cost is None else cost
+    bound = exceeded_bound(own.policy, amount)
+    return {
+        "task": name,
+        "kind": task.kind,
+        "epsilon": amount.epsilon,
+        "delta": amount.delta,
+        "agreed_epsilon": task.cost[0],
+        "agreed_delta": task.cost[1],
+        "is_planned": cost is not None,
+        "approval_required": needed,
+        "state": decision.state if needed else "not needed",
+        "who": decision.who,
+        "when": decision.when,
+        "reason": decision.reason,
+        "refused_by_policy": bound is not None,
+        "exceeded_bound": bound,
+        "used": is_used(own, agreement, task),
+    }
+
+
+def _plan_lines(tasks: list[dict[str, Any]]) -> list[str]:
+    """Where what a run charges is not what the agreement says, or cannot be told."""
+    lines = []
+    for each in tasks:
+        agreed = f"ε {_number(each['agreed_epsilon'])}, δ {_number(each['agreed_delta'])}"
+        if not each["is_planned"]:
+            lines.append(f"{each['task']} cannot be planned as things are; the agreement says {agreed}.")
+        elif (each["epsilon"], each["delta"]) != (each["agreed_epsilon"], each["agreed_delta"]):
+            planned = f"ε {_number(each['epsilon'])}, δ {_number(each['delta'])}"
+            lines.append(f"{each['task']} charges {planned} for a record; the agreement's text says {agreed}.")
+    return lines
+
+
+def _known_cost(own: Member, agreement: Agreement, task: Task) -> Amount | None:
+    """What a run will cost here; None where that cannot be planned, because the records cannot be read or the task cannot run."""
+    from sudare.consortium.tasks.task_costs import cost_at
+    from sudare.errors import SudareError
+    from sudare.privacy.account_balance import Amount
+
+    try:
+        cost = cost_at(own, agreement, task)
+    except SudareError:
+        return None
+    return Amount(0.0, 0.0) if cost is None else cost
+
+
+def _word(state: str) -> str:
+    return "not decided" if state == "none" else "asked for" if state == "pending" else state
+
+
+def _shown(own: Member, agreement: Agreement, name: str) -> dict[str, Any] | None:
+    """What exact sums of a task have shown the others, beside how much is held here; nothing for tasks that disclosed nothing."""
+    from sudare.errors import SudareError
+    from sudare.frames import batches
+
+    agreed = [body["numbers"] for body in _entered(own, agreement, name, "disclosure")]
+    if not agreed:
+        return None
+    numbers = _dictionary_result(own, name).get("numbers")
+    columns = len(agreement.schema.features)
+    try:
+        rows = sum(batch.rows for batch in batches(own.source(), schema=agreement.schema))
+    except SudareError:
+        rows = None
+    return {"task": name, "most_numbers": agreed[-1], "numbers": numbers, "rows": rows, "columns": columns}
+
+
+def _shown_text(found: dict[str, Any]) -> str:
+    most, numbers, rows, columns = (found[name] for name in ("most_numbers", "numbers", "rows", "columns"))
+    seen = (
+        f"up to {most:,} exact totals" if numbers is None else f"{numbers:,} exact totals (up to {most:,} were agreed)"
+    )
+    held = "" if rows is None else f"; {rows:,} records × {columns} columns = {rows * columns:,} numbers are held here"
+    return f"{found['task']} shows the others {seen}{held}."
+
+
+def _noisy(own: Member, agreement: Agreement, task: DictionaryTask) -> dict[str, Any]:
+    """What a private dictionary promises, whether it was charged here, and how many noisy totals it has shown."""
+    found = _dictionary_result(own, task.name)
+    return {
+        "task": task.name,
+        "epsilon": task.cost[0],
+        "delta": task.cost[1],
+        "colluders": task.colluders,
+        "members": len(agreement.members),
+        "charges": len(_entered(own, agreement, task.name, "charge")),
+        "sums": found.get("sums"),
+        "numbers": found.get("numbers"),
+    }
+
+
+def _noisy_text(found: dict[str, Any]) -> str:
+    charges = found["charges"]
+    paid = "not charged yet" if not charges else "charged" if charges == 1 else f"charged {charges} times"
+    # The first of the sums is the number of rows, which is public.
+    is_known = found["numbers"] is not None and found["sums"] is not None
+    seen = f"; {found['numbers'] - 1:,} noisy totals in {found['sums'] - 1} sums" if is_known else ""
+    return (
+        f"{found['task']} shows the others noisy totals and the number of all records: ε {_number(found['epsilon'])}, "
+        f"δ {_number(found['delta'])} in all, towards {found['colluders']} of {found['members']} members together and everyone else; "
+        f"{paid}{seen}."
+    )
+
+
+def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[dict[str, Any]]:
+    """The ledger's entries of a kind that are for a task."""
+    from sudare.consortium.tasks.task_account import entries_of, mark_of
+    from sudare.consortium.tasks.task_costs import entries_at
+
+    entries = entries_of(mark_of(agreement, name), entries_at(own))
+    return [dict(entry.body) for entry in entries if entry.kind == kind]
+
+
+def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
+    """What a dictionary task has written here; empty before its end."""
+    from sudare.dictionary.member_model_file import read_document
+
+    result = own.results_folder(name) / "dictionary.json"
+    return dict(read_document(result)) if result.is_file() else {}
+
+
+def _budget_left(own: Member) -> dict[str, float] | None:
+    from sudare.consortium.tasks.task_costs import opened_account
+
+    account = opened_account(own)
+    return None if account is None else dict(account.remaining()._asdict())
+
+
+def _number(value: float) -> str:
+    from sudare.report.numbers import rounded_up
+
+    return rounded_up(value) if value else "0"

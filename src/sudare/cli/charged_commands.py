@@ -1,0 +1,178 @@
+"""What commands that charge an account share: the account, the look before the charge, and what is told after it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from sudare.cli.options import Filter
+from sudare.errors import InvalidParameter, ReleaseExists
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from sudare.privacy import Account, Ledger
+    from sudare.privacy.ledger import Quote
+    from sudare.schema import Schema
+
+Model = TypeVar("Model", bound=Any)
+
+
+class Signing(NamedTuple):
+    """Where a release goes, and the key it is signed with."""
+
+    output: Path
+    key: Ed25519PrivateKey
+
+
+def ready_to_sign(output: Path | None, key: Path | None) -> Signing:
+    """All that can go wrong after a charge is looked at before it."""
+    from sudare.cli.key_files import private_key
+
+    if output is None or key is None:
+        raise InvalidParameter("A release needs --output and --key.", "Give both, or --dry-run to see the price only.")
+    if output.exists():
+        raise ReleaseExists(f"'{output.name}' exists already.", ReleaseExists.help)
+    folder = output.absolute().parent
+    if not folder.is_dir():
+        raise InvalidParameter(f"There is no folder for '{output}'.", "Make it first. Nothing was charged.")
+    try:
+        # Rights alone do not tell: the file system may be full or read-only.
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InvalidParameter(
+            f"'{output}' cannot be written ({error.strerror}).", "Choose another --output. Nothing was charged."
+        ) from None
+    return Signing(output, private_key(key))
+
+
+@dataclass(frozen=True)
+class Payment:
+    """Which account pays for a table, and the budget it is opened with where it is new."""
+
+    ledger: str
+    account: str | None
+    table: Path
+    budget: float | None
+    budget_delta: float | None = None
+    composition: Filter | None = None
+
+    @contextmanager
+    def payer(self, schema: Schema, dry_run: bool) -> Iterator[Account | None]:
+        """The account, bound to the table if it is new, refused if it is for another one. In a dry run a copy of the ledger is
+        used, or nobody pays.
+
+        A new account is opened by its first charge: what is refused before leaves no account, and no ledger, behind.
+        """
+        from sudare.cli.account_opening import AccountToOpen
+        from sudare.cli.dry_run import ledger_or_copy
+        from sudare.frames.sources import files_at
+        from sudare.privacy import Ledger
+        from sudare.privacy.source_identity import given_source
+
+        opens = self.budget is not None
+        if opens:
+            # An account is for ever: a name that was mistyped must not open one.
+            files_at(self.table)
+        if dry_run and self.account is None and not opens:
+            yield None
+            return
+        is_new = opens and self._name not in account_names(self.ledger)
+        with ledger_or_copy(self.ledger, is_new or (dry_run and opens), create=opens) as ledger:
+            account = self._account(ledger, schema)
+            account.check_source(given_source(self.table))
+            if is_new and not dry_run:
+                account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema))
+            yield account
+
+    @property
+    def _name(self) -> str:
+        return self.table.stem if self.account is None else self.account
+
+    def _account(self, ledger: Ledger, schema: Schema) -> Account:
+        if self.budget is None:
+            return ledger.account(self._name)
+        unit: Any = "record" if schema.person is None else "person"
+        composition: Any = None if self.composition is None else self.composition.value
+        return ledger.account(
+            self._name, self.budget, self.budget_delta, unit=unit, composition=composition, source=self.table
+        )
+
+
+def account_names(ledger: str) -> set[str]:
+    """The accounts that a ledger has; none where there is no ledger yet."""
+    from sudare.errors import LedgerMissing
+    from sudare.privacy import Ledger
+
+    try:
+        return {account.name for account in Ledger(ledger, create=False).accounts()}
+    except LedgerMissing:
+        return set()
+
+
+def fitted_or_planned(
+    payment: Payment,
+    schema: Schema,
+    data: object,
+    signing: Signing | None,
+    make: Callable[[Account | None], Model],
+    tell_plan: Callable[[Model], None],
+) -> Model:
+    """The model, charged and fitted; where nothing will be signed, in a dry run, its plan is told instead."""
+    with payment.payer(schema, dry_run=signing is None) as payer:
+        model = make(payer)
+        if signing is None:
+            tell_plan(model)
+        else:
+            model.fit(data)
+    return model
+
+
+def quoted(quote: Quote, account: str) -> dict[str, Any]:
+    """What a charge would do to an account."""
+    return {
+        "account": account,
+        "asked": quote.asked._asdict(),
+        "admitted": quote.admitted,
+        "left_before": quote.left_before._asdict(),
+        "left_after": quote.left_after._asdict(),
+    }
+
+
+def price_text(quote: Quote, account: str, aside: str = "") -> str:
+    """The same in a sentence."""
+    from sudare.report.numbers import rounded_down, rounded_up
+
+    after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
+    return (
+        f"This would cost ε = {rounded_up(quote.asked.epsilon)} of account '{account}'{aside}, "
+        f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {after}."
+    )
+
+
+def clipped_columns(clipped: Mapping[str, int]) -> dict[str, int]:
+    """The columns of which values were clipped."""
+    return {name: count for name, count in clipped.items() if count}
+
+
+def paid(model: Any) -> dict[str, Any]:
+    """What a charged model took from its account, and how many values it clipped; for its owner."""
+    return {
+        "receipt": model.receipt_.to_dict(),
+        "remaining": model.account.remaining()._asdict(),
+        "clipped": clipped_columns(model.clipped_),
+    }
+
+
+def paid_lines(model: Any) -> list[str]:
+    """The same in sentences."""
+    from sudare.report.numbers import rounded_down
+
+    return [
+        f"Account '{model.account.name}' has ε = {rounded_down(model.account.remaining().epsilon)} left.",
+        f"{sum(model.clipped_.values()):,} values lay outside the bounds and were clipped; only you see this.",
+    ]

@@ -1,1 +1,0 @@
-"""Ways of hiding an addend: masks, additive and Shamir shares, chunks, Paillier."""

@@ -1,0 +1,439 @@
+"""The agreement: what members have agreed to do, under one hash. Nodes with different hashes do not talk.
+
+The hash is over one canonical text that does not depend on how the file was written; the schema is part of it in full.
+Who signed it, and which keys were rotated or revoked since, stands beside it (`sudare.consortium.agreement.signed_statements`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import tomli_w
+
+from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.identity import is_usable
+from sudare.consortium.tasks.definitions import (
+    CensusTask,
+    DictionaryTask,
+    LearningTask,
+    ScalerTask,
+    Task,
+    check_parameters,
+    task_from,
+)
+from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
+from sudare.files import read_text, write_document
+from sudare.privacy.ledger_chain import canonical_json
+from sudare.schema import Number, Schema
+from sudare.sums.context import least_threshold, usual_dishonest
+from sudare.sums.neighbours import most_separated, sum_neighbourhood
+from sudare.text import is_printable
+
+FORMAT: Final = 1
+MOST_MEMBERS: Final = 10_000
+MOST_TASKS: Final = 1000
+MOST_FIELDS: Final = 200_000
+# Names that are somebody else's where members' names are used: in results, where each member's release is under its name, and on the line.
+RESERVED_NAMES: Final = {"own": "the file of a member's own release", "server": "the relay"}
+
+_LONGEST_PATH: Final = 300
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that the tasks of an agreement may cost one member, over all of them."""
+
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class MemberEntry:
+    """One member: its name, its Ed25519 public key in hexadecimal, and its budget."""
+
+    name: str
+    key: str
+    budget: Budget
+
+    @property
+    def public_key(self) -> bytes:
+        """The 32 bytes of the key that is pinned; `statements.in_force` says which one is in use now."""
+        return bytes.fromhex(self.key)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How addends are hidden in sums, how many members must stay for a sum to be finished (None: all), and how many may be dishonest.
+
+    So many members, and whoever collects a sum, may do anything and still open nobody's addend. None is one, or nobody of two.
+    """
+
+    hidden_by: Literal["masks"] = "masks"
+    threshold: int | None = None
+    dishonest: int | None = None
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long a member waits for the others: in one round, and in a whole task."""
+
+    round_seconds: float = 60.0
+    task_seconds: float = 86_400.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is agreed. Members and tasks are in the order of their names, whatever the order in the file."""
+
+    name: str
+    schema: Schema
+    members: tuple[MemberEntry, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    sums: Sums = field(default_factory=Sums)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+
+    def __post_init__(self) -> None:
+        for listed in ("members", "tasks"):
+            ordered = tuple(sorted(getattr(self, listed), key=lambda each: each.name))
+            object.__setattr__(self, listed, ordered)
+            names = [each.name for each in ordered]
+            if len(set(names)) != len(names):
+                raise AgreementError(f"Two {listed} have the same name.", "Rename one of them.")
+        reserved = [member.name for member in self.members if member.name in RESERVED_NAMES]
+        if reserved:
+            raise AgreementError(
+                f"No member can have the name '{reserved[0]}': {RESERVED_NAMES[reserved[0]]} has it.",
+                "Choose another name.",
+            )
+        keys = [member.key for member in self.members]
+        if len(set(keys)) != len(keys):
+            raise AgreementError("Two members have the same public key.", "Each member makes a key of its own.")
+        self._check_tasks()
+
+    def _check_tasks(self) -> None:
+        for task in self.tasks:
+            if isinstance(task, CensusTask):
+                missing = [column for column in task.columns if column not in self.schema.columns]
+                if missing:
+                    raise AgreementError(
+                        f"`tasks.{task.name}.columns` names columns that the schema lacks.",
+                        f"Use some of: {', '.join(self.schema.columns)}.",
+                    )
+            for member in self.members:
+                if task.cost[0] > member.budget.epsilon or task.cost[1] > member.budget.delta:
+                    raise AgreementError(
+                        f"`tasks.{task.name}` costs more than `members.{member.name}.budget` holds.",
+                        "Lower the task's epsilon and delta, or raise the member's budget.",
+                    )
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        """All members, in the order that sums use."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def threshold(self) -> int:
+        """How many members must stay for a sum to be finished."""
+        return len(self.members) if self.sums.threshold is None else self.sums.threshold
+
+    @property
+    def dishonest(self) -> int:
+        """How many members may do anything in a sum without opening anybody's addend."""
+        return usual_dishonest(len(self.members)) if self.sums.dishonest is None else self.sums.dishonest
+
+    @property
+    def revoking_members(self) -> int:
+        """How many members can say that another one's key no longer counts: the threshold, or where that is all, all others."""
+        return max(1, min(self.threshold, len(self.members) - 1))
+
+    def member(self, name: str) -> MemberEntry:
+        """One member by name."""
+        for member in self.members:
+            if member.name == name:
+                return member
+        raise AgreementError(
+            f"The agreement has no member of that name; it has: {', '.join(self.member_names) or 'none yet'}.",
+            "Check the name, or join with `sudare consortium join`.",
+        )
+
+    def task(self, name: str) -> Task:
+        """One task by name."""
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        raise AgreementError(
+            f"The agreement has no task of that name; it has: {', '.join(task.name for task in self.tasks) or 'none'}.",
+            "Check the name.",
+        )
+
+    def with_member(self, member: MemberEntry) -> Agreement:
+        """The agreement with one more member, or with another key and budget for one that it has."""
+        others = tuple(each for each in self.members if each.name != member.name)
+        return replace(self, members=(*others, member))
+
+    def check_learnable(self) -> None:
+        """Whether models have something to learn."""
+        for task in self.tasks:
+            if isinstance(task, LearningTask) and self.schema.label is None:
+                raise AgreementError(
+                    f"`tasks.{task.name}` has no label to learn.", 'Declare a column of the schema with kind = "label".'
+                )
+
+    def check_complete(self) -> None:
+        """Raise AgreementError unless the agreement can be signed: enough members, a task, and thresholds that fit their number."""
+        count, threshold = len(self.members), self.threshold
+        if count < 2:
+            raise AgreementError(
+                f"The agreement has {count} of at least 2 members.", "Others join with `sudare consortium join`."
+            )
+        if not self.tasks:
+            raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
+        self.check_learnable()
+        if not 0 <= self.dishonest <= count - 2:
+            raise AgreementError(
+                f"`sums.dishonest` does not fit {count} members: two of them must be honest.",
+                f"Use a number from 0 to {count - 2}.",
+            )
+        # Any two groups of t share an honest member, and it votes once: no two totals are opened.
+        if not (count + self.dishonest < 2 * threshold <= 2 * count or threshold == count):
+            least = least_threshold(count, self.dishonest)
+            raise AgreementError(
+                f"`sums.threshold` does not fit {count} members, of whom {self.dishonest} may be dishonest.",
+                f"Use a number from {least} to {count}."
+                if least < count
+                else f"Use {count} (nobody may leave), or agree that fewer may be dishonest.",
+            )
+        for task in self.tasks:
+            check_parameters(task)
+            if isinstance(task, DictionaryTask) and task.is_private:
+                self._check_unknown_shares(f"tasks.{task.name}.colluders", task.colluders)
+                self._check_number_columns(task)
+            elif isinstance(task, DictionaryTask):
+                _check_exact_sums(task, count)
+            elif isinstance(task, LearningTask | ScalerTask):
+                self._check_unknown_shares(f"tasks.{task.name}.tolerance", task.tolerance)
+
+    def _check_unknown_shares(self, field: str, known: int) -> None:
+        """Raise AgreementError unless the noise counts on no share of those who may leave or be dishonest (whoever looks is one)."""
+        count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
+        if leaving:
+            # On a sparse graph a lying collector can leave a few more out of what it opens.
+            hood = sum_neighbourhood(count, self.dishonest, self.threshold)
+            leaving += 0 if hood.is_complete(count) else most_separated(count, self.dishonest, leaving, hood.degree)
+        if not leaving + looking <= known < count:
+            raise AgreementError(
+                f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may be dishonest or curious.",
+                "It counts all of these together, and leaves one member over: "
+                + (
+                    f"use a number from {leaving + looking} to {count - 1}."
+                    if leaving + looking < count
+                    else "expect fewer of them."
+                ),
+            )
+
+    def _check_number_columns(self, task: DictionaryTask) -> None:
+        if not any(isinstance(column, Number) for column in self.schema.features.values()):
+            raise AgreementError(
+                f"`tasks.{task.name}` needs columns that are numbers, and the schema declares none.",
+                'Declare a column of the schema with kind = "number", low and high.',
+            )
+
+    # As a document
+
+    @classmethod
+    def from_dict(cls, document: object, folder: Path | None = None) -> Agreement:
+        """The agreement that nested dictionaries describe. A schema in a file of its own is looked for in `folder`."""
+        fields = Field("", document).table(("format", "name", "schema"), ("members", "tasks", "sums", "deadlines"))
+        if fields["format"].whole(0) != FORMAT:
+            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer agreements.")
+        members = fields["members"].named() if "members" in fields else {}
+        tasks = fields["tasks"].named() if "tasks" in fields else {}
+        if len(members) > MOST_MEMBERS or len(tasks) > MOST_TASKS:
+            raise AgreementError(
+                f"The agreement has more than {MOST_MEMBERS} members or {MOST_TASKS} tasks.", "Split it."
+            )
+        return cls(
+            name=fields["name"].name(),
+            schema=_schema(fields["schema"], folder),
+            members=tuple(_member(name, section) for name, section in members.items()),
+            tasks=tuple(task_from(name, section) for name, section in tasks.items()),
+            sums=_sums(fields["sums"]) if "sums" in fields else Sums(),
+            deadlines=_deadlines(fields["deadlines"]) if "deadlines" in fields else Deadlines(),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested dictionaries of plain types; `Agreement.from_dict` gives the same agreement back."""
+        counts = {"threshold": self.sums.threshold, "dishonest": self.sums.dishonest}
+        told = {name: value for name, value in counts.items() if value is not None}
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "sums": {"hidden_by": self.sums.hidden_by, **told},
+            "deadlines": vars(self.deadlines).copy(),
+            "members": {each.name: {"key": each.key, "budget": vars(each.budget).copy()} for each in self.members},
+            "tasks": {task.name: task.to_dict() for task in self.tasks},
+            "schema": self.schema.to_dict(),
+        }
+
+    @classmethod
+    def from_toml(cls, text: str, folder: Path | None = None) -> Agreement:
+        """The agreement that a TOML text describes."""
+        return cls.from_dict(parsed_toml(text, "The agreement").value, folder)
+
+    def to_toml(self) -> str:
+        """A TOML text with the schema in it; `Agreement.from_toml` gives the same agreement back."""
+        return tomli_w.dumps(self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Agreement:
+        """The agreement in a TOML file."""
+        file = Path(path)
+        return cls.from_toml(read_text(file, "The agreement"), file.absolute().parent)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the TOML file; whoever reads meanwhile sees the old file or the new one."""
+        write_document(Path(path), self.to_toml().encode())
+
+    # Its hash, and what differs
+
+    def canonical_bytes(self) -> bytes:
+        """The one text for what is agreed, however the file was written."""
+        document = self.to_dict()
+        # JSON's fields have no order, columns do: it is the order in which they are encoded.
+        document["schema"]["columns"] = list(document["schema"]["columns"].items())
+        return canonical_json(document).encode()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical text: the thing that is agreed on and signed."""
+        return hashlib.sha256(b"sudare agreement\n" + self.canonical_bytes()).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def field_digests(self, nonce: bytes) -> dict[str, str]:
+        """A digest for every field by its path, to find out with another member which fields differ.
+
+        The nonce is new for every conversation, so that digests cannot be looked up in a table made before. A field with few
+        possible values can still be guessed by whoever gets its digest: send them only to a member that proved who it is.
+        """
+        document = self.to_dict()
+        document["schema"]["column_order"] = list(document["schema"]["columns"])
+        return {path: _field_digest(nonce, path, value) for path, value in _leaves("", document)}
+
+
+def differences(mine: Agreement, theirs: Agreement) -> tuple[str, ...]:
+    """Paths of the fields in which two agreements differ, in alphabetical order."""
+    return differing_fields(mine.field_digests(b""), theirs.field_digests(b""))
+
+
+def differing_fields(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
+    """Paths whose digests differ, or that only one side has."""
+    return tuple(sorted(path for path in {*mine, *theirs} if mine.get(path) != theirs.get(path)))
+
+
+def parsed_field_digests(value: object) -> dict[str, str]:
+    """Field digests as another member sent them, if they have the form they must have."""
+    if not isinstance(value, Mapping) or not 0 < len(value) <= MOST_FIELDS:
+        raise AgreementError("Field digests are not a table.", "The other member runs another version or is not one.")
+    found: dict[str, str] = {}
+    for path, digest in value.items():
+        if not isinstance(path, str) or len(path) > _LONGEST_PATH or not all(map(is_printable, path)):
+            raise AgreementError("A field digest has no printable path.", "The other member is not to be trusted.")
+        found[path] = Field("digest", digest).hexadecimal(64)
+    return found
+
+
+def mismatch(fields: tuple[str, ...]) -> AgreementMismatch:
+    """The error for two agreements that differ in these fields."""
+    shown = ", ".join(fields[:8]) + (f" and {len(fields) - 8} more" if len(fields) > 8 else "")
+    return AgreementMismatch(
+        f"The other member holds another agreement: {shown or 'its hash'} differs.",
+        "Settle which one is right, sign it, and start again.",
+    )
+
+
+def _field_digest(nonce: bytes, path: str, value: object) -> str:
+    return hashlib.sha256(
+        b"sudare field\n" + len(nonce).to_bytes(8, "big") + nonce + canonical_json([path, value]).encode()
+    ).hexdigest()
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
+    """Every value that is no table, with its path; an empty table is a value, too."""
+    if not isinstance(value, Mapping) or not value:
+        yield path if len(path) <= _LONGEST_PATH else hashlib.sha256(path.encode()).hexdigest(), value
+        return
+    for key, inner in value.items():
+        # Quoted as in TOML where needed, so that no two fields have one path and all can be shown on a terminal.
+        word = key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=not key.isprintable())
+        yield from _leaves(f"{path}.{word}" if path else word, inner)
+
+
+def _check_exact_sums(task: DictionaryTask, members: int) -> None:
+    """Refuse exact sums over two members, and over fewer than five without consent."""
+    from sudare.sums.minimum_members import check_consortium
+
+    try:
+        check_consortium(members, task.consent)
+    except InvalidParameter as refusal:
+        raise AgreementError(
+            f"`tasks.{task.name}`: {refusal.problem}",
+            "Give the task an epsilon, or ask more members to join. From three members on, all can also agree to it: "
+            "write consent = true there.",
+        ) from None
+
+
+def _schema(section: Field, folder: Path | None) -> Schema:
+    """The schema: in the agreement itself, or in a file beside it with the digest that it must have."""
+    try:
+        if not isinstance(section.value, Mapping) or "file" not in section.value:
+            return Schema.from_dict(section.value)  # type: ignore[arg-type]
+        fields = section.table(("file", "digest"))
+        name = fields["file"].text()
+        if folder is None or Path(name).name != name:
+            # The agreement is written by others: it may not name any file of this machine.
+            raise fields["file"].refused("the name of a file beside the agreement")
+        found = Schema.load(folder / name)
+    except SchemaError as error:
+        raise AgreementError(f"`{section.path}`: {error.problem}", error.remedy) from None
+    if found.digest != fields["digest"].hexadecimal(64):
+        raise AgreementError(
+            f"`schema.digest` is not that of '{name}'.",
+            "Ask who wrote the agreement for the schema that belongs to it.",
+        )
+    return found
+
+
+def _member(name: str, section: Field) -> MemberEntry:
+    fields = section.table(("key", "budget"))
+    budget = fields["budget"].table(("epsilon",), ("delta",))
+    delta = budget["delta"].delta() if "delta" in budget else 0.0
+    key = fields["key"].hexadecimal(64)
+    if not is_usable(bytes.fromhex(key)):
+        raise fields["key"].refused("a key that only its owner can sign with")
+    return MemberEntry(name, key, Budget(budget["epsilon"].epsilon(), delta))
+
+
+def _sums(section: Field) -> Sums:
+    fields = section.table(("hidden_by",), ("threshold", "dishonest"))
+    fields["hidden_by"].word(("masks",))
+    return Sums(
+        "masks",
+        fields["threshold"].whole(1, MOST_MEMBERS) if "threshold" in fields else None,
+        fields["dishonest"].whole(0, MOST_MEMBERS) if "dishonest" in fields else None,
+    )
+
+
+def _deadlines(section: Field) -> Deadlines:
+    fields = section.table((), ("round_seconds", "task_seconds"))
+    return replace(Deadlines(), **{name: value.number(0.0, 366 * 86_400.0) for name, value in fields.items()})

@@ -1,0 +1,258 @@
+"""The steward's say: which tasks wait for approval, who approved or denied them, when and why.
+
+Requests and decisions are files that are only ever added, one event each and each whole: the newest decision counts. They are bound
+to the agreement's digest and to the task as it stands there: another agreement, or the task changed, is another question.
+One approval is for one run of a task, its attempts and restarts included, and for what the run was planned to cost when it was
+given. That a run was paid for is in the ledger, not here.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.document_fields import Field
+from sudare.consortium.agreement.member_settings import Member, Policy
+from sudare.consortium.agreement.signed_statements import now
+from sudare.consortium.tasks.definitions import DictionaryTask, Task
+from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, run_already
+from sudare.consortium.tasks.task_costs import cost_at, entries_at
+from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
+from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_new
+from sudare.parsing import NotParsed, parsed_json
+from sudare.privacy.account_balance import Amount
+from sudare.privacy.guarantee import readable_up
+from sudare.privacy.ledger_chain import canonical_json
+
+State = Literal["none", "pending", "approved", "denied"]
+Verdict = Literal["approved", "denied"]
+
+FOLDER: Final = "approvals"
+_EVENT_FILE: Final = re.compile(r"([0-9]{6})\.json")
+_STATES: Final = ("pending", "approved", "denied")
+_FIELDS: Final = ("agreement", "task", "task_digest", "state", "who", "when", "reason")
+_COST_FIELDS: Final = ("epsilon", "delta")
+_EXACT: Final = Amount(0.0, 0.0)
+_MOST_EVENTS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How things stand with one task of one agreement. ε and δ are what the run was planned to cost then, where that was known."""
+
+    agreement: str
+    task: str
+    task_digest: str
+    state: State
+    who: str = ""
+    when: str = ""
+    reason: str = ""
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return dict(vars(self))
+
+
+def required(member: Member, task: Task) -> bool:
+    """Whether a task waits for the steward of this member. No bound on ε holds for exact sums, so where there is one they do."""
+    is_exact = isinstance(task, DictionaryTask) and not task.is_private
+    has_bound = member.policy.most_epsilon is not None or member.policy.most_delta is not None
+    return task.kind in member.policy.approval or (is_exact and has_bound)
+
+
+def permit(member: Member, agreement: Agreement, task: Task) -> Permission:
+    """What one run of the task may cost at this member; raises `NotApproved` unless it may start.
+
+    Policy and steward judge what the run is planned to charge, whatever the agreement's text says. What still needs the steward
+    is entered as a request.
+    """
+    needed, approvals = required(member, task), Approvals(member.state_folder)
+    found = approvals.state(agreement, task)
+    if needed and found.state == "denied":
+        raise NotApproved(
+            f"The steward denied task '{task.name}' ({found.reason}).",
+            "Ask the steward; `sudare approve` takes it back.",
+        )
+    if needed and found.state == "pending":
+        raise _waiting(task)
+    if is_used(member, agreement, task):
+        raise run_already(task.name)
+    planned = cost_at(member, agreement, task)
+    cost = _EXACT if planned is None else planned
+    check_policy(member, task, cost)
+    if needed and found.state == "none":
+        approvals.request(agreement, task, who="node", cost=cost)
+        raise _waiting(task)
+    if needed:
+        _check_approved(found, task, cost)
+    return Permission(task.name, mark_of(agreement, task.name), *cost)
+
+
+def exceeded_bound(policy: Policy, cost: Amount) -> str | None:
+    """The bound of a policy that a run at this cost is above, by its name; None where it is within all."""
+    if policy.most_epsilon is not None and cost.epsilon > policy.most_epsilon:
+        return "most_epsilon"
+    return "most_delta" if policy.most_delta is not None and cost.delta > policy.most_delta else None
+
+
+def check_policy(member: Member, task: Task, cost: Amount) -> None:
+    """Raise `NotApproved` where the member's own policy keeps a run at this cost from starting, whatever the steward says."""
+    bound = exceeded_bound(member.policy, cost)
+    if bound is not None:
+        sign, asked = ("ε", cost.epsilon) if bound == "most_epsilon" else ("δ", cost.delta)
+        raise NotApproved(
+            f"Task '{task.name}' costs {sign} = {readable_up(asked)}; this member's policy has at most "
+            f"{getattr(member.policy, bound):g} a task.",
+            f"Agree on a smaller {sign}, or change `policy.{bound}`.",
+        )
+
+
+def is_used(member: Member, agreement: Agreement, task: Task) -> bool:
+    """Whether a run of the task was paid for or disclosed and cannot be gone on with, because nothing that it kept is here.
+
+    It goes on from its state, or with the release that it made. If not all is here, the charge itself is refused.
+    """
+    if member.own_release(task.name).exists():
+        return False
+    entered = entries_of(mark_of(agreement, task.name), entries_at(member))
+    folder = member.task_folder(agreement, task.name)
+    return bool(entered) and not (folder.is_dir() and any(folder.iterdir()))
+
+
+def _check_approved(found: Decision, task: Task, cost: Amount) -> None:
+    """Raise `NotApproved` where the run has come to cost more than when it was approved."""
+    if found.epsilon is None or found.delta is None:
+        # Whoever approves without planning approves what stands in the agreement.
+        approved = Amount(*task.cost)
+    else:
+        approved = Amount(found.epsilon, found.delta)
+    if cost.epsilon > approved.epsilon or cost.delta > approved.delta:
+        raise NotApproved(
+            f"Task '{task.name}' would cost ε = {readable_up(cost.epsilon)}, δ = {readable_up(cost.delta)}; the steward approved "
+            f"ε = {readable_up(approved.epsilon)}, δ = {readable_up(approved.delta)}.",
+            f"See `sudare status`; run: sudare approve {task.name}, or: sudare deny {task.name}",
+        )
+
+
+def _waiting(task: Task) -> NotApproved:
+    return NotApproved(
+        f"Task '{task.name}' waits for the steward.",
+        f"Run: sudare approve {task.name}, or: sudare deny {task.name}",
+    )
+
+
+class Approvals:
+    """The requests and decisions in a member's state folder."""
+
+    def __init__(self, state_folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(state_folder) / FOLDER
+
+    def state(self, agreement: Agreement, task: Task) -> Decision:
+        """The newest decision about a task, else that it was asked for, else "none"."""
+        found = Decision(agreement.digest, task.name, task.digest, "none")
+        for _, event in self._events(self._place(agreement, task)):
+            is_same = (event.agreement, event.task, event.task_digest) == (agreement.digest, task.name, task.digest)
+            # A request that crossed a decision on the way does not undo it.
+            if is_same and (event.state != "pending" or found.state == "none"):
+                found = event
+        return found
+
+    def request(self, agreement: Agreement, task: Task, who: str, cost: Amount | None = None) -> Decision:
+        """Ask the steward, unless that was done before; how things stand then."""
+        found = self.state(agreement, task)
+        return self._enter(agreement, task, "pending", who, "", cost) if found.state == "none" else found
+
+    def decide(
+        self,
+        agreement: Agreement,
+        task: Task,
+        verdict: Verdict,
+        reason: str,
+        who: str | None = None,
+        cost: Amount | None = None,
+    ) -> Decision:
+        """Enter the steward's decision; a later one takes its place, and both stay. `cost` is what is approved at most."""
+        if verdict == "denied" and not reason.strip():
+            raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays in this house.")
+        return self._enter(agreement, task, verdict, who or _user(), reason, cost)
+
+    def history(self) -> list[Decision]:
+        """All events of all agreements, oldest first within a task."""
+        if not self.folder.is_dir():
+            return []
+        places = sorted(path for path in self.folder.glob("*/*") if path.is_dir())
+        return [event for place in places for _, event in self._events(place)]
+
+    def _place(self, agreement: Agreement, task: Task) -> Path:
+        return self.folder / agreement.digest[:16] / task.name
+
+    def _enter(
+        self, agreement: Agreement, task: Task, state: State, who: str, reason: str, cost: Amount | None = None
+    ) -> Decision:
+        Field("who", who).text()
+        Field("reason", reason).text()
+        amount = (None, None) if cost is None else (cost.epsilon, cost.delta)
+        event = Decision(agreement.digest, task.name, task.digest, state, who, now(), reason, *amount)
+        place = self._place(agreement, task)
+        content = canonical_json(event.to_dict()).encode()
+        try:
+            make_private_folder(place)
+            for _ in range(_MOST_EVENTS):
+                number = max((number for number, _ in self._events(place)), default=0) + 1
+                try:
+                    write_new(place / f"{number:06d}.json", content, PRIVATE_MODE)
+                except FileExistsError:
+                    continue
+                return event
+        except OSError as error:
+            raise ConsortiumError(
+                f"The state folder cannot be written ({error.strerror}).", "Check the path, its rights and the space."
+            ) from None
+        raise ConsortiumError("The state folder is too busy.", "Try again.")
+
+    def _events(self, place: Path) -> Iterator[tuple[int, Decision]]:
+        """Events of one task, oldest first."""
+        found = {}
+        if place.is_dir():
+            found = {int(match[1]): path for path in place.iterdir() if (match := _EVENT_FILE.fullmatch(path.name))}
+        for number in sorted(found):
+            yield number, parsed_event(read_text(found[number], "The decision"))
+
+
+def parsed_event(text: str) -> Decision:
+    """An event from its file, if it has the form that it was written in."""
+    try:
+        document = parsed_json(text)
+    except NotParsed:
+        raise AgreementError("A decision in the state folder is not JSON.", "Restore the state folder.") from None
+    fields = Field("", document).table(_FIELDS, _COST_FIELDS)
+    return Decision(
+        agreement=fields["agreement"].hexadecimal(64),
+        task=fields["task"].name(),
+        task_digest=fields["task_digest"].hexadecimal(64),
+        state=fields["state"].word(_STATES),  # type: ignore[arg-type]
+        who=fields["who"].text(),
+        when=fields["when"].text(),
+        reason=fields["reason"].text(),
+        **{name: _cost(fields[name]) for name in _COST_FIELDS if name in fields},
+    )
+
+
+def _cost(value: Field) -> float | None:
+    return None if value.value is None else 0.0 if value.value == 0 else value.number(0.0)
+
+
+def _user() -> str:
+    """Who decides: the account on this machine."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

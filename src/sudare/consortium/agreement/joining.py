@@ -1,0 +1,184 @@
+"""The steps by which a consortium comes about and its keys change; each leaves files that the next step can go on from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry
+from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.member_settings import Member, new_member_file
+from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, check_is_key_of, now
+from sudare.consortium.tasks.definitions import Task, task_from
+from sudare.errors import AgreementError, InvalidParameter
+from sudare.files import changed_by_one, make_private_folder, read_text, replace_keeping_old
+from sudare.privacy.release_file import fingerprint
+
+MEMBER_FILE = "member.toml"
+KEY_FILE = "key.pem"
+LEDGER_FILE = "ledger.db"
+
+
+def task_from_words(text: str) -> Task:
+    """A task from "NAME KIND field=value …", values as in TOML; fields of its parameters are written parameters.NAME=value."""
+    word, _, rest = text.strip().partition(" ")
+    name = Field("task", word).name()
+    kind, *assignments = rest.split() or [""]
+    lines = [f'kind = "{kind}"' if kind.isalpha() else ""]
+    for assignment in assignments:
+        key, sign, value = assignment.partition("=")
+        if not sign:
+            raise InvalidParameter(
+                f"The task '{name}' has a word without '='.", "Write: NAME KIND field=value field=value."
+            )
+        lines.append(f"{key} = {value if _is_toml_value(value) else _quoted(value)}")
+    section = parsed_toml("\n".join(lines), f"The task '{name}'")
+    return task_from(name, Field(f"tasks.{name}", section.value))
+
+
+def _is_toml_value(text: str) -> bool:
+    try:
+        parsed_toml(f"value = {text}", "value")
+    except AgreementError:
+        return False
+    return True
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What a new member brings: where its files are to be, its data, and its budget."""
+
+    name: str
+    folder: Path
+    data: dict[str, str | bool]
+    budget: Budget
+    ledger: str = LEDGER_FILE
+
+    @property
+    def member_path(self) -> Path:
+        """The member's own file."""
+        return self.folder / MEMBER_FILE
+
+    @property
+    def key_path(self) -> Path:
+        """The member's key."""
+        return self.folder / KEY_FILE
+
+
+def joined(agreement_path: Path, joining: Joining, passphrase: bytes) -> tuple[Agreement, Identity]:
+    """The agreement with one more member, written; its key and member file are made where they are not there yet."""
+    # Looked at before it is locked: a lock is a file, too, and would stand where there is no agreement.
+    Agreement.load(agreement_path)
+    with changed_by_one(agreement_path):
+        return _joined(Agreement.load(agreement_path), agreement_path, joining, passphrase)
+
+
+def _joined(
+    agreement: Agreement, agreement_path: Path, joining: Joining, passphrase: bytes
+) -> tuple[Agreement, Identity]:
+    is_new = not joining.key_path.exists()
+    identity = Identity.generated() if is_new else Identity.load(joining.key_path, passphrase)
+    entry = MemberEntry(joining.name, identity.public_key.hex(), joining.budget)
+    if any((each.name == entry.name) and each.key != entry.key for each in agreement.members):
+        raise AgreementError(
+            f"The agreement has a member '{joining.name}' with another key.",
+            f"Choose another name. To enter a new key of the same member, remove [members.{joining.name}] from the file.",
+        )
+    # Read as it will be read, before anything is written: what does not fit must not leave a key behind.
+    extended = Agreement.from_dict(agreement.with_member(entry).to_dict())
+    make_private_folder(joining.folder)
+    if is_new:
+        identity.save(joining.key_path, passphrase)
+    if not joining.member_path.exists():
+        new_member_file(joining.member_path, _member_document(agreement_path, joining))
+    extended.save(agreement_path)
+    return extended, identity
+
+
+def _member_document(agreement_path: Path, joining: Joining) -> dict[str, Any]:
+    return {
+        "name": joining.name,
+        "agreement": os.path.relpath(agreement_path.absolute(), joining.folder.absolute()),
+        "key": KEY_FILE,
+        "ledger": joining.ledger,
+        "state": "state",
+        "data": joining.data,
+    }
+
+
+def with_statements_of(agreement: Agreement, statements: Statements, files: Iterable[Path]) -> Statements:
+    """The statements with those that other members sent."""
+    for file in files:
+        others = Statements.from_toml(read_text(file, "The file of statements"))
+        statements = statements.merged(others, agreement)
+    return statements
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """A rotation that was done: both keys, and the file in which the old one is kept."""
+
+    old: Identity
+    new: Identity
+    kept: Path
+
+
+def signed(member: Member, identity: Identity, files: Iterable[Path] = ()) -> Statements:
+    """The statements with this member's signature over the agreement and with those in files from others, written."""
+    agreement = member.agreement()
+    with changed_by_one(member.agreement_path):
+        statements = with_statements_of(agreement, member.statements(), files).signed(agreement, member.name, identity)
+        statements.save(member.agreement_path)
+    return statements
+
+
+def added(agreement: Agreement, agreement_path: Path, files: Iterable[Path]) -> Statements:
+    """The statements with those in files from others, written."""
+    with changed_by_one(agreement_path):
+        statements = with_statements_of(agreement, Statements.load(agreement_path), files)
+        statements.save(agreement_path)
+    return statements
+
+
+def rotated(member: Member, passphrase: bytes) -> Rotated:
+    """The change to a new key that stands for the member from now on. Repeated after a crash, it goes on where it was."""
+    agreement, old = member.agreement(), Identity.load(member.key_path, passphrase)
+    waiting = member.key_path.with_name(f"{member.key_path.name}.next")
+    with changed_by_one(member.agreement_path):
+        statements = member.statements()
+        new = Identity.load(waiting, passphrase) if waiting.exists() else None
+        if new is None:
+            check_is_key_of(agreement, statements, member.name, old.public_key)
+            new = Identity.generated()
+            new.save(waiting, passphrase)
+        pair = (old.public_key.hex(), new.public_key.hex())
+        if pair not in [(each.old, each.new) for each in statements.rotations]:
+            check_is_key_of(agreement, statements, member.name, old.public_key)
+            rotations = (*statements.rotations, Rotation.made(old, new))
+            Statements(statements.signatures, rotations, statements.revocations).save(member.agreement_path)
+        kept = member.key_path.with_name(f"{member.key_path.name}.old-{fingerprint(old.public_key)[:4]}")
+        replace_keeping_old(member.key_path, waiting, kept)
+    return Rotated(old, new, kept)
+
+
+def revoked(member: Member, identity: Identity, key: str, reason: str) -> Revocation:
+    """The statement that a key no longer counts, with this member's signature, written beside the agreement.
+
+    What others have begun to say about the same key is signed, so that signatures add up.
+    """
+    Field("reason", reason).text()
+    with changed_by_one(member.agreement_path):
+        statements = member.statements()
+        begun = [each for each in statements.revocations if each.key == key]
+        revocation = (begun[0] if begun else Revocation(key, now(), reason)).signed_by(identity)
+        revocations = (*statements.revocations, revocation)
+        Statements(statements.signatures, statements.rotations, revocations).save(member.agreement_path)
+    return revocation

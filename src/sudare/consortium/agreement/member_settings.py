@@ -1,0 +1,289 @@
+"""A member's own file, which nobody else sees: who I am, where key, data, ledger and state are, and what needs the steward.
+
+Paths are relative to the file. An address that holds a password may be written as "env:NAME" and is then read from the
+environment; written out, it makes the file one that others may not read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import sqlalchemy
+import tomli_w
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.signed_statements import Statements, check_is_key_of
+from sudare.consortium.tasks.definitions import KINDS
+from sudare.errors import AgreementError, IdentityError
+from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, read_text, write_new
+from sudare.frames.csv_headers import CsvFile
+from sudare.frames.databases import SqlSource, has_secrets
+from sudare.privacy.ledger import Account, Ledger
+from sudare.privacy.source_identity import given_source
+from sudare.schema.table import attempt
+
+FORMAT: Final = 1
+FROM_ENVIRONMENT: Final = "env:"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where the records are: a path of Parquet or CSV files, or a database's address and a table or query in it."""
+
+    source: str | None = None
+    has_header: bool | None = None
+    url: str | None = field(default=None, repr=False)
+    query: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.url)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What may happen without asking. Kinds in `approval` wait for the steward; what costs more than `most_…` runs never."""
+
+    approval: frozenset[str] = frozenset(KINDS)
+    most_epsilon: float | None = None
+    most_delta: float | None = None
+
+
+@dataclass(frozen=True)
+class TransportSettings:
+    """How this member reaches the others."""
+
+    kind: Literal["local", "flare"] = "flare"
+    kit: Path | None = None
+    relay: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    health_port: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.proxy)
+
+
+@dataclass(frozen=True)
+class Member:
+    """Everything that one member's node needs to know about itself."""
+
+    name: str
+    folder: Path
+    agreement_path: Path
+    key_path: Path
+    state_folder: Path
+    ledger_address: str = field(repr=False)
+    account_name: str
+    data: Data
+    policy: Policy = field(default_factory=Policy)
+    transport: TransportSettings = field(default_factory=TransportSettings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return _without_password(self, self.ledger_address)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Member:
+        """The member that a TOML file describes."""
+        file = Path(path)
+        if not file.exists():
+            raise AgreementError(
+                f"There is no member file '{file}'.",
+                "Give it with --member FOLDER/member.toml; `sudare consortium join` makes it.",
+            )
+        check_unshared(file, "The member file")
+        member = cls.from_toml(read_text(file, "The member file"), file.absolute().parent)
+        addresses = (member.ledger_address, member.data.url, member.transport.proxy)
+        if any(_has_password(each) for each in addresses) and is_open_to_others(file):
+            raise IdentityError(
+                f"'{file.name}' holds a password and is open to others.",
+                f"Run: chmod 600 {file.name}; or write the address as env:NAME.",
+            )
+        return member
+
+    @classmethod
+    def from_toml(cls, text: str, folder: Path) -> Member:
+        """The member that a TOML text in a folder describes."""
+        document = parsed_toml(text, "The member file")
+        fields = document.table(
+            ("format", "name", "agreement", "key", "ledger", "data"), ("state", "account", "policy", "transport")
+        )
+        if fields["format"].whole(0) != FORMAT:
+            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer member files.")
+        name = fields["name"].name()
+        return cls(
+            name=name,
+            folder=folder,
+            agreement_path=_path(fields["agreement"], folder),
+            key_path=_path(fields["key"], folder),
+            state_folder=_path(fields["state"], folder) if "state" in fields else folder / "state",
+            ledger_address=_address(fields["ledger"], folder),
+            account_name=fields["account"].name() if "account" in fields else name,
+            data=_data(fields["data"]),
+            policy=_policy(fields["policy"]) if "policy" in fields else Policy(),
+            transport=_transport(fields["transport"], folder) if "transport" in fields else TransportSettings(),
+        )
+
+    def agreement(self) -> Agreement:
+        """The agreement, in which this member is named."""
+        agreement = Agreement.load(self.agreement_path)
+        agreement.member(self.name)
+        return agreement
+
+    def statements(self) -> Statements:
+        """What members have signed beside the agreement."""
+        return Statements.load(self.agreement_path)
+
+    def identity(self, passphrase: bytes) -> Identity:
+        """The private key, if it is the one that stands for this member now."""
+        identity = Identity.load(self.key_path, passphrase)
+        check_is_key_of(self.agreement(), self.statements(), self.name, identity.public_key)
+        return identity
+
+    def source(self) -> str | CsvFile | SqlSource:
+        """The records, as `sudare.frames.batches` takes them."""
+        if self.data.url is not None and self.data.query is not None:
+            address = _resolved(self.data.url, "data.url")
+            if attempt(lambda: sqlalchemy.make_url(address)) is None:
+                raise AgreementError("`data.url` is not a database's address.", "Use dialect://user@host/database.")
+            return SqlSource(address, self.data.query)
+        path = os.fspath(self.folder / str(self.data.source))
+        return path if self.data.has_header is None else CsvFile(path, self.data.has_header)
+
+    def task_folder(self, agreement: Agreement, task: str) -> Path:
+        """Where the state of a task of this agreement is kept."""
+        return self.state_folder / "tasks" / agreement.digest[:16] / task
+
+    def results_folder(self, task: str) -> Path:
+        """Where what came of a task is put."""
+        return self.folder / "results" / task
+
+    def own_release(self, task: str) -> Path:
+        """The file of this member's own release for a task, once it was made."""
+        return self.results_folder(task) / "own.sudare"
+
+    def ledger(self, *, create: bool = True) -> Ledger:
+        """The ledger; made the first time, if it may be."""
+        return Ledger(_resolved(self.ledger_address, "ledger"), create=create)
+
+    def account(self, agreement: Agreement) -> Account:
+        """This member's account, opened with the agreed budget the first time. One source has one account."""
+        ledger, source = self.ledger(), self.source()
+        if self.account_name in {account.name for account in ledger.accounts()}:
+            account = ledger.account(self.account_name)
+            own = given_source(source)
+            if own is not None:
+                account.bind(own)
+            return account
+        budget = agreement.member(self.name).budget
+        return ledger.account(
+            self.account_name,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbours="replace-one",
+            unit="person" if agreement.schema.person is not None else "record",
+            source=source if isinstance(source, SqlSource) else Path(source),
+        )
+
+
+def new_member_file(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a member file that was not there, after reading it as it will be read."""
+    text = tomli_w.dumps({"format": FORMAT, **document})
+    Member.from_toml(text, path.absolute().parent)
+    try:
+        write_new(path, text.encode(), PRIVATE_MODE)
+    except FileExistsError:
+        raise AgreementError(f"'{path.name}' exists already.", "Edit it, or choose another name.") from None
+    except OSError as error:
+        raise AgreementError(f"'{path.name}' cannot be written ({error.strerror}).", "Check the folder.") from None
+
+
+def _path(value: Field, folder: Path) -> Path:
+    text = value.text()
+    if not text:
+        raise value.refused("a path")
+    return folder / Path(text).expanduser()
+
+
+def _address(value: Field, folder: Path) -> str:
+    text = value.text()
+    if not text:
+        raise value.refused("a path or an address")
+    if "://" in text or text.startswith(FROM_ENVIRONMENT):
+        return text
+    return os.fspath(folder / Path(text).expanduser())
+
+
+def _data(section: Field) -> Data:
+    fields = section.table((), ("source", "has_header", "url", "query"))
+    texts = {name: value.text() for name, value in fields.items() if name != "has_header"}
+    if set(texts) not in ({"source"}, {"url", "query"}) or not all(texts.values()):
+        problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
+        raise AgreementError(
+            f"`{section.path}` {problem}.",
+            'Give source = "table.parquet" (or CSV), or url = "dialect://…" with query = "table or query".',
+        )
+    return Data(**texts, has_header=fields["has_header"].truth() if "has_header" in fields else None)
+
+
+def _policy(section: Field) -> Policy:
+    fields = section.table((), ("approval", "most_epsilon", "most_delta"))
+    kinds = (
+        frozenset(item.word(KINDS) for item in fields["approval"].items()) if "approval" in fields else frozenset(KINDS)
+    )
+    return Policy(
+        kinds,
+        fields["most_epsilon"].epsilon() if "most_epsilon" in fields else None,
+        fields["most_delta"].delta() if "most_delta" in fields else None,
+    )
+
+
+def _transport(section: Field, folder: Path) -> TransportSettings:
+    fields = section.table((), ("kind", "kit", "relay", "proxy", "health_port"))
+    proxy = fields["proxy"].text() if "proxy" in fields else None
+    if proxy is not None and not proxy.startswith("http://"):
+        raise fields["proxy"].refused("an HTTP proxy's address, such as http://proxy.example:3128")
+    is_local = "kind" in fields and fields["kind"].word(("local", "flare")) == "local"
+    return TransportSettings(
+        kind="local" if is_local else "flare",
+        kit=_path(fields["kit"], folder) if "kit" in fields else None,
+        relay=fields["relay"].host_and_port() if "relay" in fields else None,
+        proxy=proxy,
+        health_port=fields["health_port"].whole(1, 65_535) if "health_port" in fields else None,
+    )
+
+
+def _resolved(address: str, path: str) -> str:
+    """The address itself, or what the environment holds for it."""
+    if not address.startswith(FROM_ENVIRONMENT):
+        return address
+    variable = address.removeprefix(FROM_ENVIRONMENT)
+    found = os.environ.get(variable) if _VARIABLE.fullmatch(variable) else None
+    if not found:
+        raise AgreementError(
+            f"`{path}` is to come from the environment, which lacks that variable.", "Set it for the node."
+        )
+    return found
+
+
+def _without_password(part: object, address: str | None) -> dict[str, Any]:
+    """What is pickled or copied of a part of the member file; raises where its address holds a password."""
+    if _has_password(address):
+        raise TypeError("A password is not copied or pickled: load the member file where it is needed.")
+    return dict(vars(part))
+
+
+def _has_password(address: str | None) -> bool:
+    """Whether an address holds a password, as its driver reads it; one that cannot be read is taken to, if it could."""
+    if address is None or "://" not in address:
+        return False
+    url = attempt(lambda: sqlalchemy.make_url(address))
+    if url is None:
+        return "@" in address or "=" in address
+    return has_secrets(url)

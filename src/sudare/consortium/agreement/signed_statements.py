@@ -1,0 +1,360 @@
+"""What members have signed beside the agreement: that they agree, that a key follows another, that a key no longer counts.
+
+Statements are public and only ever added: members exchange the file and merge it. Nothing in it counts unless its
+signatures verify, so a file from anywhere can be merged.
+
+- A *signature* of a member is over the agreement's digest.
+- A *rotation* names a member's old and new key; both sign it, the old one to allow it and the new one to show that it is held.
+- A *revocation* says that a key no longer counts. The key itself signs it, or as many other members as the threshold t says
+  (all others, where t is all members). A revoked key cannot hand over to a new one: the member is entered anew.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import tomli_w
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.identity import Identity, verifies
+from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
+from sudare.files import LARGEST_DOCUMENT_BYTES, read_text, write_document
+from sudare.privacy.ledger_chain import canonical_json
+
+FORMAT: Final = 1
+ENDING: Final = ".statements"
+MOST_STATEMENTS: Final = 20_000
+
+_AGREEING: Final = "agreement"
+_ROTATING: Final = "key rotation"
+_REVOKING: Final = "key revocation"
+
+
+@dataclass(frozen=True, order=True)
+class Rotation:
+    """From now on the new key stands for whoever the old one stood for."""
+
+    old: str
+    new: str
+    time: str
+    signature_by_old: str = ""
+    signature_by_new: str = ""
+
+    @classmethod
+    def made(cls, old: Identity, new: Identity) -> Rotation:
+        """The certificate, signed by both keys."""
+        if old.public_key == new.public_key:
+            raise IdentityError("The new key is the old one.", "Make a new key first.")
+        unsigned = cls(old.public_key.hex(), new.public_key.hex(), now())
+        signatures = [key.sign(_ROTATING, unsigned.text()).hex() for key in (old, new)]
+        return cls(unsigned.old, unsigned.new, unsigned.time, *signatures)
+
+    def text(self) -> bytes:
+        """What is signed."""
+        return canonical_json({"new": self.new, "old": self.old, "time": self.time}).encode()
+
+    def is_valid(self) -> bool:
+        """Whether both keys signed it."""
+        return self.old != self.new and all(
+            verifies(bytes.fromhex(key), _ROTATING, self.text(), bytes.fromhex(signature))
+            for key, signature in ((self.old, self.signature_by_old), (self.new, self.signature_by_new))
+        )
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """The key no longer counts. `signatures` are by public key."""
+
+    key: str
+    time: str
+    reason: str
+    signatures: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signatures", MappingProxyType(dict(sorted(self.signatures.items()))))
+
+    def text(self) -> bytes:
+        """What is signed."""
+        return canonical_json({"key": self.key, "reason": self.reason, "time": self.time}).encode()
+
+    def signed_by(self, identity: Identity) -> Revocation:
+        """The statement with one more signature."""
+        own = {identity.public_key.hex(): identity.sign(_REVOKING, self.text()).hex()}
+        return Revocation(self.key, self.time, self.reason, {**self.signatures, **own})
+
+    def verified(self) -> Revocation:
+        """The statement with those of its signatures that verify."""
+        signers = self.signers()
+        return replace(self, signatures={key: each for key, each in self.signatures.items() if key in signers})
+
+    def signers(self) -> frozenset[str]:
+        """Public keys whose signatures verify."""
+        return frozenset(
+            key
+            for key, signature in self.signatures.items()
+            if verifies(bytes.fromhex(key), _REVOKING, self.text(), bytes.fromhex(signature))
+        )
+
+
+@dataclass(frozen=True)
+class Statements:
+    """All statements that a member has of its own and from others. What stands here need not be true; see `standing`."""
+
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    rotations: tuple[Rotation, ...] = ()
+    revocations: tuple[Revocation, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signatures", MappingProxyType(dict(sorted(self.signatures.items()))))
+        object.__setattr__(self, "rotations", tuple(sorted(set(self.rotations))))
+        by_text: dict[bytes, Revocation] = {}
+        for each in self.revocations:
+            earlier = by_text.get(each.text())
+            known = earlier.signatures if earlier else {}
+            by_text[each.text()] = Revocation(each.key, each.time, each.reason, {**known, **each.signatures})
+        object.__setattr__(self, "revocations", tuple(by_text[text] for text in sorted(by_text)))
+
+    def merged(self, other: Statements, agreement: Agreement) -> Statements:
+        """All statements of both, of the other's those that verify; of two signatures of one member the one that does."""
+        rotations = (*self.rotations, *(each for each in other.rotations if each.is_valid()))
+        revocations = (
+            *self.revocations,
+            *(each for each in map(Revocation.verified, other.revocations) if each.signatures),
+        )
+        theirs = Statements(other.signatures, rotations, revocations)
+        good = _good_signatures(agreement, theirs, _chains(agreement, theirs))
+        return Statements({**other.signatures, **self.signatures, **good}, rotations, revocations)
+
+    def signed(self, agreement: Agreement, name: str, identity: Identity) -> Statements:
+        """With a member's signature over the agreement; signatures over anything else are dropped."""
+        agreement.check_complete()
+        check_is_key_of(agreement, self, name, identity.public_key)
+        own = {name: identity.sign(_AGREEING, agreement.digest.encode()).hex()}
+        good = _good_signatures(agreement, self, _chains(agreement, self))
+        return Statements({**good, **own}, self.rotations, self.revocations)
+
+    # As a document
+
+    @classmethod
+    def from_toml(cls, text: str) -> Statements:
+        """The statements of a TOML text."""
+        document = parsed_toml(text, "The file of statements")
+        fields = document.table(("format",), ("signatures", "rotations", "revocations"))
+        if fields["format"].whole(0) != FORMAT:
+            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer statements.")
+        signatures = fields["signatures"].named() if "signatures" in fields else {}
+        rotations = fields["rotations"].items() if "rotations" in fields else []
+        revocations = fields["revocations"].items() if "revocations" in fields else []
+        if len(signatures) + len(rotations) + len(revocations) > MOST_STATEMENTS:
+            raise AgreementError(f"There are more than {MOST_STATEMENTS} statements.", "Begin the file anew.")
+        return cls(
+            {name: value.hexadecimal(128) for name, value in signatures.items()},
+            tuple(map(_rotation, rotations)),
+            tuple(map(_revocation, revocations)),
+        )
+
+    def to_toml(self) -> str:
+        """A TOML text; `Statements.from_toml` gives the same statements back."""
+        revocations = [
+            {"key": each.key, "time": each.time, "reason": each.reason, "signatures": dict(each.signatures)}
+            for each in self.revocations
+        ]
+        document: dict[str, Any] = {"format": FORMAT, "signatures": dict(self.signatures)}
+        document |= {"rotations": [dict(vars(each)) for each in self.rotations], "revocations": revocations}
+        return tomli_w.dumps(document)
+
+    @classmethod
+    def load(cls, agreement_path: str | os.PathLike[str]) -> Statements:
+        """The statements beside an agreement's file; none if there is no such file yet."""
+        path = statements_path(agreement_path)
+        return cls.from_toml(read_text(path, "The file of statements")) if path.exists() else cls()
+
+    def save(self, agreement_path: str | os.PathLike[str]) -> None:
+        """Write them beside an agreement's file; raise `AgreementError` and leave that as it was if they could not be read again."""
+        text = self.to_toml()
+        count = len(self.signatures) + len(self.rotations) + len(self.revocations)
+        if count > MOST_STATEMENTS or len(text.encode()) > LARGEST_DOCUMENT_BYTES:
+            raise AgreementError(
+                f"Together these are more than {MOST_STATEMENTS} statements or {LARGEST_DOCUMENT_BYTES >> 20} MiB; nothing was written.",
+                "Add only files of members, and ask the sender of the largest what is in it.",
+            )
+        write_document(statements_path(agreement_path), text.encode())
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the statements come to under an agreement."""
+
+    keys: Mapping[str, bytes]
+    signed: tuple[str, ...]
+    missing: tuple[str, ...]
+    invalid: tuple[str, ...]
+    revoked: tuple[str, ...]
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether all have signed, with keys that count."""
+        return not (self.missing or self.invalid or self.revoked)
+
+
+def standing(agreement: Agreement, statements: Statements) -> Standing:
+    """Who has signed, and which key stands for each member now; revoked members have none."""
+    chains = _chains(agreement, statements)
+    keys = {name: chains.current(name) for name in agreement.member_names}
+    good = set(_good_signatures(agreement, statements, chains))
+    given = set(statements.signatures) & set(keys)
+    return Standing(
+        keys=MappingProxyType({name: bytes.fromhex(key) for name, key in keys.items() if key is not None}),
+        signed=tuple(sorted(good)),
+        missing=tuple(sorted(set(keys) - given)),
+        invalid=tuple(sorted(given - good - chains.lost)),
+        revoked=tuple(sorted(chains.lost)),
+    )
+
+
+def in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
+    """The public key in use of every member, if all have signed and no key is revoked."""
+    agreement.check_complete()
+    found = standing(agreement, statements)
+    if found.revoked:
+        raise KeyRevoked(f"The key of {', '.join(found.revoked)} no longer counts.", KeyRevoked.help)
+    if not found.is_in_force:
+        lacking = ", ".join(sorted((*found.missing, *found.invalid)))
+        raise AgreementMismatch(
+            f"The agreement {agreement.digest[:12]} is not signed by {lacking}.",
+            "They sign with `sudare consortium sign` and send their file of statements.",
+        )
+    return found.keys
+
+
+def check_is_key_of(agreement: Agreement, statements: Statements, name: str, public_key: bytes) -> None:
+    """Nothing, if the key is the one that stands for the member now."""
+    current = _chains(agreement, statements).current(agreement.member(name).name)
+    if current is None:
+        raise KeyRevoked(f"The key of {name} no longer counts.", KeyRevoked.help)
+    if current != public_key.hex():
+        raise IdentityError(
+            f"This key is not the one that stands for {name} in the agreement.",
+            "Use the right key, or rotate with `sudare key rotate`, or join anew.",
+        )
+
+
+def statements_path(agreement_path: str | os.PathLike[str]) -> Path:
+    """Where the statements about an agreement are kept: beside it."""
+    return Path(agreement_path).with_suffix(ENDING)
+
+
+def now() -> str:
+    """The time for people to read; nothing is decided by it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class _Chains:
+    """The keys that each member has had, the pinned one first, and the members whose chain no longer counts."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    lost: frozenset[str]
+
+    def current(self, name: str) -> str | None:
+        """The key that stands for a member now."""
+        return None if name in self.lost else self.keys[name][-1]
+
+
+def _chains(agreement: Agreement, statements: Statements) -> _Chains:
+    """The chains of rotations from the pinned keys; lost are those with a revoked key, one handed over twice, or one of two members.
+
+    More statements never bring a lost member back: what counts against it only grows with them.
+    """
+    successors: dict[str, set[str]] = {}
+    for each in statements.rotations:
+        if each.is_valid():
+            successors.setdefault(each.old, set()).add(each.new)
+    keys = {member.name: _chain_from(member.key, successors) for member in agreement.members}
+    reached = {member.name: _reached_from(member.key, successors) for member in agreement.members}
+    # Two successors: somebody else has the old key. A circle: nobody knows which is the last.
+    torn = {name for name, chain in keys.items() if chain[-1] in successors}
+    owners: dict[str, set[str]] = {}
+    for name, reach in reached.items():
+        for key in reach:
+            owners.setdefault(key, set()).add(name)
+    # A key of two members: whoever has it speaks for both, and what it signed cannot be told apart.
+    shared = {name for names in owners.values() if len(names) > 1 for name in names}
+    revoked = _revoked_keys(agreement.revoking_members, statements.revocations, owners)
+    return _Chains(keys, frozenset(torn | shared | {name for name, reach in reached.items() if revoked & reach}))
+
+
+def _chain_from(pinned: str, successors: Mapping[str, set[str]]) -> tuple[str, ...]:
+    """A member's keys, as long as each has one successor that was not there before."""
+    chain = [pinned]
+    while len(successors.get(chain[-1], ())) == 1 and not successors[chain[-1]] & set(chain):
+        chain.extend(successors[chain[-1]])
+    return tuple(chain)
+
+
+def _reached_from(pinned: str, successors: Mapping[str, set[str]]) -> frozenset[str]:
+    """All keys that a member's pinned key was handed over to, by however many ways."""
+    reached, following = {pinned}, [pinned]
+    while following:
+        new = successors.get(following.pop(), set()) - reached
+        reached |= new
+        following.extend(new)
+    return frozenset(reached)
+
+
+def _revoked_keys(needed: int, revocations: Iterable[Revocation], owners: Mapping[str, set[str]]) -> frozenset[str]:
+    """Keys that were given up by themselves or by enough other members."""
+    revoked = set()
+    for each in revocations:
+        signers = each.signers()
+        others = {name for key in signers for name in owners.get(key, ())} - owners.get(each.key, set())
+        if each.key in signers or len(others) >= needed:
+            revoked.add(each.key)
+    return frozenset(revoked)
+
+
+def _good_signatures(agreement: Agreement, statements: Statements, chains: _Chains) -> dict[str, str]:
+    """Signatures over this agreement by the keys of its members."""
+    text = agreement.digest.encode()
+    # A rotation does not undo what the key before it has signed.
+    return {
+        name: signature
+        for name, signature in statements.signatures.items()
+        if name in chains.keys
+        and name not in chains.lost
+        and any(verifies(bytes.fromhex(key), _AGREEING, text, bytes.fromhex(signature)) for key in chains.keys[name])
+    }
+
+
+def _rotation(item: Field) -> Rotation:
+    fields = item.table(("old", "new", "time", "signature_by_old", "signature_by_new"))
+    return Rotation(
+        old=fields["old"].hexadecimal(64),
+        new=fields["new"].hexadecimal(64),
+        time=fields["time"].text(),
+        signature_by_old=fields["signature_by_old"].hexadecimal(128),
+        signature_by_new=fields["signature_by_new"].hexadecimal(128),
+    )
+
+
+def _revocation(item: Field) -> Revocation:
+    fields = item.table(("key", "time", "reason", "signatures"))
+    signatures = fields["signatures"].value
+    if not isinstance(signatures, Mapping) or len(signatures) > MOST_STATEMENTS:
+        raise fields["signatures"].refused("a table of signatures by public key")
+    return Revocation(
+        fields["key"].hexadecimal(64),
+        fields["time"].text(),
+        fields["reason"].text(),
+        {
+            Field("key", key).hexadecimal(64): Field("signature", each).hexadecimal(128)
+            for key, each in signatures.items()
+        },
+    )

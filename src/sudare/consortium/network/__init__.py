@@ -1,0 +1,1 @@
+"""Sealed messages between members over any transport."""

@@ -1,0 +1,272 @@
+"""A member's desk: one session with the others, and the activities whose messages go through it. No I/O, no clock."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from sudare.consortium.agreement.document_fields import NAME
+from sudare.consortium.network.dropped_messages import Drops, Reason
+from sudare.consortium.network.session import MOST_MESSAGE_BYTES, Delivery, Session
+from sudare.consortium.network.transport.base import Packet
+from sudare.consortium.network.transport.queues import Limits, SenderQuotas
+from sudare.errors import ConsortiumError, MessageMalformed, SudareError
+from sudare.sums.wire import packed, unpacked
+
+# Messages for tasks that have not begun here, or not come so far.
+HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)
+_MOST_STOPS: Final = 256
+_MOST_ENVELOPE_VALUES: Final = 16
+_LARGEST_WHOLE: Final = 2**53
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A message of a task: which step it belongs to, and its content."""
+
+    task: str
+    kind: str
+    iteration: int = 0
+    attempt: int = 0
+    body: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """The canonical form."""
+        return packed(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Envelope:
+        """The envelope of these bytes. Raise MessageMalformed unless they are one."""
+        found = read_as(cls, content, most_values=_MOST_ENVELOPE_VALUES)
+        if not (NAME.fullmatch(found.task) and NAME.fullmatch(found.kind)):
+            raise MessageMalformed("A message is of no task or kind.", "Use one program version.")
+        if not (0 <= found.iteration <= _LARGEST_WHOLE and 0 <= found.attempt <= _LARGEST_WHOLE):
+            raise MessageMalformed("A message is of no iteration or attempt.", "Use one program version.")
+        return found
+
+
+Read = TypeVar("Read")
+
+
+def read_as(kind: type[Read], content: bytes, *inner: type, most_values: int | None = None) -> Read:
+    """The value of this class, with values of `inner` classes in it, that was packed into the bytes. Raise MessageMalformed unless it is one."""
+    found = unpacked(content, kind, *inner, most_values=most_values)
+    if not isinstance(found, kind):
+        raise MessageMalformed(
+            f"These bytes are not a packed {kind.__name__.lstrip('_')}.",
+            "The writer's version differs; nothing was used.",
+        )
+    return found
+
+
+STOP: Final = "stop"
+
+
+class Activity(Protocol):
+    """One task of one member, as steps."""
+
+    @property
+    def task(self) -> str:
+        """Its name in the agreement."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do but to answer the others."""
+
+    @property
+    def failure(self) -> SudareError | None:
+        """Why it was stopped, if it was."""
+
+    def begin(self, now: float) -> None:
+        """Start, or take up again what is in the store."""
+
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take a message in. False means too early: it is offered again later, and not acknowledged yet."""
+
+    def tick(self, now: float, present: frozenset[str]) -> None:
+        """Time passed. `present` are the members heard of within the deadline of the activity."""
+
+    def posts(self) -> list[tuple[str, Envelope]]:
+        """What is to be sent, each with its receiver; handed out once."""
+
+    def stop(self, reason: SudareError) -> None:
+        """Give up, if it is not finished. The others are told that, and not why."""
+
+    @property
+    def deadline_seconds(self) -> float:
+        """For how long a member may be silent before it is taken to have left."""
+
+
+def unexpected(error: Exception) -> ConsortiumError:
+    """Any foreign error in our words. Its text is not repeated: libraries quote what they were given."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name} line {frame.lineno}"
+    return ConsortiumError(f"Something unexpected happened: {type(error).__name__}, in {place}.", SudareError.help)
+
+
+class Desk:
+    """Messages in, messages out: what came is handed to its task, and acknowledged once the task has it on disk.
+
+    Whatever a message is, handling it raises nothing: what cannot be used is counted in `drops`, acknowledged and forgotten. `tasks` are
+    the names that messages may speak of, or None if any will do. Each sender has its own share of what is kept for later.
+    """
+
+    def __init__(self, session: Session, tasks: Collection[str] | None = None) -> None:
+        self.session = session
+        self._tasks = None if tasks is None else frozenset(tasks)
+        self._activities: dict[str, Activity] = {}
+        self._held: dict[str, dict[int, tuple[Delivery, Envelope]]] = {}
+        self._quotas: SenderQuotas[tuple[str, int]] = SenderQuotas(HELD)
+        self._held_so_far = 0
+        self._refused: set[str] = set()
+        self._stops: dict[str, dict[str, Envelope]] = {}
+
+    @property
+    def drops(self) -> Drops:
+        """What was dropped, by sender and reason."""
+        return self.session.drops
+
+    @property
+    def held_bytes(self) -> int:
+        """How much is kept for tasks that have not begun here, or not come so far."""
+        return self._quotas.total_bytes
+
+    def start(self, activity: Activity, now: float) -> None:
+        """Take up a task; messages for it that came before are handed over."""
+        self._activities[activity.task] = activity
+        self._refused.discard(activity.task)
+        activity.begin(now)
+        for sender, stops in self._stops.items():
+            if activity.task in stops:
+                activity.receive(sender, stops[activity.task], now)
+        self._post(activity)
+        self._offer_held(activity.task, now)
+
+    def refuse(self, task: str, receivers: Iterable[str], now: float) -> None:
+        """Take no part in a task. These members are told, and whoever speaks of it later; never why."""
+        self._refused.add(task)
+        for receiver in receivers:
+            self.session.post(receiver, Envelope(task, STOP).to_bytes())
+        self._offer_held(task, now)
+
+    def receive(self, packet: Packet, now: float) -> None:
+        """A packet from the transport. Nothing that others send makes this raise."""
+        delivery = None
+        try:
+            delivery = self.session.receive(packet, now)
+            if delivery is not None:
+                self._deliver(delivery, now)
+        except Exception as error:  # noqa: BLE001 - no packet may end the node; the owner is told the place
+            self.drops.count_error(packet.sender, error)
+            if delivery is not None:
+                self.session.acknowledge(delivery)
+
+    def tick(self, now: float) -> None:
+        """Let every task look at who is there."""
+        differences = self.session.differences()
+        for activity in self._activities.values():
+            try:
+                for difference in differences.values():
+                    activity.stop(difference)
+                activity.tick(now, self.session.present(now, activity.deadline_seconds))
+            except Exception as error:  # noqa: BLE001 - a foreign error ends the task, not the node
+                self.drops.count_error(self.session.name, error)
+                activity.stop(unexpected(error))
+            self._post(activity)
+        for task in [task for task in self._held if task in self._activities]:
+            self._offer_held(task, now)
+
+    def wanted(self) -> frozenset[str]:
+        """Tasks that others have sent messages for and that were not started here."""
+        return frozenset(task for task in self._held if task not in self._activities)
+
+    def due(self, now: float) -> Iterator[Packet]:
+        """Packets to be sent now, each with its receiver."""
+        return self.session.due(now)
+
+    def _deliver(self, delivery: Delivery, now: float) -> None:
+        try:
+            envelope = Envelope.from_bytes(delivery.content)
+        except MessageMalformed:
+            # Authentic and yet unreadable: the sender's fault, told to nobody else and never tried again.
+            self._drop(delivery, "malformed")
+            return
+        if self._tasks is not None and envelope.task not in self._tasks:
+            self._drop(delivery, "unknown-task")
+        elif envelope.kind == STOP and envelope.body:
+            self._drop(delivery, "too-large")
+        elif self._offer(delivery, envelope, now):
+            self._offer_held(envelope.task, now)
+        else:
+            self._hold(delivery, envelope)
+
+    def _drop(self, delivery: Delivery, reason: Reason) -> None:
+        self.drops.count(delivery.sender, reason)
+        self.session.acknowledge(delivery)
+
+    def _offer(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
+        """Hand a message to its task. False if it is to be offered again later."""
+        try:
+            return self._offered(delivery, envelope, now)
+        except Exception as error:  # noqa: BLE001 - no message may end the node; the owner is told the place
+            self.drops.count_error(delivery.sender, error)
+            self.session.acknowledge(delivery)
+            return True
+
+    def _offered(self, delivery: Delivery, envelope: Envelope, now: float) -> bool:
+        activity, stops = self._activities.get(envelope.task), self._stops.setdefault(delivery.sender, {})
+        if activity is not None:
+            if not activity.receive(delivery.sender, envelope, now):
+                return False
+            self._post(activity)
+        elif envelope.kind == STOP:
+            # It counts when the task is started here, unless its sender has spoken of the task again by then.
+            stops[envelope.task] = envelope
+            if len(stops) > _MOST_STOPS:
+                del stops[next(iter(stops))]
+                self.drops.count(delivery.sender, "over-quota")
+        else:
+            stops.pop(envelope.task, None)
+            if envelope.task not in self._refused:
+                return False
+            self.session.post(delivery.sender, Envelope(envelope.task, STOP).to_bytes())
+        self.session.acknowledge(delivery)
+        return True
+
+    def _hold(self, delivery: Delivery, envelope: Envelope) -> None:
+        """Keep a message for later. One that must go for it is not acknowledged: an honest sender sends it again."""
+        self._held_so_far += 1
+        key = envelope.task, self._held_so_far
+        # The content is in the envelope already.
+        self._held.setdefault(envelope.task, {})[self._held_so_far] = delivery._replace(content=b""), envelope
+        for sender, (task, number) in self._quotas.add(delivery.sender, key, len(delivery.content)):
+            gone, _ = self._taken(task, number)
+            self.session.put_back(gone)
+            self.drops.count(sender, "over-quota")
+
+    def _taken(self, task: str, number: int) -> tuple[Delivery, Envelope]:
+        taken = self._held[task].pop(number)
+        if not self._held[task]:
+            del self._held[task]
+        return taken
+
+    def _offer_held(self, task: str, now: float) -> None:
+        progress = True
+        while progress:
+            progress = False
+            for number, (delivery, envelope) in list(self._held.get(task, {}).items()):
+                if self._offer(delivery, envelope, now):
+                    self._quotas.remove(delivery.sender, (task, number))
+                    self._taken(task, number)
+                    progress = True
+
+    def _post(self, activity: Activity) -> None:
+        while posts := activity.posts():
+            for receiver, envelope in posts:
+                try:
+                    self.session.post(receiver, envelope.to_bytes())
+                except MessageMalformed as error:
+                    activity.stop(error)

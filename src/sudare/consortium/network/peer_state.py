@@ -1,0 +1,114 @@
+"""What a session keeps about each of the other members: keys, which messages came, what was not acknowledged. All of it is bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from sudare.consortium.network.transport.base import MOST_PACKET_BYTES
+from sudare.errors import AgreementMismatch
+from sudare.sums.keys import PublicKeys
+
+# A receiver remembers which counters came; a sender never runs further ahead of what was acknowledged.
+MOST_AHEAD: Final = 4096
+# Of what one member has not acknowledged. A member that asks again and again for the same and acknowledges nothing gets no more.
+_MOST_UNACKNOWLEDGED: Final = 1 << 16
+_MOST_UNACKNOWLEDGED_BYTES: Final = 4 * MOST_PACKET_BYTES
+
+
+@dataclass
+class Pending:
+    """A message that the other side has not acknowledged."""
+
+    content: bytes
+    digest: bytes
+    sealed: bytes | None = None
+    due: float = 0.0
+    wait: float = 0.0
+
+
+@dataclass
+class Channel:
+    """Keys with one incarnation of a peer, and which of its messages came."""
+
+    incarnation: bytes
+    sending: ChaCha20Poly1305
+    receiving: ChaCha20Poly1305
+    their_digest: bytes
+    context: bytes
+    confirmed: bool = False
+    sealed_count: dict[int, int] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
+    done_below: int = 0
+    pending: dict[int, Pending] = field(default_factory=dict)
+
+    def is_new(self, counter: int) -> bool:
+        """Whether a message with this counter has not come yet, and may."""
+        return counter >= self.done_below and counter not in self.seen and counter < self.done_below + 2 * MOST_AHEAD
+
+    def is_ahead(self, counter: int) -> bool:
+        """Whether a counter is farther ahead than any sender that keeps to the limit."""
+        return counter >= self.done_below + 2 * MOST_AHEAD
+
+    def mark_done(self, counter: int) -> None:
+        """Remember that a message was acknowledged; below the first that was not, one number says it all."""
+        self.done.add(counter)
+        while self.done_below in self.done:
+            self.done.discard(self.done_below)
+            self.seen.discard(self.done_below)
+            self.done_below += 1
+
+
+@dataclass
+class Peer:
+    """All that is known about another member."""
+
+    ephemeral: X25519PrivateKey
+    channel: Channel | None = None
+    former: set[bytes] = field(default_factory=set)
+    waiting: list[Pending] = field(default_factory=list)
+    unacknowledged: dict[bytes, int] = field(default_factory=dict)
+    unacknowledged_bytes: int = 0
+    hello_due: float = 0.0
+    answering: bytes | None = None
+    receipt_owed: bool = False
+    receipt_due: float = float("inf")
+    refusal_owed: bytes | None = None
+    terms_owed: bool = False
+    sent_at: float = float("-inf")
+    heard_at: float | None = None
+    refuses_us: bool = False
+    bad_signatures: int = 0
+    difference: AgreementMismatch | None = None
+    publics: PublicKeys | None = None
+    has_left: bool = False
+
+    def queue(self, content: bytes) -> bool:
+        """Keep a message to be sent, once while it is not acknowledged. False if too much is not acknowledged already."""
+        digest = hashlib.sha256(content).digest()
+        if digest in self.unacknowledged:
+            return True
+        too_many = len(self.unacknowledged) >= _MOST_UNACKNOWLEDGED
+        if too_many or self.unacknowledged_bytes + len(content) > _MOST_UNACKNOWLEDGED_BYTES:
+            return False
+        self.unacknowledged[digest] = len(content)
+        self.unacknowledged_bytes += len(content)
+        self.waiting.append(Pending(content, digest))
+        return True
+
+    def forget_acknowledged(self, channel: Channel, receipt: bytes) -> bool:
+        """Forget what a receipt names: all counters below its first number, and the others in it. False if it is no receipt."""
+        if len(receipt) < 8 or len(receipt) % 8:
+            return False
+        below, *others = struct.unpack(f"<{len(receipt) // 8}Q", receipt)
+        named = frozenset(others)
+        for counter in [counter for counter in channel.pending if counter < below or counter in named]:
+            digest = channel.pending.pop(counter).digest
+            self.unacknowledged_bytes -= self.unacknowledged.pop(digest)
+        return True

@@ -1,0 +1,31 @@
+"""Notes in a member's state folder: what commands ask of the node that runs there, and what it says about its tasks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sudare.consortium.agreement.member_settings import Member
+from sudare.files import make_private_folder, write_atomically
+from sudare.parsing import bounded_bytes, parsed_json
+
+REQUESTS: Final = "requests"
+RUN, WITHDRAW = "run", "withdraw"
+STATES: Final = "node.json"
+
+
+def ask_running_node(member: Member, task: str, *, withdraw: bool = False) -> None:
+    """Leave a request for the node that is running in the same folder."""
+    member.agreement().task(task)
+    folder = member.state_folder / REQUESTS
+    make_private_folder(folder)
+    write_atomically(folder / f"{task}.{WITHDRAW if withdraw else RUN}", b"")
+
+
+def states_of(member: Member) -> dict[str, Any]:
+    """What the member's node last wrote about its tasks, by name."""
+    try:
+        found = parsed_json(bounded_bytes(member.state_folder / STATES))
+    except (OSError, ValueError):
+        return {}
+    tasks = found.get("tasks", {}) if found.get("agreement") == member.agreement().digest else {}
+    return dict(tasks)

@@ -1,0 +1,207 @@
+"""Releases from member to member: published, fetched, verified, kept, withdrawn. No I/O but the store, no clock.
+
+A release is a signed file. A receiver believes it only if the key that the agreement names for its sender signed it, the file passes
+every check that a file from a stranger must pass, and it is what the task asks for. One member has one release in a task:
+another file in its place is refused. Withdrawn, it is forgotten by everyone who follows the protocol; nobody can be made to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from sudare.consortium.network.message_dispatch import STOP, Envelope, unexpected
+from sudare.consortium.tasks.checkpoints import Store
+from sudare.errors import MessageMalformed, NotConnected, ReleaseError, ReleaseUntrusted, SudareError, TaskStopped
+from sudare.privacy.release import Release, audited
+from sudare.privacy.release_file import parsed, verify_signature
+
+RELEASE, FETCH, WITHDRAW = "release", "fetch", "withdraw"
+_FETCH_SECONDS: Final = 10.0
+# A member that asks more often than that is answered as often as that.
+_LEAST_ANSWER_SECONDS: Final = 5.0
+_WITHDRAWN: Final = b"withdrawn"
+
+Check = Callable[[Release], None]
+
+
+def verified(content: bytes, signer: bytes, check: Check) -> Release:
+    """The release in a file, if this key signed it and it is what was agreed on."""
+    file = parsed(content)
+    verify_signature(file, [Ed25519PublicKey.from_public_bytes(signer)])
+    release = audited(file)
+    check(release)
+    return release
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Who exchanges releases: this member's name, and everyone's signing key by name."""
+
+    name: str
+    keys: Mapping[str, bytes]
+
+
+class ReleaseExchange:
+    """An activity: everyone's release at everyone. `own` is the file of this member, made and paid for before."""
+
+    def __init__(
+        self,
+        task: str,
+        parties: Parties,
+        own: bytes,
+        store: Store,
+        check: Check,
+        silence_seconds: float = 30.0,
+        patience_seconds: float = 600.0,
+    ) -> None:
+        self.task, self.deadline_seconds = task, silence_seconds
+        self.failure: SudareError | None = None
+        self._parties, self._own, self._store, self._check = parties, own, store, check
+        self._patience_seconds = patience_seconds
+        self._posts: list[tuple[str, Envelope]] = []
+        self._begun_at = self._asked_at = 0.0
+        self._answered_at: dict[str, float] = {}
+        self._here: set[str] = set()
+        self._withdrawn: set[str] = set()
+
+    @property
+    def finished(self) -> bool:
+        """Whether every member's release is here, or was withdrawn."""
+        return all(self._is_here(name) for name in self._parties.keys)
+
+    def files(self) -> dict[str, bytes]:
+        """The releases that are here and were not withdrawn, by member."""
+        held = {name: self._store.load(self._place(name)) for name in self._parties.keys}
+        return {name: content for name, content in held.items() if content not in (None, _WITHDRAWN) and content}
+
+    def withdrawn(self) -> frozenset[str]:
+        """Members whose releases were withdrawn. Asked for a few times a second, so that no release is read for it."""
+        return frozenset(self._withdrawn)
+
+    def releases(self) -> dict[str, Release]:
+        """The same, verified again as they are read."""
+        return {name: verified(file, self._parties.keys[name], self._check) for name, file in self.files().items()}
+
+    def begin(self, now: float) -> None:
+        """Publish, unless this member's release was withdrawn before."""
+        self._begun_at = self._asked_at = now
+        held = self._store.load(self._place(self._parties.name))
+        if held is None:
+            try:
+                verified(self._own, self._parties.keys[self._parties.name], self._check)
+            except SudareError as error:
+                self.stop(error)
+                return
+            self._store.save(self._place(self._parties.name), self._own)
+        self._publish(*self._others())
+
+    def withdraw(self) -> None:
+        """Take this member's release back. What was charged for it stays charged."""
+        self._forget(self._parties.name)
+        self._publish(*self._others())
+
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take a message in."""
+        if envelope.kind != RELEASE and envelope.body:
+            self.stop(MessageMalformed(f"'{sender}' sent more than it may say here.", "Use one program version."))
+        elif envelope.kind == STOP:
+            if not self.finished and self.failure is None:
+                self.failure = TaskStopped(f"'{sender}' stopped the task.", TaskStopped.help)
+        elif envelope.kind == FETCH:
+            self._answer(sender, now)
+        elif envelope.kind == WITHDRAW:
+            self._forget(sender)
+        elif self.failure is not None:
+            self._posts.append((sender, Envelope(self.task, STOP)))
+        else:
+            self._look_at(sender, envelope)
+        return True
+
+    def tick(self, now: float, present: frozenset[str]) -> None:
+        """Ask those who are there for what is missing; give up on the others after a while."""
+        if self.finished or self.failure is not None:
+            return
+        missing = [name for name in self._others() if not self._is_here(name)]
+        if now - self._begun_at > self._patience_seconds:
+            absent = ", ".join(f"'{name}'" for name in missing)
+            self.stop(NotConnected(f"These members' releases did not come in time: {absent}.", NotConnected.help))
+        elif now - self._asked_at >= _FETCH_SECONDS:
+            self._asked_at = now
+            self._posts += [(name, Envelope(self.task, FETCH)) for name in missing if name in present]
+
+    def posts(self) -> list[tuple[str, Envelope]]:
+        """What is to be sent."""
+        posts, self._posts = self._posts, []
+        return posts
+
+    def stop(self, reason: SudareError) -> None:
+        """Give up. The others are told that, and not why; what was published stays published."""
+        if self.failure is None and not self.finished:
+            self.failure = reason
+            self._posts += [(name, Envelope(self.task, STOP)) for name in self._others()]
+
+    def _answer(self, sender: str, now: float) -> None:
+        """Send this member's release to one that asks for it, but not more often than it may ask."""
+        if now - self._answered_at.get(sender, -math.inf) >= _LEAST_ANSWER_SECONDS:
+            self._answered_at[sender] = now
+            self._publish(sender)
+
+    def _look_at(self, sender: str, envelope: Envelope) -> None:
+        try:
+            self._keep(sender, envelope)
+        except SudareError as error:
+            self.stop(error)
+        except Exception as error:  # noqa: BLE001 - a foreign error over a release ends the task, not the process
+            self.stop(unexpected(error))
+
+    def _is_here(self, name: str) -> bool:
+        """Whether a member's release, or its withdrawal, is in the store. What is there stays, so that it is looked for once."""
+        if name not in self._here:
+            held = self._store.load(self._place(name))
+            if held is not None:
+                self._here.add(name)
+            if held == _WITHDRAWN:
+                self._withdrawn.add(name)
+        return name in self._here
+
+    def _forget(self, name: str) -> None:
+        """A member's release was withdrawn."""
+        if self._store.load(self._place(name)) != _WITHDRAWN:
+            self._store.save(self._place(name), _WITHDRAWN)
+        self._withdrawn.add(name)
+
+    def _keep(self, sender: str, envelope: Envelope) -> None:
+        if envelope.kind != RELEASE:
+            raise MessageMalformed(f"'{sender}' sent a message of an unknown kind.", "Use one program version.")
+        held = self._store.load(self._place(sender))
+        if held in (_WITHDRAWN, envelope.body):
+            return
+        if held is not None:
+            raise ReleaseUntrusted(
+                f"'{sender}' sent another release in the place of its first.", "Ask that member by telephone."
+            )
+        try:
+            verified(envelope.body, self._parties.keys[sender], self._check)
+        except ReleaseError as error:
+            # The same kind of error, with the sender's name before it.
+            raise type(error)(f"The release of '{sender}': {error.problem}", error.remedy) from None
+        self._store.save(self._place(sender), envelope.body)
+
+    def _publish(self, *receivers: str) -> None:
+        held = self._store.load(self._place(self._parties.name))
+        if held is not None:
+            gone = held == _WITHDRAWN
+            envelope = Envelope(self.task, WITHDRAW) if gone else Envelope(self.task, RELEASE, body=held)
+            self._posts += [(name, envelope) for name in receivers]
+
+    def _others(self) -> list[str]:
+        return [name for name in self._parties.keys if name != self._parties.name]
+
+    @staticmethod
+    def _place(name: str) -> str:
+        return f"release-{name}"

@@ -1,0 +1,94 @@
+"""The learner that a task describes, built with a value for every one of its parameters.
+
+What an agreement does not say has the value in `task_defaults`: what a learner's own constructor would take instead never matters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
+from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS
+from sudare.errors import InvalidParameter
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.learner_registry import learner_class
+from sudare.privacy.ledger import Account
+from sudare.schema import Schema
+
+if TYPE_CHECKING:
+    from sudare.dictionary import PatternDictionary
+
+
+def learner_of(task: ModelsTask | CensusTask, schema: Schema, account: Account | None) -> Any:
+    """The unfitted learner of a task, with the agreed value of every parameter or that of `LEARNER_DEFAULTS`."""
+    name = "RecordPerturbation" if isinstance(task, CensusTask) else task.learner
+    declared = columns_of(schema, task.columns) if isinstance(task, CensusTask) else schema
+    epsilon, delta = task.cost
+    agreed = {"epsilon": epsilon, "delta": delta, "schema": declared, "account": account, "random_state": None}
+    learner = learner_class(name)
+    if "delta" not in inspect.signature(learner).parameters:
+        if delta != 0:
+            raise InvalidParameter(f"{name} has a pure ε; the task agrees on a δ.", "Leave delta out of the task.")
+        del agreed["delta"]
+    return _built(learner, {**LEARNER_DEFAULTS[name], **task.parameters, **agreed})
+
+
+def dictionary_of(task: DictionaryTask, schema: Schema) -> PatternDictionary:
+    """The untrained dictionary of a task, likewise. ε and δ are the walk's, which draws the noise and charges for it."""
+    from sudare.dictionary import PatternDictionary
+
+    parameters = {name: value for name, value in task.parameters.items() if name != "most_numbers"}
+    agreed = {"n_patterns": task.patterns, "epsilon": None, "delta": None, "colluders": task.colluders}
+    here = {"schema": schema, "account": None, "random_state": None}
+    built: PatternDictionary = _built(PatternDictionary, {**DICTIONARY_DEFAULTS, **parameters, **agreed, **here})
+    return built
+
+
+def columns_of(schema: Schema, columns: tuple[str, ...]) -> Schema:
+    """The schema of some of the columns."""
+    missing = [name for name in columns if name not in schema.columns]
+    if missing:
+        raise InvalidParameter(f"The agreement's schema has no column '{missing[0]}'.", "Correct the task's columns.")
+    return Schema({name: schema.columns[name] for name in columns}, schema.person)
+
+
+def promise_of(task: Task, schema: Schema, rows: Callable[[], int]) -> Guarantee | None:
+    """What one run of a task promises and is charged for at a member with so many rows; None where its sums are exact.
+
+    From public facts alone. The rows are asked for only where the promise depends on their number.
+    """
+    match task:
+        case ModelsTask() | CensusTask() if not task.parameters:
+            # With the constants of `task_defaults` all promise what stands in the agreement: no learner needs to be loaded.
+            return _stated_promise(task, schema)
+        case ModelsTask() | CensusTask():
+            promise: Guarantee = learner_of(task, schema, None).declared_promise(rows)
+            return promise
+        case LearningTask() | ScalerTask():
+            return _stated_promise(task, schema)
+        case DictionaryTask() if task.is_private:
+            return _stated_promise(task, schema)
+        case DictionaryTask():
+            return None
+        case _:
+            raise InvalidParameter(f"Tasks of kind '{task.kind}' cannot be priced yet.", "Upgrade sudare.")
+
+
+def _stated_promise(task: Task, schema: Schema) -> Guarantee:
+    epsilon, delta = task.cost
+    promise = Guarantee(epsilon, delta)
+    return promise if schema.person is None else replace(promise, unit="person")
+
+
+def _built(learner: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """The learner, if there is a value for every parameter that it takes, and no other."""
+    takes = set(inspect.signature(learner).parameters)
+    differing = sorted(takes.symmetric_difference(values))
+    if differing:
+        raise InvalidParameter(
+            f"Agreements of this format do not decide `{differing[0]}` of this learner.", "Use one program version."
+        )
+    return learner(**values)

@@ -1,0 +1,139 @@
+"""One member's model: shared patterns mixed by its own weights (1.88), and what it says about new records.
+
+Scores are −ln p (1.89): the larger, the stranger. The model knows the member's own weights, which are exact functions of its
+records: it stays in the house.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import qmc
+
+from sudare.dictionary.families import Booleans, Family, Floats, Patterns, log_weights
+from sudare.dictionary.gaussian_families import SparseGaussian, partial_correlations
+from sudare.dictionary.member_records import finite_matrix
+from sudare.errors import DataError, InvalidParameter
+from sudare.parameter_checks import Numbers
+from sudare.schema import Schema
+
+# Points per pattern from which the model's own quantiles are computed: Sobol's sequence, the same for everybody.
+_QUANTILE_BITS: Final = 14
+FALSE_ALARM_RATES: Final = Numbers(0, 1, open_low=True, open_high=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemberModel:
+    """p(x) = Σ_k π_k f(x | θ_k) of one member, in the units of the columns.
+
+    `false_alarm_rate` sets the threshold of `predict`. It is the model's own quantile until `calibrated` has seen records that
+    were not used in training.
+    """
+
+    family: Family
+    patterns: Patterns
+    weights: Floats
+    columns: tuple[str, ...]
+    false_alarm_rate: float = 0.01
+    schema: Schema | None = None
+    calibration: Floats | None = None
+
+    def __repr__(self) -> str:
+        return f"MemberModel({len(self.patterns)} {self.family.name} patterns, {len(self.columns)} columns)"
+
+    def score_samples(self, X: object) -> Floats:
+        """−ln p of every record (1.89)."""
+        return self._scores(self._matrix(X))
+
+    def responsibilities(self, X: object) -> Floats:
+        """How much of every record each pattern explains (1.11); rows add up to one."""
+        log_joint = self._log_joint(self._matrix(X))
+        return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+
+    def attribution(self, X: object) -> Floats:
+        """−ln p(x_i | all other columns), records × columns: how strange each column is, given the others.
+
+        For a mixture p(x_i | x_rest) = p(x)/p(x_rest), and in every pattern f(x_rest) = f(x)/f(x_i | x_rest).
+        """
+        matrix = self._matrix(X)
+        log_joint = self._log_joint(matrix)
+        conditional = self.family.conditional_log_densities(matrix, self.patterns)
+        log_rest = logsumexp(log_joint[:, :, np.newaxis] - conditional, axis=1)
+        return np.asarray(log_rest - logsumexp(log_joint, axis=1)[:, np.newaxis])
+
+    def predict(self, X: object, false_alarm_rate: float | None = None) -> Booleans:
+        """True for records whose score is above the threshold for the stated rate of false alarms."""
+        return np.asarray(self.score_samples(X) > self.threshold(false_alarm_rate))
+
+    def calibrated(self, X: object) -> MemberModel:
+        """The same model with a threshold from records that were not used in training and are as usual (split conformal).
+
+        A new usual record is then above it with probability at most the rate, whatever the model is worth.
+        """
+        return replace(self, calibration=np.sort(self.score_samples(X)))
+
+    def threshold(self, false_alarm_rate: float | None = None) -> float:
+        """The score that usual records exceed at the stated rate."""
+        rate = self.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
+        FALSE_ALARM_RATES.check("false_alarm_rate", rate)
+        return self._model_threshold(rate) if self.calibration is None else self._conformal_threshold(rate)
+
+    def _conformal_threshold(self, rate: float) -> float:
+        """The ⌈(n+1)(1−rate)⌉-th smallest score (Vovk et al. 2005)."""
+        scores = self.calibration if self.calibration is not None else np.empty(0)
+        rank = math.ceil((len(scores) + 1) * (1 - rate) - 1e-9)
+        if rank > len(scores):
+            needed = math.ceil(1 / rate) - 1
+            raise DataError(
+                f"One false alarm in {1 / rate:,.0f} needs {needed:,} calibration records, got {len(scores):,}.",
+                "Calibrate with more records, or accept a higher rate.",
+            )
+        return float(scores[rank - 1])
+
+    def _model_threshold(self, rate: float) -> float:
+        """The quantile of −ln p when the model itself is right, over evenly spread points of every pattern."""
+        used = np.flatnonzero(self.weights > 0)
+        sequence = qmc.Sobol(len(self.columns), scramble=False)
+        sequence.fast_forward(1)
+        uniforms = sequence.random(2**_QUANTILE_BITS - 1)
+        # Draws are codes and numbers already, not records as a schema declares them.
+        scores = [self._scores(self.family.draws(self.patterns, int(k), uniforms)) for k in used]
+        order = np.argsort(np.concatenate(scores))
+        shares = np.repeat(self.weights[used], [len(part) for part in scores])[order]
+        above = 1 - np.cumsum(shares) / shares.sum()
+        first = int(np.searchsorted(-above, -rate))
+        return float(np.concatenate(scores)[order][min(first, len(order) - 1)])
+
+    @property
+    def partial_correlations(self) -> Floats:
+        """Of every pattern, patterns × columns × columns (1.62): which columns depend on each other directly."""
+        if not isinstance(self.family, SparseGaussian):
+            raise InvalidParameter(
+                f"{self.family.name} patterns have independent columns.", "Use family='sparse_gaussian'."
+            )
+        return partial_correlations(self.patterns["precisions"])
+
+    def _scores(self, matrix: Floats) -> Floats:
+        return np.asarray(-logsumexp(self._log_joint(matrix), axis=1))
+
+    def _log_joint(self, matrix: Floats) -> Floats:
+        return self.family.log_densities(matrix, self.patterns) + log_weights(self.weights)
+
+    def _matrix(self, X: object) -> Floats:
+        matrix = finite_matrix(X, self.columns, self.schema)
+        fault = self.family.fault(matrix)
+        if fault is not None:
+            raise DataError(
+                f"The records are not of the dictionary's family: {fault}.", "Prepare them as for training."
+            )
+        return matrix
+
+
+def worst_columns(attributions: Floats, columns: tuple[str, ...]) -> NDArray[np.str_]:
+    """The column with the largest attribution, for every record."""
+    return np.asarray(np.array(columns)[np.argmax(attributions, axis=1)])

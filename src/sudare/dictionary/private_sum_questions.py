@@ -1,0 +1,142 @@
+"""A member's part of a private training: clipped contributions of its records, exact sums of them, its share of the noise.
+
+Everything that decides how a record contributes is public: bounds, frames, patterns and weights come from earlier noisy totals,
+never from the member's own exact counts. Weights of its own would let one record move the responsibilities of all others,
+and no clipping would bound that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from sudare.dictionary.families import Floats, Frame, Patterns, log_weights
+from sudare.dictionary.gaussian_families import SparseGaussian, symmetric, upper
+from sudare.dictionary.member_records import Records, total_over
+from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
+from sudare.dictionary.sum_questions import Question
+from sudare.privacy.noise import NoiseSource
+
+# Computed norms are this much below their bounds, so that rounding cannot lift them above.
+_NORM_MARGIN: Final = 1 - 2.0**-40
+# So many records' contributions are held at once.
+_ROWS_AT_ONCE: Final = 4096
+_ROOT_TWO: Final = float(np.sqrt(2.0))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyQuestion(Question):
+    """A sum with noise in shares."""
+
+    plan: NoisePlan
+    release: Release
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyOpening(NoisyQuestion):
+    """Sums of the columns and of their squares, each scaled to [−1, 1] by declared bounds."""
+
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """One ball for each pattern: u = roots⁻¹(z − centre)/radius, shortened to length one. `inverses` are roots⁻¹."""
+
+    centres: Floats
+    inverses: Floats
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMoments(NoisyQuestion):
+    """Σ r_k·(1, u_k, u_k u_kᵀ), with public weights for the responsibilities r."""
+
+    frame: Frame
+    means: Floats
+    precisions: Floats
+    weights: Floats
+    clip: Clip
+
+
+def noisy_answer(records: Records, question: Question, source: NoiseSource | None) -> Floats:
+    """The member's addend: exact sums of bounded contributions, with its share of the noise."""
+    if not isinstance(question, NoisyQuestion) or source is None:
+        raise TypeError("A private question needs a source of noise.")
+    total = total_over(records, partial(exact_contributions, question))
+    return question.plan.noisy(total, question.release, source)
+
+
+def exact_contributions(question: NoisyQuestion, block: Floats) -> Floats:
+    """The sum over a block's records of contributions in whole steps of the grid: exact, whatever the order."""
+    if not isinstance(question, NoisyOpening | NoisyMoments):
+        raise TypeError(f"{type(question).__name__} is not a private question.")
+    total = np.zeros(question.size)
+    for start in range(0, len(block), _ROWS_AT_ONCE):
+        rows = block[start : start + _ROWS_AT_ONCE]
+        if isinstance(question, NoisyOpening):
+            contributions = opening_contributions(rows, question)
+        else:
+            contributions = moment_contributions(rows, question)
+        total += on_grid_towards_zero(contributions, question.plan.grid).sum(axis=0)
+    return total
+
+
+def opening_contributions(X: Floats, question: NoisyOpening) -> Floats:
+    """(u, u²) of every record with u in [−1, 1]^M. Two records differ by 2 in a column's pair at most: 2√M in all."""
+    middle, half = (question.low + question.high) / 2, (question.high - question.low) / 2
+    scaled = np.clip((X - middle) / half, -1.0, 1.0)
+    return np.hstack([scaled, scaled**2])
+
+
+def moment_contributions(X: Floats, question: NoisyMoments) -> Floats:
+    """r_k·(1, u_k, u_k u_kᵀ) of every record, off-diagonal products times √2, patterns one after the other.
+
+    Its squared norm is Σ r_k²(1 + ‖u_k‖² + ‖u_k‖⁴) ≤ 3. For two records the inner product is Σ r_k r′_k(1 + c_k + c_k²) > 0
+    with c_k = u_k·u′_k, so they differ by √6 at most.
+    """
+    Z = question.frame.applied(X)
+    shares = public_responsibilities(Z, question)
+    parts = []
+    for k in range(len(question.weights)):
+        inside = within_ball(Z, question.clip, k)
+        rows, columns = upper(inside.shape[1])
+        products = inside[:, rows] * inside[:, columns] * np.where(rows == columns, 1.0, _ROOT_TWO)
+        parts.append(shares[:, [k]] * np.hstack([np.ones((len(Z), 1)), inside, products]))
+    return np.hstack(parts) * _NORM_MARGIN
+
+
+def public_responsibilities(Z: Floats, question: NoisyMoments) -> Floats:
+    """r (1.11) with public patterns and public weights; rows add up to one but for rounding, or to zero where densities overflow.
+
+    Whatever patterns dishonest totals describe: rows are divided by their own sums, because the logarithm of a sum is rounded by whole
+    units where densities are small enough, and then every pattern would get the whole record.
+    """
+    patterns = Patterns({"means": question.means, "precisions": question.precisions})
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_joint = SparseGaussian().log_densities(Z, patterns) + log_weights(question.weights)
+        joint = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
+    joint[~np.isfinite(joint)] = 0.0
+    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1.0))
+
+
+def within_ball(Z: Floats, clip: Clip, k: int) -> Floats:
+    """Records in the coordinates of a pattern's ball, those outside drawn to its surface; to its centre where coordinates overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside = (Z - clip.centres[k]) @ clip.inverses[k].T / clip.radius
+        lengths = np.sqrt(np.einsum("ij,ij->i", inside, inside))
+        drawn = inside / np.maximum(lengths, 1.0)[:, np.newaxis]
+    drawn[~np.isfinite(drawn).all(axis=1)] = 0.0
+    return np.asarray(drawn)
+
+
+def unpacked(total: Floats, patterns: int, columns: int) -> tuple[Floats, Floats, Floats]:
+    """Counts, Σ r u and Σ r uuᵀ from a noisy total."""
+    parts = total.reshape(patterns, -1)
+    rows, others = upper(columns)
+    products = parts[:, 1 + columns :] / np.where(rows == others, 1.0, _ROOT_TWO)
+    return parts[:, 0], parts[:, 1 : 1 + columns], symmetric(products, columns)

@@ -1,0 +1,141 @@
+"""Own plus consensus: a receiver starts from what the others' linear models agree on and corrects it with its own data.
+
+The parameters are θ = s·μ + d, where μ is the mean of the others' messages, of length one. Own data choose s and d under the
+penalty (τ/2)(‖d‖² + κs²), and τ by cross-validation. κ = (1 − ρ)/ρ is the doubt about μ: ρ estimates its squared cosine with
+what the messages would say without noise, from how well they agree. A mean that could as well be noise is not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import DataError
+from sudare.experts.estimators import CombinedExperts, positive
+from sudare.experts.expert_set import Task
+from sudare.experts.penalised_fits import batch_fitted
+
+Floats = NDArray[np.float64]
+
+PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e2, 1e-4, 7))
+LEAST_DOUBT: Final = 1e-6
+MOST_DOUBT: Final = 1e9
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """For each receiver the direction the messages agree on (of length one, or zero), and the doubt κ about it."""
+
+    directions: Floats
+    doubts: Floats
+
+
+def consensus_of(messages: Floats) -> Consensus:
+    """One receiver's consensus of messages (experts × coefficients)."""
+    count = len(messages)
+    mean = messages.mean(axis=0)
+    spread = float(((messages - mean) ** 2).sum())
+    return _consensus(mean[np.newaxis], np.array([spread]), count)
+
+
+def consensus_without_each(messages: Floats) -> Consensus:
+    """For each sender the consensus of all the others (senders × coefficients)."""
+    count = len(messages) - 1
+    means = (messages.sum(axis=0) - messages) / count
+    squares = (messages**2).sum(axis=1)
+    spreads = squares.sum() - squares - count * (means**2).sum(axis=1)
+    return _consensus(means, np.maximum(spreads, 0.0), count)
+
+
+def _consensus(means: Floats, spreads: Floats, count: int) -> Consensus:
+    """ρ = 1 − (squared standard error of the mean)/‖mean‖², at least 0. One message says nothing about its noise: ρ = ½."""
+    norms = (means**2).sum(axis=1)
+    reliability = np.full(len(means), 0.5)
+    if count > 1:
+        errors = spreads / (count * (count - 1))
+        reliability = 1 - np.divide(errors, norms, out=np.ones(len(norms)), where=norms > 0)
+    positive_part = np.clip(reliability, 1 / (1 + MOST_DOUBT), 1.0)
+    doubts = np.maximum((1 - positive_part) / positive_part, LEAST_DOUBT)
+    lengths = np.sqrt(norms)[:, np.newaxis]
+    return Consensus(np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0), doubts)
+
+
+def own_plus_consensus(
+    designs: Floats,
+    targets: Floats,
+    consensus: Consensus,
+    penalties: Sequence[float] = PENALTIES,
+    task: Task = "classification",
+) -> tuple[Floats, Floats]:
+    """θ = s·μ + d for many receivers (receivers × rows × columns), and the penalties τ that cross-validation chose."""
+    columns = designs.shape[2]
+    along = designs @ consensus.directions[:, :, np.newaxis]
+    relative = np.column_stack([np.ones((len(designs), columns)), consensus.doubts])
+    fitted = batch_fitted(np.concatenate([designs, along], axis=2), targets, penalties, relative, task)
+    own, scale = fitted.coefficients[:, :columns], fitted.coefficients[:, columns:]
+    return np.asarray(own + scale * consensus.directions), fitted.penalty
+
+
+class OwnPlusConsensus(CombinedExperts):
+    """θ = s·μ + d fitted on own data with the penalty (τ/2)(‖d‖² + κs²); μ is the mean of linear experts' coefficients.
+
+    κ, the doubt about μ, is computed from how well the experts agree (docs/experts.md).
+
+    Parameters
+    ----------
+    experts : fitted linear models or releases of such: binary classifiers, or regressors.
+    penalty : τ, or "cross-validation" to choose it on own data. With fewer than ten rows the largest is taken.
+    doubt : κ where it is known, as for one model whose noise is public; None computes it from how well the experts agree.
+    fit_intercept : whether θ has an intercept, which own data and messages set like any other coefficient. Without it the
+        features must be centred by public facts, and the messages' intercepts are not used.
+
+    Attributes
+    ----------
+    coef_, intercept_ : θ. Learned from own data: for the owner only.
+    penalty_ : τ.
+    guarantee_ : what each sender promised about its own records, in the order of the experts.
+    """
+
+    coef_: Floats
+
+    def __init__(
+        self,
+        experts: Sequence[Any] = (),
+        *,
+        penalty: float | Literal["cross-validation"] = "cross-validation",
+        doubt: float | None = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.experts = experts
+        self.penalty = penalty
+        self.doubt = doubt
+        self.fit_intercept = fit_intercept
+
+    def _learn(self, rows: Any, targets: Floats) -> None:
+        matrix = self.panel_.matrix(rows)
+        coefficients, intercepts = self.panel_.messages()
+        if matrix.shape[1] != coefficients.shape[1]:
+            raise DataError(
+                f"The rows have {matrix.shape[1]} features; the experts have {coefficients.shape[1]} coefficients.",
+                "Use the same schema.",
+            )
+        messages = np.column_stack([coefficients, intercepts]) if self.fit_intercept else coefficients
+        design = np.column_stack([matrix, np.ones(len(matrix))]) if self.fit_intercept else matrix
+        penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
+        consensus = consensus_of(messages)
+        if self.doubt is not None:
+            known = min(max(positive("doubt", self.doubt), LEAST_DOUBT), MOST_DOUBT)
+            consensus = Consensus(consensus.directions, np.array([known]))
+        theta, chosen = own_plus_consensus(
+            design[np.newaxis], targets[np.newaxis], consensus, penalties, self.panel_.task
+        )
+        self.coef_ = theta[0, : matrix.shape[1]]
+        self.intercept_ = float(theta[0, -1]) if self.fit_intercept else 0.0
+        self.penalty_ = float(chosen[0])
+
+    def _values(self, rows: Any) -> Floats:
+        return np.asarray(self.panel_.matrix(rows) @ self.coef_ + self.intercept_)

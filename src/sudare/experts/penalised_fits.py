@@ -1,0 +1,93 @@
+"""Penalised linear fits on own data, many at once, with the penalty chosen by cross-validation.
+
+Not private: these run on the receiver's own rows, and nothing they give leaves the house. Problems are stacked along the
+first axis; sizes are those of small members, so all of one step's linear systems are solved together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.linear.batched_fits import minimised_nodes
+from sudare.linear.losses import Logistic
+
+Floats = NDArray[np.float64]
+
+PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e3, 1e-2, 11))
+FOLDS: Final = 5
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Coefficients and the penalty they were fitted with: of one problem, or of many along the first axis."""
+
+    coefficients: Floats
+    penalty: Any
+
+
+def fitted_coefficients(
+    design: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str
+) -> Fitted:
+    """One problem: minimise the sum of losses + (penalty/2) Σ relative_j w_j², the penalty chosen by cross-validation."""
+    fitted = batch_fitted(design[np.newaxis], targets[np.newaxis], penalties, relative, task)
+    return Fitted(fitted.coefficients[0], float(fitted.penalty[0]))
+
+
+def batch_fitted(designs: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str) -> Fitted:
+    """Many problems (problems × rows × columns), each with its own choice of penalty; `relative` may be problems × columns.
+
+    Each column's penalty is its `relative` one times the chosen one. Too few rows for cross-validation: the largest penalty.
+    """
+    problems, rows, _ = designs.shape
+    ordered = sorted(penalties, reverse=True)
+    if len(ordered) == 1 or rows < 2 * FOLDS:
+        chosen = np.full(problems, ordered[0])
+    else:
+        held_out = np.zeros((problems, len(ordered)))
+        folds = fold_numbers(targets)
+        for fold in range(FOLDS):
+            kept = folds != fold
+            for number, penalty in enumerate(ordered):
+                fitted = solved(designs * kept[:, :, np.newaxis], targets * kept, penalty * relative, task)
+                held_out[:, number] += np.where(kept, 0.0, _losses(designs, targets, fitted, task)).sum(axis=1)
+        chosen = np.asarray(ordered)[np.argmin(held_out, axis=1)]
+    return Fitted(solved(designs, targets, chosen[:, np.newaxis] * relative, task), chosen)
+
+
+def fold_numbers(targets: Floats) -> NDArray[np.intp]:
+    """Folds of equal size with equal shares of each class, the same at every call: dealt out in the order of targets."""
+    ranks = np.argsort(np.argsort(targets, axis=1, kind="stable"), axis=1, kind="stable")
+    return np.asarray(ranks % FOLDS, dtype=np.intp)
+
+
+def solved(designs: Floats, targets: Floats, strengths: Floats, task: str) -> Floats:
+    """The minimisers of sums of losses + ½ Σ strength_j w_j². A row of zeros counts for nothing."""
+    strengths = np.broadcast_to(strengths, (len(designs), designs.shape[2]))
+    if task == "regression":
+        # Twice the squared loss's half: the loss of regression is (prediction − target)².
+        normal = 2 * designs.swapaxes(1, 2) @ designs + _diagonal(strengths)
+        return np.asarray(np.linalg.solve(normal, 2 * designs.swapaxes(1, 2) @ targets[:, :, np.newaxis])[:, :, 0])
+    # Columns divided by the root of their penalty have a penalty of one each.
+    roots = np.sqrt(strengths)
+    scaled = designs / roots[:, np.newaxis]
+    return minimised_nodes(scaled, targets, Logistic(), 1.0, np.zeros(strengths.shape)) / roots
+
+
+def _losses(designs: Floats, targets: Floats, coefficients: Floats, task: str) -> Floats:
+    scores = _scores(designs, coefficients)
+    if task == "regression":
+        return np.asarray((scores - targets) ** 2)
+    return np.asarray(np.logaddexp(0.0, -targets * scores))
+
+
+def _scores(designs: Floats, coefficients: Floats) -> Floats:
+    return np.asarray((designs @ coefficients[:, :, np.newaxis])[:, :, 0])
+
+
+def _diagonal(strengths: Floats) -> Floats:
+    return np.asarray(strengths[:, :, np.newaxis] * np.eye(strengths.shape[1]))

@@ -1,0 +1,417 @@
+"""Data sources in batches with bounded memory: Parquet and CSV files, SQL databases, frames, iterators of frames.
+
+Errors say what could not be read and never quote it: libraries put values, statements and addresses with passwords
+into their messages, so theirs are replaced outside of the `except` block and leave no trace in the chain of causes.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+import sqlalchemy
+
+from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
+from sudare.frames.csv_headers import (
+    CsvFile,
+    declared_header,
+    first_bytes,
+    first_lines,
+    public_names,
+    refuse_doubtful_header,
+)
+from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
+from sudare.schema import Label, Number, Schema
+from sudare.schema.table import Table, as_table, attempt, column_names, refuse_missing_columns, unique_names
+
+__all__ = ["CsvFile", "SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
+
+DEFAULT_BATCH_ROWS = 65536
+CSV_BLOCK_BYTES = 2**22
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
+MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
+PARQUET_ENDINGS = (".parquet", ".pq")
+CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
+DEFAULT_SCHEMAS = {"postgresql": "public"}
+
+
+def batches(
+    source: object,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    schema: Schema | None = None,
+) -> Iterator[Table]:
+    """The rows of a source as tables of 1 to `batch_rows` rows, read as they are asked for.
+
+    A source is the path of a Parquet or CSV file, of a folder of Parquet files, or a pattern such as "2026-*.parquet";
+    a CsvFile; a SqlSource; any table that `as_table` takes; or an iterator of such tables.
+    A CSV file whose first line may be a record is refused, unless a CsvFile says what that line is.
+    `columns` are read and no others. Without them a `schema` selects the columns it knows, as far as they are there,
+    and fixes the types of a CSV file: without it they are guessed from the beginning of the file, and a later line
+    may contradict. In declared text columns a field is missing if it is empty or a usual word for missing (NA, null, …),
+    unless the schema lists that word.
+    """
+    if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
+        raise InvalidParameter(
+            "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
+        )
+    if isinstance(source, str | os.PathLike):
+        return all_files_batches(files_at(source), columns, batch_rows, schema, declared_header(source))
+    if isinstance(source, SqlSource):
+        return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
+    parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
+    return (piece for part in parts for piece in pieces(selected(part, columns, schema), batch_rows))
+
+
+def read(source: object, columns: Sequence[str] | None = None, schema: Schema | None = None) -> Table:
+    """All rows of a source in one table."""
+    parts = [batch.arrow for batch in batches(source, columns, schema=schema)]
+    if not parts:
+        raise DataError("The source has no rows.", "Check the path or query.")
+    together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
+    if together is None:
+        raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
+    # Not shortened: a/.. is where a link leads, and not always here.
+    origin = os.path.join(os.getcwd(), source) if isinstance(source, str | os.PathLike) else source
+    return Table(together, origin if isinstance(origin, str | SqlSource) else None)
+
+
+def row_count(source: object) -> int | None:
+    """The number of rows where that is known without reading them; None elsewhere."""
+    if isinstance(source, str | os.PathLike):
+        files = files_at(source)
+        if not all(is_parquet(file) for file in files):
+            return None
+        return sum(int(opened_parquet(file).metadata.num_rows) for file in files)
+    if isinstance(source, Mapping):
+        source = next(iter(source.values()), ())
+    return attempt(lambda: len(source)) if hasattr(source, "__len__") else None
+
+
+def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
+    """The names and Arrow types of the columns of a source, read from the least of it that tells them.
+
+    `expected` are names that a person declared: they tell a header of a CSV file that holds nothing but text from a record.
+    """
+    if isinstance(source, str | os.PathLike):
+        first, *others = (_types_in(file, expected, declared_header(source)) for file in files_at(source))
+        if any(set(types.names) != set(first.names) for types in others):
+            raise DataError(
+                f"The files at {os.fspath(source)!r} do not all have the same columns.",
+                "Keep those together that are parts of one table.",
+            )
+        return first
+    if isinstance(source, SqlSource):
+        first = next(batches(source, batch_rows=1000), None)
+        return first.arrow.schema if first else pa.schema([])
+    return as_table(source).arrow.schema
+
+
+def pieces(table: Table, batch_rows: int) -> Iterator[Table]:
+    """A table cut into tables of at most `batch_rows` rows."""
+    return (table.slice(start, batch_rows) for start in range(0, table.rows, batch_rows))
+
+
+def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema: Schema | None) -> list[str]:
+    """Which of the columns that are present to read."""
+    if columns is not None:
+        refuse_missing_columns(columns, present)
+        return list(columns)
+    if schema is not None:
+        known = [name for name in schema.source_columns if name in present]
+        # No names at all mean all columns to some readers, and an error of their own to others.
+        if not known:
+            refuse_missing_columns(schema.source_columns, present)
+        return known
+    return list(present)
+
+
+def selected(data: object, columns: Sequence[str] | None, schema: Schema | None) -> Table:
+    """The wanted columns of data in memory; data without names are the features of the schema."""
+    if columns is None and schema is None:
+        return as_table(data)
+    names_if_none = columns if columns is not None else list(schema.features) if schema is not None else None
+    return as_table(data, wanted_columns(column_names(data, names_if_none), columns, schema))
+
+
+def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]) -> Iterator[Table]:
+    """The same tables; an error of a library on the way is replaced by ours."""
+    while True:
+        try:
+            table = next(tables)
+        except StopIteration:
+            return
+        except (SudareError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - drivers fail in their own ways, and quote what they were given
+            explanation = explain(error)
+        else:
+            yield table
+            continue
+        raise explanation
+
+
+def files_at(source: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path or pattern stands for, in the order of their names."""
+    path = Path(source)
+    # A Path has one of the two slashes only. The address is not quoted: it may hold a password.
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(source)):
+        raise SourceUnreadable(
+            "The source is an address, not a path.",
+            "Databases are read in Python, with SqlSource(address, query) from sudare.frames.sources, and by members of a consortium. "
+            "For other commands write the table as Parquet or CSV.",
+        )
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if is_parquet(file))
+    elif path.exists():
+        found = [path]
+    else:
+        found = sorted(Path(name) for name in glob.glob(os.fspath(source)))
+    if not found:
+        raise SourceUnreadable(
+            f"There are no data files at {os.fspath(source)!r}.", "Check the path; a folder must hold Parquet files."
+        )
+    if not all(file.name.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS) for file in found):
+        raise SourceUnreadable(
+            f"{os.fspath(source)!r} is not a Parquet or CSV file by its name.",
+            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}; databases are read with SqlSource(address, query).",
+        )
+    return found
+
+
+def _types_in(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+    if not is_parquet(file):
+        return csv_types(file, expected, has_header)
+    types = opened_parquet(file).schema_arrow
+    return pa.schema(list(zip(unique_names(types.names), types.types, strict=True)))
+
+
+def is_parquet(file: Path) -> bool:
+    return file.name.lower().endswith(PARQUET_ENDINGS)
+
+
+def all_files_batches(
+    files: Sequence[Path],
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    schema: Schema | None,
+    has_header: bool | None = None,
+) -> Iterator[Table]:
+    """The tables of one file after the other."""
+    for file in files:
+        if is_parquet(file):
+            yield from quietly(parquet_batches(file, columns, batch_rows, schema), parquet_explanation(file))
+        else:
+            rows = csv_batches(file, columns, batch_rows, schema, has_header)
+            yield from quietly(rows, csv_explanation(file, schema, has_header))
+
+
+def parquet_explanation(file: Path) -> Callable[[Exception], SudareError]:
+    """Turns an error of the Parquet reader into ours."""
+    return lambda error: unreadable(file, "Parquet")
+
+
+def unreadable(file: Path, form: str) -> SourceUnreadable:
+    return SourceUnreadable(
+        f"{os.fspath(file)!r} cannot be read as {form}.", "Check that the file is whole and of that format."
+    )
+
+
+def opened_parquet(file: Path) -> Any:
+    """The Parquet file, its metadata read and its rows not; pre-buffering would hold whole row groups."""
+    parquet = attempt(lambda: pyarrow.parquet.ParquetFile(file, pre_buffer=False))
+    if parquet is None:
+        raise unreadable(file, "Parquet")
+    return parquet
+
+
+def parquet_batches(
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+) -> Iterator[Table]:
+    with opened_parquet(file) as parquet:
+        written = parquet.schema_arrow.names
+        read_as = dict(zip(unique_names(written), written, strict=True))
+        names = wanted_columns(list(read_as), columns, schema)
+        stored = [read_as[name] for name in names]
+        for batch in parquet.iter_batches(batch_size=batch_rows, columns=stored):
+            table = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
+            yield from pieces(Table(table), batch_rows)
+
+
+def csv_reader(file: Path, options: Any, names: Sequence[str] | None) -> Any:
+    """The rows of a CSV file; without names its first line has them."""
+    return pyarrow.csv.open_csv(
+        file,
+        read_options=pyarrow.csv.ReadOptions(
+            block_size=CSV_BLOCK_BYTES, column_names=None if names is None else list(names)
+        ),
+        convert_options=options,
+    )
+
+
+def csv_types(file: Path, expected: Collection[str] = (), has_header: bool | None = None) -> pa.Schema:
+    """The names of the columns of a CSV file, and the types its first block suggests."""
+    opened = csv_as_written(file, expected, has_header)
+    return pa.schema(list(zip(unique_names(public_names(opened.names, has_header)), opened.types, strict=True)))
+
+
+def csv_as_written(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+    """Names as the CSV file spells them (made up where it has none), and types.
+
+    Raise DataError where the first line may be a record, and nobody said whether it is.
+    A header without a comma that has another usual separator is refused, unless a column is expected to be called so: read as one column,
+    the file would only seem to lack all others.
+    """
+    header = attempt(lambda: first_line(file)) or ""
+    separator = next((name for mark, name in OTHER_SEPARATORS.items() if mark in header), None)
+    if separator is not None and not {",", '"'} & set(header) and header not in expected:
+        raise SourceUnreadable(
+            f"The columns of {os.fspath(file)!r} are separated by {separator}, not by commas.",
+            "Save it with commas between the columns and a point in decimals, or as Parquet.",
+        )
+    lines = attempt(lambda: first_lines(file))
+    if lines is None:
+        raise unreadable(file, "CSV")
+    refuse_doubtful_header(lines, has_header, expected, file)
+    names = public_names(lines[0], has_header) if lines and has_header is False else None
+    types = attempt(lambda: csv_reader(file, None, names).schema)
+    # Names that are not UTF-8 fail when they are asked for.
+    if types is None or attempt(lambda: types.names) is None:
+        raise unreadable(file, "CSV")
+    return types
+
+
+def first_line(file: Path) -> str:
+    """The first line of a text file, which may be compressed."""
+    return first_bytes(file).decode("utf-8-sig", errors="replace").splitlines()[0]
+
+
+def csv_batches(
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None = None
+) -> Iterator[Table]:
+    expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
+    written = csv_as_written(file, expected, has_header).names
+    read_as = dict(zip(unique_names(public_names(written, has_header)), written, strict=True))
+    names = wanted_columns(list(read_as), columns, schema)
+    options = pyarrow.csv.ConvertOptions(
+        include_columns=[read_as[name] for name in names],
+        column_types={read_as[name]: kind for name, kind in declared_types(schema).items() if name in names},
+        # The words 1 and 0 are numbers, not booleans.
+        true_values=["true", "True", "TRUE"],
+        false_values=["false", "False", "FALSE"],
+    )
+    with csv_reader(file, options, written if has_header is False else None) as reader:
+        for batch in reader:
+            table = pa.Table.from_batches([batch]).rename_columns(names)
+            yield from pieces(Table(with_missing_words(table, schema)), batch_rows)
+
+
+def declared_types(schema: Schema | None) -> dict[str, Any]:
+    """The Arrow types in which the columns of a schema are read from text; identifiers of persons stay text."""
+    if schema is None:
+        return {}
+    types = {
+        name: pa.float64() if isinstance(facts, Number) else CSV_TYPES[facts.value_kind]
+        for name, facts in schema.columns.items()
+    }
+    return types | ({schema.person.column: pa.string()} if schema.person else {})
+
+
+def with_missing_words(table: pa.Table, schema: Schema | None) -> pa.Table:
+    """The table with null where a declared text column has a word for missing that is not one of its values."""
+    for position, name in enumerate(table.column_names):
+        words = words_for_missing(name, schema)
+        if words:
+            column = table.column(name)
+            is_missing = pc.is_in(column, value_set=pa.array(words, type=column.type))
+            table = table.set_column(position, name, pc.if_else(is_missing, pa.scalar(None, column.type), column))
+    return table
+
+
+def words_for_missing(name: str, schema: Schema | None) -> list[str]:
+    """The words that mean missing in a column that is declared as text; none in other columns."""
+    if schema is not None and schema.person is not None and name == schema.person.column:
+        return [""]
+    facts = schema.columns.get(name) if schema is not None else None
+    if facts is None or isinstance(facts, Number) or facts.value_kind != "text":
+        return []
+    return [word for word in MISSING_WORDS if word not in facts.levels]
+
+
+def csv_explanation(
+    file: Path, schema: Schema | None, has_header: bool | None = None
+) -> Callable[[Exception], SudareError]:
+    """Turns an error of the CSV reader into ours, which names the column if the schema declares it."""
+
+    def explain(error: Exception) -> SudareError:
+        # With a single thread Arrow names the row as well.
+        found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
+        if not found:
+            return unreadable(file, "CSV")
+        name = csv_types(file, declared_types(schema), has_header).names[int(found[1])]
+        if name not in declared_types(schema):
+            return SourceUnreadable(
+                f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",
+                "Give schema=…, so that types are declared and not guessed.",
+            )
+        facts = schema.columns[name] if schema else None
+        kind = "numbers" if isinstance(facts, Number) else f"{'classes' if isinstance(facts, Label) else 'categories'}"
+        return WrongType(
+            f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
+            "Correct the file (it must be UTF-8, with a point in decimals), or change the declaration in the schema.",
+        )
+
+    return explain
+
+
+def unreadable_database(error: Exception) -> SourceUnreadable:
+    """What to say of a database that failed; the class of the error is told, its text may contain a password or values."""
+    if isinstance(error, ImportError):
+        return SourceUnreadable(
+            "The driver for this kind of database is not installed.", "Install the driver that SQLAlchemy names for it."
+        )
+    return SourceUnreadable(
+        f"The database cannot be read ({type(error).__name__}).",
+        "Check address, password and query with the database's own client.",
+    )
+
+
+def sql_batches(
+    source: SqlSource, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+) -> Iterator[Table]:
+    engine = source.url if isinstance(source.url, sqlalchemy.Engine) else opened_for_reading(source.url)
+    refuse_writing(source.query, engine.dialect.name)
+    try:
+        with reading(engine) as connection:
+            connection.execution_options(stream_results=True, yield_per=batch_rows)
+            result = sql_result(connection, source.query, columns, schema)
+            present = unique_names(list(result.keys()))
+            for rows in result.partitions(batch_rows):
+                by_column = dict(zip(present, zip(*rows, strict=True), strict=True))
+                yield selected(by_column, columns, schema)
+    finally:
+        if engine is not source.url:
+            engine.dispose()
+
+
+def sql_result(
+    connection: sqlalchemy.Connection, query: str, columns: Sequence[str] | None, schema: Schema | None
+) -> sqlalchemy.CursorResult[Any]:
+    """The rows of a query, or the wanted columns of a table by its name."""
+    if re.search(r"\s", query):
+        return connection.exec_driver_sql(query)
+    place, _, name = query.rpartition(".")
+    # Not where a search path leads, which every connection may set otherwise: the account for a table pays for no other one.
+    place = place or DEFAULT_SCHEMAS.get(connection.dialect.name, "")
+    table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
+    names = wanted_columns([column.name for column in table.columns], columns, schema)
+    return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))

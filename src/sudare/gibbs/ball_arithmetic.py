@@ -1,0 +1,166 @@
+"""Decisions of the rejection sampler that floats leave open, made in ball arithmetic with as many bits as it takes.
+
+The ideal numbers are those of `rejection`: a proposal owns the first 64 bits of each, and gets more of the same number when they are needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from flint import arb, fmpz
+from flint import ctx as ball_context
+from numpy.typing import NDArray
+
+from sudare.gibbs.gaussian_envelope import Piece
+from sudare.gibbs.lazy_uniforms import LazyUniforms, normal_balls
+from sudare.gibbs.proposals import ACCEPTANCE, FIRST_NORMAL, PIECE, ROW, SIDE, TAIL, Sampler, chosen
+from sudare.privacy.noise import NoiseSource, Words
+
+Floats = NDArray[np.float64]
+
+
+class Open(Exception):
+    """A decision that the known bits leave open."""
+
+
+def decided_exactly(sampler: Sampler, words: Words, source: NoiseSource) -> tuple[float, Floats]:
+    """The decision about one proposal, with as many bits as it takes."""
+    lazy = LazyUniforms(words, source)
+    while True:
+        with ball_context.workprec(2 * lazy.bits + 128):
+            try:
+                return _decided_in_balls(sampler, words, lazy.balls())
+            except Open:
+                lazy.refine()
+
+
+def _decided_in_balls(sampler: Sampler, words: Words, chance: list[arb]) -> tuple[float, Floats]:
+    posterior, envelope, width = sampler.posterior, sampler.envelope, sampler.width
+    pieces = envelope.pieces
+    nowhere = np.zeros(width)
+    index = chosen(sampler.log_weights, words[PIECE : PIECE + 1])[0]
+    if index < 0:
+        index = _chosen_exactly([_exact_weight(sampler, piece) for piece in pieces], chance[PIECE])
+    piece = pieces[index]
+    whitened = normal_balls(chance[FIRST_NORMAL:])[:width]
+    step = arb(envelope.step)
+    if piece.log_tails is not None:
+        whitened = _exactly_in_tail(sampler, piece, words, chance, whitened)
+    offsets = [step * value for value in _solved_transposed(piece.factor, whitened)]
+    rows = posterior.rows
+    changes = [dot(row, offsets) for row in rows]
+    if piece.outer is not None and any(
+        is_less(arb(float(b)), abs(t)) for t, b in zip(changes, piece.outer, strict=True)
+    ):
+        return 0.0, nowhere
+    multiplicity = 1
+    if piece.inner is not None:
+        counts = sum(is_less(arb(float(b)), abs(t)) for t, b in zip(changes, piece.inner, strict=True))
+        if counts == 0:
+            return 0.0, nowhere
+        multiplicity = 1 if piece.log_tails is None else counts
+    mode = [arb(float(value)) for value in posterior.mode]
+    if posterior.radius is not None:
+        square = sum(((m + v) ** 2 for m, v in zip(mode, offsets, strict=True)), start=arb(0))
+        if is_less(arb(posterior.radius) ** 2, square):
+            return 0.0, nowhere
+    losses = arb(0)
+    targets = np.zeros(len(rows)) if posterior.offsets is None else posterior.offsets
+    for row, target, change in zip(rows, targets, changes, strict=True):
+        losses += posterior.loss.ball_rise(dot(row, mode) - arb(float(target)), change)
+    pairs = zip(mode, offsets, strict=True)
+    prior = arb(posterior.penalty) * sum((v * (m + v / 2) for m, v in pairs), start=arb(0))
+    heights = sum((z * z for z in whitened), start=arb(0)) / 2
+    log_ratio = -arb(posterior.inverse_temperature) * (losses + prior) + heights - arb(envelope.log_constant)
+    if not is_less(chance[ACCEPTANCE].log(), log_ratio - arb(multiplicity).log()):
+        return 0.0, nowhere
+    grid = arb(sampler.grid)
+    multiples = [
+        _certain(((m + v) / grid + arb(0.5)).floor().unique_fmpz()) for m, v in zip(mode, offsets, strict=True)
+    ]
+    return 1.0, np.array([float(multiple) for multiple in multiples]) * sampler.grid
+
+
+def _certain(multiple: fmpz | None) -> fmpz:
+    if multiple is None:
+        raise Open
+    return multiple
+
+
+def is_less(left: arb, right: arb) -> bool:
+    """left < right, if the balls can tell."""
+    if left < right:
+        return True
+    if left > right:
+        return False
+    raise Open
+
+
+def _chosen_exactly(weights: list[arb], uniform: arb) -> int:
+    place = uniform * sum(weights, start=arb(0))
+    end = arb(0)
+    for index, weight in enumerate(weights[:-1]):
+        end += weight
+        if is_less(place, end):
+            return index
+    return len(weights) - 1
+
+
+def _exact_weight(sampler: Sampler, piece: Piece) -> arb:
+    """1/det L, times the sum of the tails where only they are proposed."""
+    weight = arb(1)
+    for value in np.diag(piece.factor):
+        weight /= arb(float(value))
+    if piece.log_tails is None:
+        return weight
+    return weight * sum(_exact_tails(sampler, piece), start=arb(0))
+
+
+def _exact_tails(sampler: Sampler, piece: Piece) -> list[arb]:
+    return [_tail(_threshold(sampler, piece, index)[0]) for index in range(len(sampler.scores))]
+
+
+def _threshold(sampler: Sampler, piece: Piece, index: int) -> tuple[arb, list[arb], arb]:
+    """bᵢ in standard deviations of tᵢ; and L⁻¹sᵢ with its norm."""
+    if piece.inner is None:
+        raise AssertionError("only pieces with tails have thresholds")
+    direction = _solved(piece.factor, [arb(float(value)) for value in sampler.posterior.rows[index]])
+    norm = sum((value * value for value in direction), start=arb(0)).sqrt()
+    return arb(float(piece.inner[index])) / (arb(sampler.envelope.step) * norm), direction, norm
+
+
+def _tail(threshold: arb) -> arb:
+    """P(|N(0, 1)| > threshold); a row of zeros never leaves its slab."""
+    return (threshold / arb(2).sqrt()).erfc() if threshold.is_finite() else arb(0)
+
+
+def _exactly_in_tail(sampler: Sampler, piece: Piece, words: Words, chance: list[arb], whitened: list[arb]) -> list[arb]:
+    index = -1 if piece.log_tails is None else int(chosen(piece.log_tails, words[ROW : ROW + 1])[0])
+    if index < 0:
+        index = _chosen_exactly(_exact_tails(sampler, piece), chance[ROW])
+    threshold, direction, norm = _threshold(sampler, piece, index)
+    length = arb(2).sqrt() * (chance[TAIL] * _tail(threshold)).erfcinv()
+    side = 1 if is_less(arb(0.5), chance[SIDE]) else -1
+    unit = [value / norm for value in direction]
+    along = sum((u * z for u, z in zip(unit, whitened, strict=True)), start=arb(0))
+    return [z + u * (side * length - along) for u, z in zip(unit, whitened, strict=True)]
+
+
+def dot(row: Floats, values: list[arb]) -> arb:
+    """The inner product of floats and balls."""
+    return sum((arb(float(x)) * value for x, value in zip(row, values, strict=True)), start=arb(0))
+
+
+def _solved(factor: Floats, right: list[arb]) -> list[arb]:
+    """x with Lx = right."""
+    result: list[arb] = []
+    for row, value in zip(factor, right, strict=True):
+        position = len(result)
+        rest = dot(row[:position], result)
+        result.append((value - rest) / arb(float(row[position])))
+    return result
+
+
+def _solved_transposed(factor: Floats, right: list[arb]) -> list[arb]:
+    """x with Lᵀx = right."""
+    reversed_factor = np.ascontiguousarray(factor.T[::-1, ::-1])
+    return _solved(reversed_factor, right[::-1])[::-1]

@@ -1,0 +1,298 @@
+"""Draws from Gibbs posteriors as private methods: priced from public facts, drawn exactly or within a charged distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter, NotSolved
+from sudare.gibbs.gaussian_envelope import (
+    GRADIENT_SHARE,
+    LARGEST_GRADIENT_COST,
+    envelope,
+    gradient_cost,
+    least_acceptance,
+    smallest_penalty,
+)
+from sudare.gibbs.pac_bayes import log_ratio_bounds
+from sudare.gibbs.posteriors import Posterior
+from sudare.gibbs.proximal import ProximalPlan, proximal_draw
+from sudare.gibbs.rejection import Draws, exact_draws
+from sudare.linear.noise_once import Facts, applied
+from sudare.linear.rows import Rows
+from sudare.linear.solvers import Objective, WorstCase, solved_gradient
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
+from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release_content import on_grid
+
+Floats = NDArray[np.float64]
+SamplerName = Literal["exact", "proximal"]
+SAMPLERS: Final = ("auto", *get_args(SamplerName))
+
+# Proposals of a draw with fixed work, whatever happens.
+FIXED_PROPOSALS: Final = 2_000
+# Where more proposals than this could be needed for a draw of some table, an exact draw is not promised.
+_MOST_IN_WORST_CASE: Final = 1e7
+# Where more proposals than this are expected for a draw, the exact sampler is not tried.
+_MOST_EXPECTED: Final = 50_000.0
+# So many times the expected number may be needed: the expectation is that of a Gaussian with the same curvature at the mode.
+_PATIENCE: Final = 200
+_GRID_BITS: Final = 10
+# What the gradient left at the computed mode may cost the envelope.
+_GRADIENT_COST: Final = 1e-6
+# The proximal sampler's total variation is kept to this part of δ, and to 1e-10.
+_DISTANCE_SHARE: Final = 2.0**-24
+_LARGEST_DISTANCE: Final = 1e-10
+_PENALTY_FACTOR: Final = 14.0
+
+
+class Sampled(NamedTuple):
+    """Draws (draw × output × parameter) on the grid; and for the owner only: sampler, share of accepted proposals, log dQ/dP."""
+
+    points: Floats
+    sampler: SamplerName
+    acceptance: float
+    log_ratio: float
+
+
+def public_penalty(facts: Facts, epsilon: float, delta: float, draws: int = 1, slope: float = 1.0) -> float:
+    """ρ when none was asked for: 14·R²s/√μ, s the largest slope of a loss and μ that of one draw. Measured in docs/gibbs.md."""
+    unit = facts.rows_per_unit * math.sqrt(facts.outputs * draws)
+    mu = gaussian_mu_within(epsilon, delta) / unit
+    return max(_PENALTY_FACTOR * facts.norm_bound**2 * slope / math.sqrt(mu), 2 * _least_penalty(facts))
+
+
+def _least_penalty(facts: Facts) -> float:
+    return smallest_penalty(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature)
+
+
+def checked_draws(draws: object) -> int:
+    """How often to draw, if it is a whole number."""
+    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or not 1 <= draws <= 10_000:
+        raise InvalidParameter(f"draws must be a whole number from 1, got {draws!r}.", "Use 1: every draw is charged.")
+    return int(draws)
+
+
+def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
+    """Nothing, if a Gibbs posterior can be drawn from with these parameters of an estimator."""
+    checked_draws(draws)
+    if delta == 0:
+        raise InvalidParameter("A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6.")
+    if not isinstance(fixed_work, bool | np.bool_):
+        raise InvalidParameter("fixed_work must be True or False.", "Use False.")
+
+
+def check_penalty(facts: Facts) -> None:
+    """Nothing, if rounding cannot swallow the penalty."""
+    if not facts.penalty >= _least_penalty(facts):
+        raise InvalidParameter(
+            "The regularization is too small for this many rows: rounding could swallow it.",
+            "Use a larger regularization, or leave it out.",
+        )
+
+
+def check_gradient_cost(cost: float) -> None:
+    """Raise InvalidParameter unless the gradient left at a computed mode costs an envelope little."""
+    if not cost <= LARGEST_GRADIENT_COST:
+        raise InvalidParameter(
+            "The mode of a posterior of this many rows cannot be found well enough in floats.",
+            "Use a larger regularization.",
+        )
+
+
+def grid_below(smallest_deviation: float) -> float:
+    """About a thousandth of the smallest standard deviation that a parameter can have; a power of two."""
+    return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
+
+
+@dataclass(frozen=True)
+class GibbsDraws:
+    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ logistic loss + (ρ/2)‖θ‖²)), replace-one rows. Proof: proofs/gibbs.md.
+
+    `facts.penalty` is ρ. Outputs (one against the rest) and draws share μ² equally. What is fitted is the mean of the draws.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float
+    draws: int = 1
+    sampler: Literal["auto", "exact", "proximal"] = "exact"
+    fixed_work: bool = False
+
+    def __post_init__(self) -> None:
+        checked_draws(self.draws)
+        check_penalty(self.facts)
+        if self.fixed_work and self.sampler == "proximal":
+            raise InvalidParameter("The proximal sampler has no fixed work.", 'Use sampler="exact".')
+        if self.sampler == "proximal" and self.proximal_plan is None:
+            raise InvalidParameter(
+                "The proximal sampler cannot keep within this epsilon and delta at this regularization.",
+                "Use a larger regularization or delta, or a smaller epsilon.",
+            )
+        check_gradient_cost(gradient_cost(self.inverse_temperature, self.tolerance, self.penalty))
+        if self.proximal_plan is None and not self._least_acceptance * _MOST_IN_WORST_CASE >= 1:
+            raise InvalidParameter(
+                "The exact sampler could need too many proposals with so many rows and columns, depending on the records.",
+                'Use sampler="auto" without fixed_work, a larger regularization or delta, or a smaller epsilon.',
+            )
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.grid, self._worst_case.steps(self.tolerance / 2)
+
+    @property
+    def _worst_case(self) -> WorstCase:
+        facts = self.facts
+        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
+
+    @property
+    def _least_acceptance(self) -> float:
+        facts = self.facts
+        return least_acceptance(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature, facts.penalty)
+
+    @property
+    def penalty(self) -> float:
+        """ρ, as asked for."""
+        return self.facts.penalty
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian with the largest μ that (ε, δ) allows. Exact draws add nothing; those of the proximal sampler their distance."""
+        plan = self.proximal_plan
+        distance = Fraction(0) if plan is None else plan.total_variation * self.facts.outputs * self.draws
+        return gaussian_cost(self.epsilon, self.delta, distance)
+
+    @cached_property
+    def inverse_temperature(self) -> float:
+        """β with 2βL/√(βρ) = μ; L counts all rows of a unit."""
+        facts = self.facts
+        lipschitz = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
+        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / (facts.outputs * self.draws)
+        return proportional_beta(square, lipschitz, facts.penalty)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of a parameter where the data say nothing: that of the prior."""
+        return 1 / math.sqrt(self.inverse_temperature * self.facts.penalty)
+
+    @cached_property
+    def grid(self) -> float:
+        """About a thousandth of the smallest standard deviation that a parameter can have."""
+        facts = self.facts
+        stiffest = facts.penalty + facts.rows * facts.loss.largest_curvature * facts.norm_bound**2
+        return grid_below(1 / math.sqrt(self.inverse_temperature * stiffest))
+
+    @cached_property
+    def tolerance(self) -> float:
+        """The gradient norm that the solver must certify at the mode."""
+        facts = self.facts
+        wanted = math.sqrt(2 * _GRADIENT_COST * GRADIENT_SHARE * facts.penalty / self.inverse_temperature)
+        return max(min(wanted, 1e-4 * facts.norm_bound * facts.rows), self._worst_case.least_gradient)
+
+    @cached_property
+    def proximal_plan(self) -> ProximalPlan | None:
+        """What the proximal sampler would do; None where it is not asked for or cannot be near enough in time."""
+        if self.sampler == "exact" or self.fixed_work:
+            return None
+        facts, each = self.facts, self.facts.outputs * self.draws
+        # 2⁻²⁴δ/(1 + e^ε), without overflow.
+        share = _DISTANCE_SHARE * self.delta * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        distance = min(_LARGEST_DISTANCE, share) / each
+        if distance < 1e-200:
+            return None
+        sizes = facts.rows, facts.width, facts.norm_bound
+        try:
+            return ProximalPlan(*sizes, self.inverse_temperature, facts.penalty, self.tolerance, distance)
+        except InvalidParameter:
+            return None
+
+    def posterior(self, rows: Rows, output: int = 0) -> Posterior:
+        """The law to draw from, around its certified mode."""
+        facts = self.facts
+        objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
+        minimum = solved_gradient(objective, self.tolerance, self._worst_case)
+        signed = np.concatenate([matrix * targets[:, output : output + 1] for matrix, targets in rows.blocks()])
+        return Posterior(
+            signed,
+            self.inverse_temperature,
+            facts.penalty,
+            facts.norm_bound,
+            minimum.parameters,
+            minimum.gradient_bound,
+        )
+
+    def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
+        """Draws of every output, with what their owner may know."""
+        parts = [self._sampled_output(self.posterior(rows, output), source) for output in range(self.facts.outputs)]
+        samplers = {part.sampler for part in parts}
+        return Sampled(
+            np.stack([part.points for part in parts], axis=1),
+            "proximal" if "proximal" in samplers else "exact",
+            min(part.acceptance for part in parts),
+            sum(part.log_ratio for part in parts),
+        )
+
+    def _sampled_output(self, posterior: Posterior, source: NoiseSource) -> Sampled:
+        found = self._drawn_exactly(posterior, source)
+        if found is not None:
+            points, acceptance = found.points, found.accepted / found.proposals
+        else:
+            points, acceptance = self._drawn_by_chains(posterior, source)
+        log_ratio = float(np.sum(log_ratio_bounds(posterior, points, self.grid)))
+        return Sampled(points, "proximal" if found is None else "exact", acceptance, log_ratio)
+
+    def _drawn_by_chains(self, posterior: Posterior, source: NoiseSource) -> tuple[Floats, float]:
+        """Draws of the proximal sampler, and the share of proposals that were accepted."""
+        plan = self.proximal_plan
+        if plan is None:
+            raise AssertionError("exact draws go on until they are done where there is nothing else")
+        drawn = [proximal_draw(posterior, plan, self.grid, source) for _ in range(self.draws)]
+        return np.array([draw.point for draw in drawn]), plan.steps * self.draws / sum(draw.proposals for draw in drawn)
+
+    def _drawn_exactly(self, posterior: Posterior, source: NoiseSource) -> Draws | None:
+        """Exact draws; None where the proximal sampler was asked for, would be quicker, or turns out to be.
+
+        An accepted proposal is independent of how many came before it, so giving up changes nothing in the law of what is drawn.
+        Where nothing else could be drawn instead, this goes on until it is done.
+        """
+        if self.sampler == "proximal":
+            return None
+        plan, bound = self.proximal_plan, envelope(posterior)
+        if plan is None:
+            least = FIXED_PROPOSALS * self.draws if self.fixed_work else 0
+            return exact_draws(posterior, bound, self.grid, self.draws, source, least_proposals=least)
+        expected = 1 / max(bound.expected_acceptance, 1e-300)
+        if expected > min(_MOST_EXPECTED, 2.0 * plan.steps):
+            return None
+        most = math.ceil(_PATIENCE * (self.draws + 10) * expected)
+        try:
+            return exact_draws(posterior, bound, self.grid, self.draws, source, most)
+        except NotSolved:
+            return None
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """The mean of the draws, one row an output."""
+        return self.combined(self.sampled(rows, source).points)
+
+    def combined(self, points: Floats) -> Floats:
+        """The mean of draws, on the grid: scores are linear, so it has the mean score of the draws."""
+        return on_grid(points.mean(axis=0), self.grid)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The mean of the draws as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)
+
+
+def proportional_beta(square: float, lipschitz: float, penalty: float) -> float:
+    """β = μ²ρ/(4L²), rounded down: the condition 2βL/√(βρ) ≤ μ when the prior is as cold as the losses."""
+    ratio = square * penalty / (4 * lipschitz**2)
+    if not 2.0**-200 < ratio < 2.0**200:
+        raise InvalidParameter(
+            "The inverse temperature is beyond what floats can sample.", "Change epsilon or regularization."
+        )
+    return ratio * (1 - 2.0**-46)

@@ -1,0 +1,122 @@
+"""Walks through sums: a dictionary training as one member takes part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.dictionary.em import Script
+from sudare.dictionary.families import Floats
+from sudare.dictionary.member_records import Records
+from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.single_member_pattern import Home, at_home
+from sudare.dictionary.sum_questions import Own
+from sudare.dictionary.training import Conversation, Dictionary, MemberState, begun, own_weights, step
+from sudare.joint.sum_script import Finished
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger_chain import Receipt
+from sudare.privacy.noise import NoiseSource
+from sudare.sums.wire import packed, unpacked
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """A member's state with its floats as words, bit for bit."""
+
+    heard: tuple[Words, ...]
+    weights: Mapping[int, Words]
+    counts: Words | None
+    remainder: Words | None
+    saturated: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainedDictionary:
+    """A finished training: the dictionary that all share, what this member knows alone, and how many numbers it saw.
+
+    `guarantee` and `receipt` are of a private training; without them its sums were exact.
+    """
+
+    dictionary: Dictionary
+    home: Home
+    sums: int
+    numbers: int
+    guarantee: Guarantee | None = None
+    receipt: Receipt | None = None
+
+
+class DictionaryWalk:
+    """A dictionary training as a walk: the addends that `sudare.dictionary` computes, on the grid it adds them on."""
+
+    def __init__(
+        self,
+        script: Callable[[], Script[Dictionary]],
+        records: Records,
+        members: int,
+        noise: NoiseSource | None = None,
+        position: int | None = None,
+    ) -> None:
+        """`noise` is where a private training's share of the noise comes from; `position` this member's, where it may be left out of a total."""
+        self._conversation, self._records, self._noise, self._members = Conversation(script), records, noise, members
+        self._position = position
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no noise in the totals."""
+        return self._noise is None
+
+    def begun(self) -> tuple[bytes, Words]:
+        """The first addend."""
+        state, addend = begun(self._conversation, self._records, self._noise)
+        return _state_bytes(state), ADDENDS.encode(addend).words
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        """The next addend, or the dictionary."""
+        ADDENDS.check_total(total, len(included))
+        is_included = self._position is None or self._position in included
+        following, answer = step(
+            self._conversation,
+            self._records,
+            _state_of(state),
+            ADDENDS.decode(total),
+            self._noise,
+            is_included=is_included,
+        )
+        if not isinstance(answer, Dictionary):
+            return _state_bytes(following), ADDENDS.encode(answer).words
+        weights = own_weights(self._records, answer, following.own.weights.get(answer.branch.number))
+        home = at_home(self._records, answer, weights) if self._noise is None else Home(weights)
+        numbers = sum(map(len, following.heard))
+        return _state_bytes(following), Finished(TrainedDictionary(answer, home, len(following.heard), numbers))
+
+
+def _state_bytes(state: MemberState) -> bytes:
+    own = state.own
+    weights = {branch: _words(values) for branch, values in own.weights.items()}
+    counts, remainder = (None if part is None else _words(part) for part in (own.counts, own.remainder))
+    return packed(_Saved(tuple(map(_words, state.heard)), weights, counts, remainder, own.saturated))
+
+
+def _state_of(content: bytes) -> MemberState:
+    saved = unpacked(content, _Saved)
+    counts, remainder = (None if part is None else _floats(part) for part in (saved.counts, saved.remainder))
+    weights = {branch: _floats(values) for branch, values in saved.weights.items()}
+    return MemberState(tuple(map(_floats, saved.heard)), Own(weights, counts, remainder, saved.saturated))
+
+
+def totals_heard(state: bytes) -> tuple[Floats, ...]:
+    """The totals that a walk has heard by the time of this state."""
+    return _state_of(state).heard
+
+
+def _words(values: Floats) -> Words:
+    return np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+
+
+def _floats(words: Words) -> Floats:
+    return words.astype(np.uint64, copy=True).view(np.float64)

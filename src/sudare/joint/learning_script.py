@@ -1,0 +1,170 @@
+"""One member's walk through a training: what it heard in, its next addend out. What it was charged for is charged once.
+
+The script is deterministic, so the totals heard so far lead to the same next request after a restart. Noise is drawn in the step
+that makes an addend; whoever runs the walk keeps the addend, and never asks again for one that may have left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from sudare.errors import NotCharged, NotSolved
+from sudare.joint.descent import learned
+from sudare.joint.member_rows import MemberTable
+from sudare.joint.noise_shares import Words
+from sudare.joint.one_sum import Learned
+from sudare.joint.scaler import CommonScales, ScalerTerms, Script, scaled
+from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text
+from sudare.joint.sum_requests import Request, RowCount, answered
+from sudare.joint.sum_script import Finished
+from sudare.joint.terms import LearningTerms
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.ledger import Account
+from sudare.privacy.ledger_chain import Receipt, canonical_json
+from sudare.privacy.release import Passage
+from sudare.sums.wire import packed, unpacked
+
+Terms = LearningTerms | ScalerTerms
+Outcome = Learned | CommonScales
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedTogether:
+    """What a member has in the end: the common outcome, and what it was promised and charged for it.
+
+    `seal` is written by the walk that made it, and no longer matches when anything of it is changed.
+    """
+
+    terms: Terms
+    outcome: Outcome
+    guarantee: Guarantee
+    receipt: Receipt | None
+    seal: str = ""
+
+    def check_unchanged(self) -> None:
+        """Raise NotCharged unless this is as a walk left it."""
+        if self.seal != seal_of(self):
+            raise NotCharged(
+                "What was learned together was changed after the last sum.", "Use it as the training gave it."
+            )
+
+
+def seal_of(found: LearnedTogether) -> str:
+    """SHA-256 of the terms, all numbers of the outcome, the guarantee and the receipt."""
+    numbers = {
+        each.name: value.tobytes().hex() if isinstance(value, np.ndarray) else repr(value)
+        for each in fields(found.outcome)
+        for value in [getattr(found.outcome, each.name)]
+    }
+    paid = None if found.receipt is None else found.receipt.to_dict()
+    text = canonical_json([repr(found.terms), numbers, found.guarantee.to_dict(), paid])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """Totals heard, the mark of the charge, and its receipt as text once it was entered."""
+
+    heard: tuple[Words, ...]
+    mark: str
+    receipt: str | None
+
+
+def script_of(terms: Terms) -> Script[Any]:
+    """The script that all members follow."""
+    return learned(terms) if isinstance(terms, LearningTerms) else scaled(terms)
+
+
+class Conversation:
+    """A script with a memory: the request that follows the totals heard so far, or what the script ends with."""
+
+    def __init__(self, script: Callable[[], Script[Any]]) -> None:
+        self._script = script
+        self._heard: list[bytes] | None = None
+        self._answer: Request | Outcome | None = None
+
+    def after(self, heard: tuple[Words, ...]) -> Request | Outcome:
+        """Goes on from where it was if these totals go on from there; otherwise replays."""
+        texts = [total.tobytes() for total in heard]
+        known = self._heard
+        if known is None or texts[: len(known)] != known:
+            self._running = self._script()
+            self._answer, known = next(self._running), []
+        self._heard = None
+        for total in heard[len(known) :]:
+            self._answer = self._sent(total)
+        self._heard = texts
+        if self._answer is None:
+            raise NotSolved("The script gave nothing.", "Begin a new training.")
+        return self._answer
+
+    def _sent(self, total: Words) -> Request | Outcome:
+        if not isinstance(self._answer, Request):
+            raise NotSolved("A total arrived after the training had ended.", "Begin a new training.")
+        steps = total.view(np.int64)
+        self._answer.check_total(steps)
+        try:
+            return self._running.send(steps)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+class LearningWalk:
+    """A member's part of a consortium-wide training, as `sudare.consortium.tasks.sum_runner` walks it.
+
+    With an account the whole training is charged in it immediately before the first noise is drawn. A `random_state` is for
+    simulation and voids the guarantee.
+    """
+
+    is_exact: Final = False
+
+    def __init__(
+        self,
+        terms: Terms,
+        table: MemberTable,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        purpose: str = "",
+    ) -> None:
+        self._terms, self._table, self._purpose = terms, table, purpose
+        self._entrance = Entrance(account, random_state, terms.guarantee, _what(terms))
+        self._conversation = Conversation(lambda: script_of(terms))
+
+    def begun(self) -> tuple[bytes, Words]:
+        """The first addend: how many rows there are."""
+        return self._following(_Saved((), new_mark(self._purpose), None), self._conversation.after(()))
+
+    def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
+        """The next addend after a total, or the model. A total of too few members is not used."""
+        saved = unpacked(state, _Saved)
+        check_present(self._terms.members, self._terms.known_shares, included)
+        heard = replace(saved, heard=(*saved.heard, np.array(total, dtype=np.uint64)))
+        following = self._conversation.after(heard.heard)
+        if isinstance(following, Request):
+            return self._following(heard, following)
+        passage = self._entered(heard)
+        found = LearnedTogether(self._terms, following, passage.guarantee, passage.receipt)
+        return packed(heard), Finished(replace(found, seal=seal_of(found)))
+
+    def _following(self, saved: _Saved, request: Request | Outcome) -> tuple[bytes, Words]:
+        if not isinstance(request, Request):
+            raise NotSolved("The training ended without a request.", "Begin a new training.")
+        if isinstance(request, RowCount):
+            return packed(saved), answered(self._table, request, None)
+        passage = self._entered(saved)
+        saved = replace(saved, receipt=receipt_text(passage))
+        return packed(saved), answered(self._table, request, passage.noise)
+
+    def _entered(self, saved: _Saved) -> Passage:
+        """Through the door, once the number of all rows is known: the noise of the whole training follows from it."""
+        return self._entrance.passed(saved.mark, saved.receipt, lambda: self._terms.plan(int(saved.heard[0][0])).cost)
+
+
+def _what(terms: Terms) -> str:
+    return f"consortium-wide {'model' if isinstance(terms, LearningTerms) else 'scaler'} of {terms.members} members"

@@ -1,0 +1,215 @@
+"""How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.dictionary.block_sums import BLOCK_ROWS, statistics_over
+from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.frames import batches
+from sudare.frames.sources import SqlSource
+from sudare.linear.reading import bias_beside, has_one_hot
+from sudare.linear.rows import bounded_rows, joint_norm, row_step, with_bias
+from sudare.schema import Encoding, Number, Schema, encode
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Reading(Protocol):
+    """A public way from a part of a table to a matrix, one row a record."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is declared about the table; None for arrays."""
+
+    def matrix(self, part: Any, labels: Any) -> Floats:
+        """The matrix of a part of the table, checked."""
+
+    def finished(self, matrix: Floats) -> Floats:
+        """The same rows within their bounds: what takes long, and can be done on a cluster."""
+
+
+@dataclass(frozen=True)
+class ModelReading:
+    """Rows of norm at most `norm_bound`, a constant column where there is a bias, and last a target of −1 or +1.
+
+    With a schema its label is the target; arrays come with labels, of which `classes` says what they mean. Longer rows are
+    shortened. Everything lies on a grid, so sums are exact.
+    """
+
+    features: int
+    norm_bound: float
+    bias: float
+    schema: Schema | None = None
+    encoding: Encoding = "centred"
+    classes: tuple[Any, Any] | None = None
+
+    @classmethod
+    def of_arrays(
+        cls, features: int, norm_bound: float, classes: Sequence[Any], *, fit_intercept: bool
+    ) -> ModelReading:
+        """For arrays whose rows have a norm of at most `norm_bound` by public knowledge."""
+        _check_two_classes(classes)
+        bias = bias_beside(norm_bound) if fit_intercept else 0.0
+        return cls(features, float(norm_bound), bias, classes=(classes[0], classes[1]))
+
+    @classmethod
+    def of_schema(
+        cls, schema: Schema, encoding: Encoding = "centred", *, fit_intercept: bool, norm_bound: float | None = None
+    ) -> ModelReading:
+        """For tables with declared columns; rows are shortened to `norm_bound` where that is less than the schema's."""
+        if schema.label is None:
+            raise SchemaError("The schema declares no label to learn.", "Declare one.")
+        _check_two_classes(schema.classes)
+        features = Schema(dict(schema.features))
+        bound = features.norm_bound(encoding) if norm_bound is None else min(norm_bound, features.norm_bound(encoding))
+        bias = bias_beside(bound) if fit_intercept and not has_one_hot(features, encoding) else 0.0
+        return cls(len(features.names(encoding)), bound, bias, schema, encoding)
+
+    @property
+    def width(self) -> int:
+        """Columns, the constant one included."""
+        return self.features + (self.bias != 0)
+
+    @property
+    def joint_norm(self) -> float:
+        """The largest norm of a row, the constant included."""
+        return joint_norm(self.norm_bound, self.bias)
+
+    @property
+    def step(self) -> float:
+        """The grid of the rows."""
+        return row_step(self.norm_bound)
+
+    @cached_property
+    def _features(self) -> Schema:
+        if self.schema is None:
+            raise InvalidParameter("Arrays have no declared columns.", "Give a schema.")
+        return Schema(dict(self.schema.features))
+
+    def matrix(self, part: Any, labels: Any) -> Floats:
+        """Rows as they are, with their targets."""
+        if self.schema is None:
+            rows, signs = self._array(part), self._signs(np.asarray(labels))
+        else:
+            rows = encode(self._features, part, self.encoding).matrix
+            signs = np.where(np.asarray(self.schema.encode_target(part)) == 1, 1.0, -1.0)
+        if len(rows) != len(signs):
+            raise DataError(f"There are {len(rows)} rows and {len(signs)} labels.", "Give one label a row.")
+        return np.column_stack([rows, signs])
+
+    def finished(self, matrix: Floats) -> Floats:
+        """Rows no longer than the bound, with the constant column and their targets."""
+        bounded, _ = bounded_rows(matrix[:, :-1], self.norm_bound)
+        return np.column_stack([with_bias(bounded, self.bias), matrix[:, -1]])
+
+    def _array(self, part: Any) -> Floats:
+        rows = np.asarray(part)
+        if rows.ndim != 2 or rows.shape[1] != self.features or rows.dtype.kind not in "fiub":
+            raise DataError(f"The rows are not a table of {self.features} numbers each.", "Give the agreed columns.")
+        finite = rows.astype(np.float64)
+        if not np.all(np.isfinite(finite)):
+            raise DataError("The rows hold gaps or infinities.", "Fill or drop them before use.")
+        return finite
+
+    def _signs(self, labels: NDArray[Any]) -> Floats:
+        first, second = self.classes or (None, None)
+        is_second = labels == second
+        if labels.ndim != 1 or not np.all(is_second | (labels == first)):
+            raise DataError("A label is not one of the declared classes.", "Declare both, one label a row.")
+        return np.where(is_second, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class MomentReading:
+    """The declared number columns, scaled to [0, 1] by their bounds. A missing number stands at its centre."""
+
+    schema: Schema
+
+    @cached_property
+    def numbers(self) -> Schema:
+        """The number columns."""
+        found = {
+            name: replace(column, missing=column.stand_in)
+            for name, column in self.schema.features.items()
+            if isinstance(column, Number)
+        }
+        if not found:
+            raise SchemaError("The schema declares no number column to scale.", "Declare one.")
+        return Schema(found)
+
+    def matrix(self, part: Any, labels: Any) -> Floats:
+        """Scaled numbers."""
+        return encode(self.numbers, part, "scaled").matrix
+
+    def finished(self, matrix: Floats) -> Floats:
+        """As they are: within their bounds already."""
+        return matrix
+
+
+def _check_two_classes(classes: Sequence[Any]) -> None:
+    if len(classes) != 2 or classes[0] == classes[1]:
+        raise InvalidParameter(
+            f"A consortium-wide model tells two classes apart; {len(classes)} were declared.",
+            "Learn one class against the rest at a time.",
+        )
+
+
+class MemberTable:
+    """A member's own table: in memory, or a file, folder or query that is read anew for every sum.
+
+    `cluster` is where its sums are computed: None is here, else a client of dask.distributed or what one can be made from.
+    """
+
+    def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None) -> None:
+        self._table, self._labels, self._cluster = table, labels, cluster
+        self._is_source = isinstance(table, str | os.PathLike | SqlSource)
+        self._held: tuple[Reading, Floats] | None = None
+
+    def __repr__(self) -> str:
+        return "<a member's table>"
+
+    def counted(self, reading: Reading) -> int:
+        """How many rows there are. All are read, so that what is wrong with them is said before anything is charged."""
+        if reading.schema is not None:
+            if self._labels is not None:
+                raise InvalidParameter(
+                    "Labels were given beside a schema that declares the label.", "Leave them in the table."
+                )
+            source = batches(self._table, schema=reading.schema) if self._is_source else self._table
+            reading.schema.check_person(iter(source) if self._is_source else source)
+        count = sum(len(block) for block in self._blocks(reading))
+        if count == 0:
+            raise DataError("The table has no rows.", "Give at least one.")
+        return count
+
+    def total(self, reading: Reading, function: Callable[[Floats], Integers]) -> Integers:
+        """The sum of a function of finished blocks; whole numbers, so the same in any order and on any number of workers."""
+        if self._is_source or self._cluster is not None:
+            return statistics_over(self._blocks(reading), partial(_of_finished, reading, function), self._cluster)
+        if self._held is None or self._held[0] != reading:
+            self._held = reading, np.concatenate([reading.finished(block) for block in self._blocks(reading)])
+        return statistics_over(self._held[1], function)
+
+    def _blocks(self, reading: Reading) -> Iterator[Floats]:
+        if self._is_source:
+            if reading.schema is None:
+                raise InvalidParameter("A data source needs a schema.", "Declare its columns.")
+            for part in batches(self._table, schema=reading.schema):
+                yield reading.matrix(part, None)
+            return
+        matrix = reading.matrix(self._table, self._labels)
+        for start in range(0, len(matrix), BLOCK_ROWS):
+            yield matrix[start : start + BLOCK_ROWS]
+
+
+def _of_finished(reading: Reading, function: Callable[[Floats], Integers], block: Floats) -> Integers:
+    return function(reading.finished(block))

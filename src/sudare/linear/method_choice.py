@@ -1,0 +1,71 @@
+"""Which method, which penalty: public rules from (n, p, ε, δ), the row norm and the loss. Measured in docs/linear.md."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Final, Literal, get_args
+
+from sudare.errors import InvalidParameter
+from sudare.linear.calibration import laplace_is_quieter
+from sudare.linear.descent import GradientDescent, public_recipe
+from sudare.linear.mean_message import MeanMessage
+from sudare.linear.noise_once import Facts, Method, ObjectivePerturbation, OutputPerturbation
+from sudare.privacy.accounting import gaussian_mu_within
+
+MethodName = Literal["objective", "output", "descent", "mean"]
+METHODS: Final = get_args(MethodName)
+
+# Below so many rows times ε a column, pure noise leaves nothing of the minimiser but its direction at zero.
+_MEAN_BELOW: Final = 12.0
+
+
+def chosen_method(facts: Facts, epsilon: float, delta: float) -> MethodName:
+    """Descent where δ > 0; else objective perturbation, or the mean message where n·ε is below twelve times the columns."""
+    if delta > 0:
+        return "descent"
+    few = facts.rows * epsilon < _MEAN_BELOW * facts.width * facts.rows_per_unit * facts.outputs
+    return "mean" if few else "objective"
+
+
+def public_penalty(method: MethodName, facts: Facts, epsilon: float, delta: float) -> float:
+    """ρ when none was asked for.
+
+    Objective: 1.5·p·s²/n with s the noise of a coordinate of the linear term, which balances noise and shrinkage where
+    curvature is spread evenly; at least R²L/ε. Output: the geometric mean of noise and curvature. Descent stops early instead.
+    """
+    if method in ("descent", "mean"):
+        return 0.0
+    reach = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
+    if method == "objective":
+        noise = _coordinate_noise(2 * reach, epsilon / facts.outputs, delta / facts.outputs, facts.width)
+        if delta == 0 and laplace_is_quieter(facts.sum_bound, facts.norm_bound, facts.width):
+            sum_reach = facts.sum_bound * facts.loss.largest_slope * facts.rows_per_unit
+            noise = math.sqrt(2) * 2 * sum_reach * facts.outputs / epsilon
+        balanced = 1.5 * facts.width * noise**2 / facts.rows
+        return max(balanced, facts.norm_bound**2 * facts.loss.largest_slope / epsilon)
+    noise = _coordinate_noise(2 * reach, epsilon, delta, facts.width * facts.outputs)
+    return math.sqrt(noise * facts.norm_bound * facts.rows / facts.width) + facts.norm_bound**2
+
+
+def _coordinate_noise(sensitivity: float, epsilon: float, delta: float, width: int) -> float:
+    """Standard deviation of a coordinate of gamma-norm or Gaussian noise."""
+    if delta == 0:
+        return math.sqrt(width + 1) * sensitivity / epsilon
+    return sensitivity / gaussian_mu_within(epsilon, delta)
+
+
+@functools.lru_cache(maxsize=1024)
+def planned(method: MethodName, facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Method:
+    """The method, calibrated."""
+    if method == "objective":
+        return ObjectivePerturbation(facts, epsilon, delta)
+    if method == "output":
+        return OutputPerturbation(facts, epsilon, delta)
+    if method == "mean":
+        return MeanMessage(facts, epsilon, delta)
+    if delta == 0:
+        raise InvalidParameter(
+            'method="descent" needs delta > 0.', 'Use for example delta=1e-6, or method="objective".'
+        )
+    return GradientDescent(facts, epsilon, delta, public_recipe(facts, epsilon, delta, sampling_rate))

@@ -1,0 +1,341 @@
+"""Two ways to a private linear model that add noise once: to the objective, or to its minimiser.
+
+Each is made from public facts alone and knows its cost before it sees a row. Rows come bounded and on a grid (`rows`).
+Parameters come out on a public grid, one row of them an output.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter
+from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
+from sudare.linear.losses import Loss
+from sudare.linear.rows import HeldRows, Rows
+from sudare.linear.solvers import Objective, WorstCase, solved
+from sudare.privacy.accounting import (
+    TOTAL_VARIATION_SHARE,
+    Cost,
+    approximate_cost,
+    decimal_down,
+    exact,
+    pure_cost,
+    rounded_up,
+    rounded_up_root,
+    total_variation_delta,
+)
+from sudare.privacy.guarantee import group_delta
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, power_of_two_below
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release_content import on_grid
+
+Floats = NDArray[np.float64]
+
+# Part of ε that pays for solver error and rounding.
+FINISHING_SHARE: Final = Fraction(1, 100)
+# Finishing noise is kept to this part of the noise that the objective's linear term causes.
+_FINISHING_NOISE: Final = 5e-3
+_FINEST_NOISE_BITS: Final = 40
+_COARSEST_NOISE_BITS: Final = 20
+_GRID_BITS: Final = 16
+# Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate, and is cut off.
+_MOST_EXACT_STEPS: Final = 2.0**53
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What everybody may know of a fit: sizes, the norm of a row (bias included), the loss and the penalty ρ = nΛ.
+
+    `sum_bound` bounds the sum of a row's absolute values (bias included); infinite where nobody declared it.
+    """
+
+    rows: int
+    width: int
+    norm_bound: float
+    loss: Loss
+    penalty: float
+    outputs: int = 1
+    rows_per_unit: int = 1
+    nonnegative: bool = False
+    sum_bound: float = math.inf
+
+
+class Method(Protocol):
+    """A private way from rows to parameters, priced before it sees any."""
+
+    @property
+    def cost(self) -> Cost:
+        """What using it costs."""
+
+    @property
+    def noise_scale(self) -> float:
+        """How much noise a parameter gets, roughly; public."""
+
+    @property
+    def grid(self) -> float:
+        """The power of two whose multiples the parameters are."""
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """Parameters, one row an output."""
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+
+
+def applied(method: Method, outputs: int, values: Floats, source: NoiseSource) -> Floats:
+    """`Method.apply` by way of `Method.fitted`."""
+    return method.fitted(HeldRows(values[:, :-outputs], values[:, -outputs:]), source).ravel()
+
+
+def public_grid(noise_scale: float) -> float:
+    """A power of two far below the noise."""
+    return power_of_two_below(noise_scale) * 2.0**-_GRID_BITS
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """ε-DP or (ε, δ)-DP minimiser, replace-one rows. Proof: proofs/objective.md.
+
+    A random linear term is added to the summed loss, and the minimiser is released with a little noise that covers solver
+    error and rounding. The outputs (one against the rest) share ε and δ equally.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.noise_steps, self.finishing, self.solver_steps, self.grid
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Pure ε, or (ε, δ) of which no more is known."""
+        return pure_cost(self.epsilon) if self.delta == 0 else approximate_cost(self.epsilon, self.delta)
+
+    @cached_property
+    def _finishing_epsilon(self) -> float:
+        return decimal_down(exact(self.epsilon) * FINISHING_SHARE / self.facts.outputs)
+
+    @cached_property
+    def _row_epsilon(self) -> Fraction:
+        """What the linear term may cost when one row changes."""
+        shared = exact(self.epsilon) / self.facts.outputs - exact(self._finishing_epsilon)
+        return shared / self.facts.rows_per_unit
+
+    @cached_property
+    def _row_delta(self) -> Fraction:
+        """The δ of the linear term when one row changes, less what is kept for the distance to ideal Gaussian noise."""
+        growth = group_delta(rounded_up(self._row_epsilon), 1.0, self.facts.rows_per_unit)
+        return exact(self.delta) / self.facts.outputs * (1 - TOTAL_VARIATION_SHARE) / Fraction(growth)
+
+    @cached_property
+    def penalty(self) -> float:
+        """ρ: what was asked for, or more where ε needs it (a public rule: the determinant's slack takes half of ε at most)."""
+        needed = penalty_needed(float(self._row_epsilon), self.facts.norm_bound, self.facts.loss)
+        return max(self.facts.penalty, needed)
+
+    @cached_property
+    def by_coordinates(self) -> bool:
+        """Whether pure noise on the linear term is independent Laplace noise: where declared columns make it the quieter."""
+        facts = self.facts
+        return self.delta == 0 and laplace_is_quieter(facts.sum_bound, facts.norm_bound, facts.width)
+
+    @cached_property
+    def rate(self) -> float:
+        """a of the noise density ∝ exp(−a‖b‖), or ∝ exp(−a‖b‖₁)."""
+        facts = self.facts
+        row_reach = facts.sum_bound if self.by_coordinates else facts.norm_bound
+        return pure_rate(self._row_epsilon, facts.norm_bound, self.penalty, facts.loss, row_reach)
+
+    @cached_property
+    def deviation(self) -> float:
+        """σ of the Gaussian noise on the linear term."""
+        return gaussian_deviation(
+            self._row_epsilon, self._row_delta, self.facts.norm_bound, self.penalty, self.facts.loss
+        )
+
+    @cached_property
+    def _noise_size(self) -> float:
+        """Typical norm of the linear term."""
+        width = self.facts.width
+        if self.delta == 0:
+            return (math.sqrt(2 * width) if self.by_coordinates else width) / self.rate
+        return self.deviation * math.sqrt(width)
+
+    @cached_property
+    def _largest_noise(self) -> float:
+        """A norm that the linear term passes with probability below e⁻²⁰⁰ (proofs/objective.md)."""
+        width = self.facts.width
+        if self.delta == 0:
+            return (width + 20 * math.sqrt(width) + 220) / self.rate
+        return self.deviation * (math.sqrt(width) + 21)
+
+    @cached_property
+    def linear_grid(self) -> float:
+        """The grid of the linear term: a 2⁻⁴⁰th of its scale, or up to a 2⁻²⁰th while that is little against γ.
+
+        The coarser, the sooner a draw's rounding is certain. Gaussian noise must be fine to be close to its ideal.
+        """
+        if self.delta > 0:
+            return power_of_two_below(self.deviation) * 2.0**-_FINEST_NOISE_BITS
+        scale, share = power_of_two_below(1 / self.rate), self.tolerance / (16 * math.sqrt(self.facts.width))
+        finest, coarsest = scale * 2.0**-_FINEST_NOISE_BITS, scale * 2.0**-_COARSEST_NOISE_BITS
+        return min(coarsest, max(finest, power_of_two_below(share)))
+
+    @cached_property
+    def tolerance(self) -> float:
+        """γ: the gradient norm that the solver must certify, above what rounding can cost where noise is not extreme."""
+        facts = self.facts
+        stiffness = facts.rows * facts.loss.largest_curvature * facts.norm_bound**2 + self.penalty
+        distance = _FINISHING_NOISE * self._finishing_epsilon * self._noise_size / (2 * facts.width * stiffness)
+        return max(distance * self.penalty, self._worst_case.least_tolerance)
+
+    @cached_property
+    def _worst_case(self) -> WorstCase:
+        facts = self.facts
+        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, self.penalty, self._largest_noise)
+
+    @cached_property
+    def solver_steps(self) -> int:
+        """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
+        return self._worst_case.steps(self.tolerance)
+
+    @cached_property
+    def finishing(self) -> GammaNorm:
+        """Noise for two solutions that are each within r = (γ + grid·√p)/ρ of the same ideal minimiser."""
+        gap = self.tolerance + self.linear_grid * math.sqrt(self.facts.width)
+        return GammaNorm(2 * gap / self.penalty * (1 + 2.0**-40), self._finishing_epsilon, self.facts.width)
+
+    @cached_property
+    def noise_scale(self) -> float:
+        """The linear term's scale over the penalty: what a parameter moves by where the data say nothing."""
+        return (1 / self.rate if self.delta == 0 else self.deviation) / self.penalty
+
+    @cached_property
+    def grid(self) -> float:
+        """Far below the smallest effect of the noise."""
+        facts = self.facts
+        stiffness = facts.rows * facts.loss.largest_curvature * facts.norm_bound**2 + self.penalty
+        return public_grid(self.noise_scale * self.penalty / stiffness)
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """One minimiser an output."""
+        return np.array([self._minimiser(rows, output, source) for output in range(self.facts.outputs)])
+
+    def _minimiser(self, rows: Rows, output: int, source: NoiseSource) -> Floats:
+        facts = self.facts
+        linear = self._linear_term(source)
+        objective = Objective(rows, facts.loss, self.penalty, linear, facts.norm_bound, output)
+        minimiser = solved(objective, self.tolerance, self.solver_steps)
+        return on_grid(self.finishing.apply(minimiser, source), self.grid)
+
+    def _linear_term(self, source: NoiseSource) -> Floats:
+        if self.delta == 0 and not self.by_coordinates:
+            return source.gamma_norm(np.zeros(self.facts.width), self.rate, self.linear_grid)
+        zeros = np.zeros(self.facts.width, dtype=np.int64)
+        drawn = source.laplace if self.by_coordinates else source.gaussian
+        whole = drawn(zeros, self.noise_steps).astype(np.float64)
+        return np.clip(whole, -_MOST_EXACT_STEPS, _MOST_EXACT_STEPS) * self.linear_grid
+
+    @cached_property
+    def noise_steps(self) -> float:
+        """1/a of Laplace noise, or σ of Gaussian noise, in steps of the linear term's grid, rounded up; of gamma-norm noise 1/a."""
+        if self.delta == 0:
+            return rounded_up(1 / (Fraction(self.rate) * Fraction(self.linear_grid)))
+        steps = rounded_up(Fraction(self.deviation) / Fraction(self.linear_grid))
+        distance = self.facts.outputs * Fraction(self.facts.width) / (24 * Fraction(steps) ** 2)
+        if total_variation_delta(exact(self.epsilon), distance) > exact(self.delta) * TOTAL_VARIATION_SHARE:
+            raise InvalidParameter(
+                "Gaussian noise cannot be exact enough for this epsilon and delta.", "Use a larger delta."
+            )
+        return steps
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """ε-DP or (ε, δ)-DP minimiser, replace-one rows. Proof: proofs/output.md.
+
+    The minimisers of all outputs get noise as one vector: a replaced row moves each by at most 2RL/ρ.
+    """
+
+    facts: Facts
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.solver_steps, self.grid
+
+    @property
+    def penalty(self) -> float:
+        """ρ, as asked for."""
+        return self.facts.penalty
+
+    @cached_property
+    def _worst_case(self) -> WorstCase:
+        facts = self.facts
+        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
+
+    @cached_property
+    def solver_steps(self) -> int:
+        """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
+        return self._worst_case.steps(self.tolerance)
+
+    @cached_property
+    def tolerance(self) -> float:
+        """γ: a thousandth of a row's pull, or what rounding can cost at any point the solver visits."""
+        facts = self.facts
+        pull = facts.norm_bound * facts.loss.largest_slope
+        return max(1e-3 * pull, self._worst_case.least_tolerance)
+
+    @cached_property
+    def mechanism(self) -> GammaNorm | Gaussian:
+        """Noise for the parameters of all outputs together."""
+        facts = self.facts
+        pull = 2 * facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
+        moved = (pull + 2 * self.tolerance) / facts.penalty * rounded_up_root(Fraction(facts.outputs)) * (1 + 2.0**-40)
+        size = facts.outputs * facts.width
+        if self.delta == 0:
+            return GammaNorm(moved, self.epsilon, size)
+        return Gaussian(moved, self.epsilon, self.delta, size)
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε, or Gaussian."""
+        return self.mechanism.cost
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise on the parameters."""
+        return self.mechanism.noise_scale
+
+    @property
+    def grid(self) -> float:
+        """Far below the noise."""
+        return public_grid(self.noise_scale)
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """The minimisers with noise."""
+        facts = self.facts
+        minimisers = []
+        for output in range(facts.outputs):
+            objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
+            minimisers.append(solved(objective, self.tolerance, self.solver_steps))
+        noisy = self.mechanism.apply(np.concatenate(minimisers), source)
+        return on_grid(noisy, self.grid).reshape(facts.outputs, facts.width)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
+        return applied(self, self.facts.outputs, values, source)

@@ -1,0 +1,1 @@
+"""Studies of the product that belong to no paper."""

@@ -1,0 +1,89 @@
+"""Ordinary learning: small batches, momentum, a falling rate. It protects nobody; what is private comes before or after it."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sudare.neural.clipped_network import (
+    LARGEST_PARAMETER,
+    Array,
+    Loss,
+    Pace,
+    Parameters,
+    State,
+    initial_parameters,
+    initial_state,
+    plain_step,
+    weight_count,
+)
+from sudare.neural.seeded_randomness import random_order, standard_normals
+from sudare.neural.training_methods import Layers, Singles
+from sudare.neural.training_settings import Course
+from sudare.privacy.noise import NoiseSource
+from sudare.sums.streams import SEED_BYTES
+
+
+def ordinarily_learned(
+    rows: Singles,
+    targets: Singles,
+    sizes: tuple[int, ...],
+    loss: Loss,
+    course: Course,
+    source: NoiseSource,
+    limit: float | None = None,
+) -> Layers:
+    """A network without any protection; with a limit, no parameter ever leaves [−limit, limit]."""
+    batch = min(course.batch_rows, len(rows))
+    batches = len(rows) // batch
+    bound = LARGEST_PARAMETER if limit is None else limit
+    pace = Pace(
+        steps=float(course.epochs * batches),
+        rate=course.rate,
+        momentum=course.momentum,
+        clip=1.0,
+        noise_multiplier=0.0,
+        expected_rows=float(batch),
+        limit=bound,
+    )
+    start_key, *order_keys = fresh_keys(source, course.epochs + 1)
+    state = started(start_key, sizes, bound)
+    held, wanted = jnp.asarray(rows, jnp.float32), jnp.asarray(targets, jnp.float32)
+    for order_key in order_keys:
+        order = random_order(order_key, len(rows)).astype(np.int32)[: batches * batch].reshape(batches, batch)
+        state = _after_epoch(state, held, wanted, order, pace, loss)
+    return as_layers(state.average)
+
+
+@functools.partial(jax.jit, static_argnames="loss")
+def _after_epoch(state: State, rows: Array, targets: Array, order: Array, pace: Pace, loss: Loss) -> State:
+    """The state after one pass over the rows in a random order, a batch a line; what fills no batch waits for another order."""
+    kept = jnp.ones(order.shape[1], jnp.float32)
+
+    def step(current: State, chosen: Array) -> tuple[State, None]:
+        return plain_step(current, rows[chosen], targets[chosen], kept, pace, loss), None
+
+    after: State = jax.lax.scan(step, state, order)[0]
+    return after
+
+
+def started(key: bytes, sizes: tuple[int, ...], limit: float) -> State:
+    """At rest at random parameters within the limit, from a key that serves nothing else."""
+    start = initial_parameters(standard_normals(key, weight_count(sizes)), sizes, zero_last=False)
+    return initial_state(jax.tree.map(lambda part: jnp.clip(part, -limit, limit), start))
+
+
+def fresh_keys(source: NoiseSource, count: int) -> list[bytes]:
+    """Keys of 256 fresh bits each."""
+    drawn = np.ascontiguousarray(source.words(count * SEED_BYTES // 8)).tobytes()
+    return [drawn[start : start + SEED_BYTES] for start in range(0, len(drawn), SEED_BYTES)]
+
+
+def as_layers(parameters: Parameters) -> Layers:
+    """Parameters as numpy arrays, for the outside."""
+    return tuple(
+        (np.asarray(weights, dtype=np.float64), np.asarray(bias, dtype=np.float64)) for weights, bias in parameters
+    )

@@ -1,0 +1,135 @@
+"""Averaging under Paillier encryption, by the exchange of Ruan, Ahmad and Wang (2017); needs the extra `consortium`.
+
+Member i sends E_i(−x_i) to its neighbour j, which adds its own x_j and multiplies by a secret weight a_j, all under encryption. Member i
+decrypts a_j(x_j − x_i) and multiplies by its own secret weight a_i. Both ends of an edge move by a_i·a_j times the difference, so the sum stays,
+and neither learns the other's value from one round. It is slow, inexact, and protects no better than its weights do; use masks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ExtraMissing, InvalidParameter
+from sudare.papers.p003_decentralised.graphs import Graph
+from sudare.papers.p003_decentralised.spectra import nonzero_range
+from sudare.sums.streams import derived, unit_floats
+
+Floats = NDArray[np.float64]
+
+# Weights are whole numbers of 2^−16 between a half and one, values whole numbers of 2^−32; all products fit any key allowed here.
+_WEIGHT_BITS: Final = 16
+_VALUE_BITS: Final = 32
+_LEAST_KEY_BITS: Final = 256
+_MOST_VALUE: Final = 2.0**60
+_LEAST_PRODUCT: Final = 0.25
+
+
+@dataclass(frozen=True)
+class PaillierCost:
+    """What averaging takes: rounds, the most ciphertexts one member sends in a round, and bits of all, for every number."""
+
+    rounds: int
+    ciphertexts_per_round: int
+    bits_per_number: int
+
+
+@dataclass(frozen=True)
+class PaillierRun:
+    """What each member ends with (members × numbers), and what it took for every number."""
+
+    averages: Floats
+    cost: PaillierCost
+
+
+def paillier_cost(graph: Graph, tolerance: float, key_bits: int) -> PaillierCost:
+    """Rounds until disagreement is at most tolerance times the first one, whatever the weights, and what is sent in them.
+
+    Products of weights lie between a quarter and one, so with the step 1/λ_S a round shrinks disagreement to 1 − λ₂/4λ_S at most.
+    """
+    smallest, largest = nonzero_range(graph)
+    rounds = math.ceil(math.log(tolerance) / math.log1p(-_LEAST_PRODUCT * smallest / largest))
+    # On every edge, each way: a request and an answer, each modulo the square of the key.
+    return PaillierCost(rounds, 2 * graph.largest_degree, rounds * 4 * len(graph.edges) * 2 * key_bits)
+
+
+def keypairs(members: int, key_bits: int) -> list[tuple[Any, Any]]:
+    """A public and a private key for each member."""
+    if key_bits < _LEAST_KEY_BITS:
+        raise InvalidParameter(
+            f"A Paillier key of {key_bits} bits cannot hold the numbers.",
+            "Use 2048 bits or more; fewer only in tests, at least 256.",
+        )
+    phe = _library()
+    return [phe.generate_paillier_keypair(n_length=key_bits) for _ in range(members)]
+
+
+def _library() -> Any:
+    try:
+        import gmpy2  # noqa: F401 - without it phe works a hundred times slower
+        import phe
+    except ImportError:
+        raise ExtraMissing(
+            "Paillier encryption needs the packages phe and gmpy2.", "Install them: pip install 'sudare[consortium]'"
+        ) from None
+    return phe
+
+
+def request(public: Any, value: int) -> Any:
+    """E_i(−x_i), from member i to a neighbour."""
+    return public.encrypt(-value)
+
+
+def answer(encrypted: Any, value: int, weight: int) -> Any:
+    """E_i(a_j(x_j − x_i)), the neighbour's answer; fresh randomness so that it shows nothing but what it decrypts to."""
+    replied = (encrypted + value) * weight
+    replied.obfuscate()
+    return replied
+
+
+def step_from(private: Any, replied: Any, weight: int) -> float:
+    """a_i·a_j(x_j − x_i): how far member i is pulled along this edge."""
+    scaled: int = private.decrypt(replied) * weight
+    return math.ldexp(scaled, -2 * _WEIGHT_BITS - _VALUE_BITS)
+
+
+def paillier_average(
+    vectors: Floats, graph: Graph, tolerance: float, pairs: Sequence[tuple[Any, Any]], seed: bytes
+) -> PaillierRun:
+    """Everyone's vector after the rounds of `paillier_cost`."""
+    if np.abs(vectors).max(initial=0.0) > _MOST_VALUE:
+        raise InvalidParameter("Values are too large for the encryption's fixed point.", "Scale them below 2^60.")
+    cost, largest = paillier_cost(graph, tolerance, pairs[0][0].n.bit_length()), nonzero_range(graph)[1]
+    current = vectors.copy()
+    for number in range(cost.rounds):
+        current = (
+            current + _pulls(current, graph, pairs, derived(seed, b"weights", number.to_bytes(4, "big"))) / largest
+        )
+    return PaillierRun(current, cost)
+
+
+def _pulls(current: Floats, graph: Graph, pairs: Sequence[tuple[Any, Any]], seed: bytes) -> Floats:
+    """How far each member is pulled in one round by all its neighbours."""
+    whole = [[round(math.ldexp(value, _VALUE_BITS)) for value in row] for row in current]
+    weights = _round_weights(graph, seed)
+    pulls = np.zeros_like(current)
+    for first, second in graph.edges:
+        for one, other in ((first, second), (second, first)):
+            public, private = pairs[one]
+            for place in range(current.shape[1]):
+                replied = answer(request(public, whole[one][place]), whole[other][place], weights[other, one])
+                pulls[one, place] += step_from(private, replied, weights[one, other])
+    return pulls
+
+
+def _round_weights(graph: Graph, seed: bytes) -> dict[tuple[int, int], int]:
+    """Each member's secret weight for each of its edges in a round: between a half and one, in steps of 2^−16."""
+    directed = [pair for edge in graph.edges for pair in (edge, edge[::-1])]
+    half = 2 ** (_WEIGHT_BITS - 1)
+    drawn = half + np.floor(half * unit_floats(seed, len(directed))).astype(np.int64)
+    return {pair: int(weight) for pair, weight in zip(directed, drawn, strict=True)}

@@ -1,0 +1,60 @@
+"""Paper 004 (Hasegawa, Kikuchi, Igarashi, Hamada and Senda): reconstruction of one column, its table and figures, and bands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sudare.papers.p004_reconstruction import (
+    bands_table,
+    figure2,
+    floors,
+    limits,
+    other_columns,
+    square_waves,
+)
+from sudare.papers.p004_reconstruction import (
+    several_columns_study as multivariate,
+)
+from sudare.papers.p004_reconstruction import (
+    table2 as columns,
+)
+from sudare.papers.study import Study, StudyResult, Tell
+
+
+def run(tell: Tell, repeats: int) -> StudyResult:
+    """All tables and figures."""
+    table_2 = columns.measured(tell, repeats)
+    simulated = figure2.measured(tell, repeats)
+    others = other_columns.measured(tell, repeats)
+    bands = bands_table.measured(tell, repeats)
+    waves = square_waves.measured(tell, repeats)
+    joint = multivariate.measured(tell, repeats)
+    return StudyResult(
+        [
+            columns.table_2(table_2),
+            *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
+            floors.floors_table(table_2, simulated, joint),
+            limits.limits_table(tell, table_2, simulated, repeats),
+            other_columns.accuracy_table(others),
+            bands_table.coverage_table(bands),
+            square_waves.accuracy_table(waves),
+            figure2.speed_table(tell),
+            multivariate.accuracy_table(joint),
+            multivariate.covariance_table(joint),
+            multivariate.census_table(tell, repeats),
+        ],
+        [
+            figure2.figure_2_panel(simulated),
+            figure2.picture(),
+            *(columns.picture(column) for column in columns.COLUMNS[:2]),
+            *(square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]),
+        ],
+    )
+
+
+STUDY: Final = Study(
+    title="Perturb and reconstruct: table 2 and figures 1 and 2, bands, Square Wave beside Laplace, and speed",
+    paper="004: Hasegawa, Kikuchi, Igarashi, Hamada, Senda, A new reconstruction method with finite mixture models",
+    repeats=10,
+    run=run,
+)

@@ -1,0 +1,158 @@
+"""How the ε of a record is split over its columns, and which perturbation each column gets. No data are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter
+from sudare.perturbation.categorical import (
+    CategoryPerturbation,
+    RetainReplace,
+    SubsetSelection,
+    UnaryEncoding,
+    best_kind,
+)
+from sudare.perturbation.column_perturbation import Perturbation
+from sudare.perturbation.laplace import LaplacePerturbation
+from sudare.perturbation.linkage_risk import checked_local_epsilon, epsilon_of_k
+from sudare.perturbation.number_channels import NumberPerturbation
+from sudare.perturbation.square_wave import SquareWave
+from sudare.privacy.accounting import Cost, decimal_down, exact, pure_cost
+from sudare.privacy.declared_columns import promise, rows_per_unit
+from sudare.privacy.guarantee import group_epsilon
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.private_estimator import Plan
+from sudare.schema import Category, Column, Label, Number, Schema
+
+Floats = NDArray[np.float64]
+
+AUTOMATIC: Final = "auto"
+OF_NUMBERS: Final[dict[str, type[SquareWave] | type[LaplacePerturbation]]] = {
+    SquareWave.kind: SquareWave,
+    LaplacePerturbation.kind: LaplacePerturbation,
+}
+OF_CATEGORIES: Final[dict[str, type[CategoryPerturbation]]] = {
+    kind.kind: kind for kind in (RetainReplace, UnaryEncoding, SubsetSelection)
+}
+
+
+@dataclass(frozen=True)
+class RecordNoise:
+    """The noise of a whole record: each column by its own perturbation, all of them together ε-local DP for the unit."""
+
+    epsilon: float
+    perturbations: Mapping[str, Perturbation]
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε."""
+        return pure_cost(self.epsilon)
+
+    @property
+    def noise_scale(self) -> float:
+        """The widest noise of a number column, in units of its range; 0 without one."""
+        numbers = [each for each in self.perturbations.values() if isinstance(each, NumberPerturbation)]
+        return max((each.noise_scale / (each.bounds[1] - each.bounds[0]) for each in numbers), default=0.0)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """One record, given by a number or position for each column: its outputs, sets as rows of zeros and ones."""
+        outputs = [
+            each.unpacked(each.drawn(np.array([value], dtype=each.column_type), source)).ravel()
+            for value, each in zip(values, self.perturbations.values(), strict=True)
+        ]
+        return np.concatenate(outputs).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class RecordPlan(Plan[RecordNoise]):
+    """What a perturbation of records will do. `row_epsilon` is the local ε of one row, `guarantee` the promise to the unit."""
+
+    row_epsilon: float
+    perturbations: Mapping[str, Perturbation]
+
+
+def planned_records(
+    declared: Schema,
+    *,
+    epsilon: float | None,
+    k: int | None,
+    n_records: int,
+    split: Mapping[str, float] | None,
+    methods: Mapping[str, str] | None,
+) -> RecordPlan:
+    """Perturbations for all declared columns: ε is the unit's (a record's, or a person's with all rows), k that of its rows."""
+    most_rows = rows_per_unit(declared)
+    if k is not None:
+        row_epsilon = epsilon_of_k(k, n_records, most_rows)
+        unit_epsilon = group_epsilon(row_epsilon, most_rows)
+    else:
+        unit_epsilon = float(epsilon or 0.0)
+        row_epsilon = decimal_down(exact(unit_epsilon) / most_rows)
+    shares = split_epsilon(row_epsilon, list(declared.columns), split)
+    chosen = checked_methods(declared, methods)
+    perturbations = {
+        name: perturbation_of(column, chosen[name], shares[name]) for name, column in declared.columns.items()
+    }
+    guarantee = promise(unit_epsilon, 0.0, "replace-one", declared, notion="local")
+    return RecordPlan(RecordNoise(unit_epsilon, perturbations), guarantee, row_epsilon, perturbations)
+
+
+def split_epsilon(row_epsilon: float, names: list[str], split: Mapping[str, float] | None) -> dict[str, float]:
+    """A share of ε for every column, each rounded down, so that they never add up to more; equal shares without a split."""
+    weights = dict.fromkeys(names, Fraction(1)) if split is None else checked_split(names, split)
+    total, whole_epsilon = sum(weights.values()), exact(row_epsilon)
+    return {
+        name: checked_local_epsilon(decimal_down(whole_epsilon * weight / total)) for name, weight in weights.items()
+    }
+
+
+def checked_split(names: list[str], split: object) -> dict[str, Fraction]:
+    """Weights of the columns in their order, if all columns have one and all are positive."""
+    if not isinstance(split, Mapping) or set(split) != set(names):
+        raise InvalidParameter(
+            "split must give every declared column a weight, and no other.",
+            f"Give weights for {', '.join(map(repr, names))}, or leave split out for equal shares.",
+        )
+    weights: dict[str, Fraction] = {}
+    for name in names:
+        weight = split[name]
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 1e-9 <= weight <= 1e9:
+            raise InvalidParameter(f"The weight of {name!r} in split is not a positive number.", "Use for example 1.")
+        weights[name] = exact(weight)
+    return weights
+
+
+def checked_methods(declared: Schema, methods: object) -> dict[str, str]:
+    """The kind of perturbation of every column: "auto" where none is named."""
+    if methods is not None and (not isinstance(methods, Mapping) or not set(methods) <= set(declared.columns)):
+        raise InvalidParameter(
+            "methods names a column that is not declared.", f"There are {', '.join(map(repr, declared.columns))}."
+        )
+    named: Mapping[str, Any] = methods or {}
+    for name, kind in named.items():
+        known = OF_NUMBERS if isinstance(declared.columns[name], Number) else OF_CATEGORIES
+        if kind != AUTOMATIC and kind not in known:
+            raise InvalidParameter(
+                f"{name!r} cannot be perturbed by {kind!r}.", f"Use {', '.join((AUTOMATIC, *known))}."
+            )
+    return {name: named.get(name, AUTOMATIC) for name in declared.columns}
+
+
+def perturbation_of(column: Column, kind: str, epsilon: float) -> Perturbation:
+    """The perturbation of one column: a square wave for numbers, and for categories what has the smaller variance, unless named."""
+    if isinstance(column, Number):
+        number_kind = SquareWave if kind == AUTOMATIC else OF_NUMBERS[kind]
+        return number_kind((column.low, column.high), epsilon=epsilon)
+    chosen = best_kind(len(column.levels), epsilon) if kind == AUTOMATIC else OF_CATEGORIES[kind]
+    return chosen(listed_values(column), epsilon=epsilon, missing=column.missing)
+
+
+def listed_values(column: Category | Label) -> tuple[Any, ...]:
+    """The categories or classes as they were declared."""
+    return column.values if isinstance(column, Category) else column.classes

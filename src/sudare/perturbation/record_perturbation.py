@@ -1,0 +1,287 @@
+"""Records perturbed one by one, charged and released: the way of paper 004 through the door."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.perturbation.column_perturbation import Perturbation
+from sudare.perturbation.epsilon_split import RecordPlan, planned_records
+from sudare.perturbation.linkage_risk import Statement, checked_count
+from sudare.perturbation.parquet import Columns, Frame
+from sudare.perturbation.perturbed_table import ROWS_SUFFIX, PerturbedTable, RowsElsewhere, described
+from sudare.perturbation.release_format import (
+    ROWS_TENSOR,
+    check_manifest,
+    check_rows,
+    check_size,
+    fits_inside,
+    named_pieces,
+    written_perturbations,
+)
+from sudare.perturbation.shuffle import shuffled_together
+from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled_on_disk
+from sudare.perturbation.two_pass_source import RecordSource, Seen, perturbed, perturbed_parts
+from sudare.privacy.accounting import exact
+from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.declared_columns import promise, written_columns
+from sudare.privacy.guarantee import Guarantee, checked_epsilon
+from sudare.privacy.ledger import Account
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Beside, Content, unfit
+from sudare.report.numbers import whole
+from sudare.schema import Number, Schema
+
+
+class RecordPerturbation(PrivateEstimator):
+    """ε-local DP for every record; with k, 1/k is the most a row can be linked with.
+
+    Proofs: proofs/record_perturbation.md, proofs/pk_anonymity.md. Every declared column is perturbed, and nothing else
+    leaves: no index, no order, no column without a declaration.
+
+    Parameters
+    ----------
+    schema : the public facts about all columns; or `bounds` for arrays of numbers.
+    epsilon : the local ε of a record, or of a person with all rows where the schema names persons; or instead
+    k : the most that a shuffled row can be linked with is 1/k, among `n_records` (default: all rows).
+    split : weights by which ε is divided among the columns; equal shares without it.
+    methods : kinds of perturbation by column: "square-wave" (which is "auto") or "laplace" for numbers, "retain-replace",
+        "unary" or "subset" for categories.
+    shuffle : whether rows get a random order. Without it there is no statement about linking.
+    account : who pays. Without one the result may be looked at by its owner but not released.
+    random_state : a seed, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    table_ : the perturbed table.
+    guarantee_ : the local promise that was charged; `statement()` says what follows from it.
+    split_ : the ε of each column.
+    clipped_ : how many values lay outside the bounds, per column; for the owner only.
+    """
+
+    extra_parameters = ("perturbations", "row_epsilon", "rows_digest", "shuffled")
+    beside_digest = "rows_digest"
+    delta = 0.0
+
+    table_: PerturbedTable
+    split_: Mapping[str, float]
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        *,
+        epsilon: float | None = None,
+        k: int | None = None,
+        n_records: int | None = None,
+        split: Mapping[str, float] | None = None,
+        methods: Mapping[str, str] | None = None,
+        bounds: Bounds | None = None,
+        shuffle: bool = True,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.schema = schema
+        self.epsilon = epsilon  # type: ignore[assignment]
+        self.k = k
+        self.n_records = n_records
+        self.split = split
+        self.methods = methods
+        self.bounds = bounds
+        self.shuffle = shuffle
+        self.account = account
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Look through the rows, charge, and perturb them. X is a table, a path or pattern of files, or a SqlSource."""
+        source = self._opened(X)
+        seen = source.looked_through()
+        plan = self.plan(seen.rows, self.declared_)
+        frame = Frame.of(plan.perturbations, seen.rows)
+        on_disk = self.shuffle and source.is_streamed and frame.size > HELD_BYTES
+        if on_disk:
+            check_room(frame)
+        noise = self._enter(plan).noise
+        stored: Columns
+        if on_disk:
+            parts = perturbed_parts(source, plan, seen.rows, noise)
+            stored = shuffled_on_disk(plan.perturbations, seen.rows, parts, noise)
+        else:
+            stored = perturbed(source, plan, seen.rows, noise)
+            if self.shuffle:
+                stored = dict(zip(stored, shuffled_together(list(stored.values()), noise), strict=True))
+        self.n_rows_, self.clipped_ = seen.rows, seen.clipped
+        self._keep_table(plan.perturbations, plan.row_epsilon, stored)
+        self._seal()
+        return self
+
+    def perturb(self, X: object) -> PerturbedTable:
+        """The perturbed table: `fit(X).table_`."""
+        return self.fit(X).table_
+
+    def statement(self) -> Statement:
+        """Linking, local and central promise of the perturbed table."""
+        check_is_fitted(self)
+        return replace(self.table_, guarantee=self.guarantee_).statement()
+
+    def plan(self, rows: int, declared: Schema) -> RecordPlan:
+        """Perturbations and price for so many rows of these columns; no data."""
+        if self.n_records is not None and self.n_records > rows:
+            raise DataError(
+                f"n_records = {whole(self.n_records)} is more than the {whole(rows)} rows there are.",
+                "Give the number of rows there are, or less: k would not hold among fewer.",
+            )
+        plan = planned_records(
+            declared,
+            epsilon=self.epsilon,
+            k=self.k,
+            n_records=rows if self.n_records is None else self.n_records,
+            split=self.split,
+            methods=self.methods,
+        )
+        check_size(Frame.of(plan.perturbations, rows))
+        if self.account is not None:
+            check_manifest(plan, declared)
+        return plan
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """The local promise of the perturbed records; of `k` it depends on the number of rows."""
+        if self.schema is None or self.k is None:
+            return replace(super().declared_promise(rows), notion="local")
+        self._check_parameters()
+        return self.plan(rows(), self._suited(self.schema)).guarantee
+
+    def _plan_for(self, X: Any, y: Any) -> RecordPlan:
+        return self.rehearsed(X)[0]
+
+    def rehearsed(self, X: object) -> tuple[RecordPlan, Statement, Seen]:
+        """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
+        twin = clone(self)
+        seen = twin._opened(X).looked_through()
+        plan = twin.plan(seen.rows, twin.declared_)
+        person = twin.declared_.person
+        statement = Statement.of(
+            plan.guarantee,
+            seen.rows,
+            shuffled=self.shuffle,
+            row_epsilon=plan.row_epsilon,
+            rows_per_person=1 if person is None else person.most_rows,
+        )
+        return plan, statement, seen
+
+    def _opened(self, X: object) -> RecordSource:
+        """The rows, with what is declared about them kept."""
+        self._forget()
+        self._check_parameters()
+        self._keep_source(X)
+        if self.schema is None:
+            matrix = checked_matrix(self, X, reset=True)
+            self._declare(X, matrix)
+            return RecordSource(dict(zip(self.declared_.columns, matrix.T, strict=True)), self.declared_)
+        self._keep(self._suited(self.schema), self.schema.digest)
+        return RecordSource(X, self.declared_)
+
+    def _check_parameters(self) -> None:
+        if (self.epsilon is None) == (self.k is None):
+            raise InvalidParameter("Records need either epsilon or k.", "Give epsilon=… or k=….")
+        if self.k is None:
+            checked_epsilon(self.epsilon)
+        else:
+            checked_count("k", self.k, 2)
+        if self.n_records is not None:
+            checked_count("n_records", self.n_records, 2)
+        if not isinstance(self.shuffle, bool):
+            raise InvalidParameter(
+                "shuffle must be True or False.", "Leave it out: only shuffled rows hide each other."
+            )
+        self._check_declarations()
+
+    @classmethod
+    def _suited(cls, schema: Schema) -> Schema:
+        """All declared columns, the target too; a missing number is the declared stand-in."""
+        columns = {
+            name: replace(column, missing=column.stand_in) if isinstance(column, Number) else column
+            for name, column in schema.columns.items()
+        }
+        return Schema(columns, schema.person)
+
+    def _keep_table(
+        self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns, digest: str | None = None
+    ) -> None:
+        person, rows = self.declared_.person, self.n_rows_
+        if rows is None:
+            raise ValueError("a perturbed table has a number of rows")
+        self.split_ = {name: each.epsilon for name, each in perturbations.items()}
+        self.table_ = PerturbedTable(
+            perturbations,
+            stored,
+            self.guarantee_,
+            row_epsilon,
+            rows_per_person=1 if person is None else person.most_rows,
+            shuffled=self.shuffle,
+            rows=rows,
+            expected_digest=digest,
+        )
+
+    # What leaves
+
+    def release_content(self) -> Content:
+        """What is promised, and the rows as a Parquet file; of more rows than a release holds only the file's digest."""
+        table = self.table_
+        file = b"".join(table.parquet()) if fits_inside(table.frame) else None
+        digest = table.digest() if file is None else hashlib.sha256(file).hexdigest()
+        parameters = {
+            "epsilon": self.guarantee_.epsilon,
+            "delta": 0.0,
+            "neighbours": self.neighbours,
+            "rows": self.n_rows_,
+            **written_columns(self.declared_),
+            "perturbations": [described(each) for each in table.perturbations.values()],
+            "row_epsilon": table.row_epsilon,
+            "rows_digest": digest,
+            "shuffled": table.shuffled,
+        }
+        if file is None:
+            return Content(parameters, {}, {}, Beside(ROWS_SUFFIX, lambda: named_pieces(table, digest)))
+        return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
+
+    @classmethod
+    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
+        """What a released content promises, if it is one that `from_release` can take."""
+        return replace(super().check_content(content, schema_digest), notion="local")
+
+    def check_numbers(self, content: Content) -> None:
+        """Nothing, if the columns cost no more than is promised, and the rows are those that they give."""
+        parameters, person = content.parameters, self.declared_.person
+        perturbations, row_epsilon = written_perturbations(parameters), exact(parameters["row_epsilon"])
+        spent = sum(exact(each.epsilon) for each in perturbations.values())
+        most_rows = 1 if person is None else person.most_rows
+        if not spent <= row_epsilon or row_epsilon * most_rows > exact(parameters["epsilon"]):
+            raise unfit("its columns cost more than it promises")
+        check_rows(content, perturbations)
+
+    @classmethod
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"epsilon": parameters["epsilon"], "shuffle": parameters["shuffled"]}
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        row_epsilon, shuffled = parameters["row_epsilon"], parameters["shuffled"]
+        if parameters["delta"] != 0 or type(row_epsilon) is not float or type(shuffled) is not bool:
+            raise unfit("its parameters are not those of its learner")
+        checked_epsilon(row_epsilon)
+
+    def _take(self, content: Content) -> None:
+        parameters = content.parameters
+        perturbations = written_perturbations(parameters)
+        frame = Frame.of(perturbations, parameters["rows"])
+        stored: Columns = RowsElsewhere(tuple(perturbations))
+        if ROWS_TENSOR in content.tensors:
+            stored = {name: frame.column(content.tensors[ROWS_TENSOR], name) for name in perturbations}
+        self.guarantee_ = promise(parameters["epsilon"], 0.0, self.neighbours, self.declared_, notion="local")
+        self._keep_table(perturbations, parameters["row_epsilon"], stored, parameters["rows_digest"])

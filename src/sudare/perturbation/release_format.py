@@ -1,0 +1,114 @@
+"""What a release of perturbed records may say: which perturbations, how many rows, and where they are."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from sudare.errors import InvalidParameter, NotCharged, SudareError
+from sudare.perturbation.column_perturbation import Perturbation
+from sudare.perturbation.epsilon_split import RecordPlan, perturbation_of
+from sudare.perturbation.parquet import LARGEST_PAGE_BYTES, Frame
+from sudare.perturbation.perturbed_table import PerturbedTable, described
+from sudare.privacy.declared_columns import read_columns
+from sudare.privacy.ledger_chain import canonical_json
+from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.release_file import LARGEST_FILE_BYTES, LARGEST_HEADER_BYTES
+from sudare.report.numbers import whole
+from sudare.schema import Schema
+
+ROWS_TENSOR: Final = "rows"
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+# Machines may differ in the last digits of a noise scale.
+_SAME: Final = 1e-6
+
+
+def fits_inside(frame: Frame) -> bool:
+    """Whether a release holds so many rows; if not, they leave in a file of their own that it names."""
+    return frame.size <= LARGEST_FILE_BYTES - LARGEST_HEADER_BYTES - 2**10
+
+
+def named_pieces(table: PerturbedTable, digest: str) -> Iterator[bytes]:
+    """The file of rows piece by piece, if it still is the one that a release names: otherwise it does not come to its end."""
+    hashed = hashlib.sha256()
+    for piece in table.parquet():
+        hashed.update(piece)
+        yield piece
+    if hashed.hexdigest() != digest:
+        raise NotCharged(
+            "The rows were changed after they were perturbed.", "Refit with account=…; release it as it is."
+        )
+
+
+def check_rows(content: Content, perturbations: Mapping[str, Perturbation]) -> None:
+    """Nothing, if the rows of a release are the Parquet file that its columns give, or are elsewhere and too many to be in it."""
+    parameters, tensors = content.parameters, content.tensors
+    frame, digest = Frame.of(perturbations, parameters["rows"]), parameters.get("rows_digest")
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise unfit("its parameters are not those of its learner")
+    if list(tensors) != ([ROWS_TENSOR] if fits_inside(frame) else []) or frame.repeated_names:
+        raise unfit("its tensors are not those of its columns")
+    if frame.largest_page > LARGEST_PAGE_BYTES:
+        raise unfit("its rows are more than a file of rows holds")
+    for file in tensors.values():
+        if file.dtype != np.uint8 or file.ndim != 1 or not frame.holds(file):
+            raise unfit("its rows are not the Parquet file that its columns give")
+        if hashlib.sha256(file.tobytes()).hexdigest() != digest:
+            raise unfit("its rows are not those that its manifest names")
+
+
+def written_perturbations(parameters: Mapping[str, Any]) -> dict[str, Perturbation]:
+    """The perturbations that a release names, if they are just what its columns, kinds and ε give."""
+    written, columns = parameters.get("perturbations"), read_columns(parameters).columns
+    if not isinstance(written, list) or len(written) != len(columns):
+        raise unfit("its perturbations are not those of its columns")
+    made: dict[str, Perturbation] = {}
+    for (name, column), facts in zip(columns.items(), written, strict=True):
+        try:
+            made[name] = perturbation_of(column, facts["kind"], facts["epsilon"])
+            same = is_same(described(made[name]), facts)
+        except (SudareError, TypeError, KeyError, AttributeError):
+            same = False
+        if not same:
+            raise unfit("its perturbations are not those of its columns")
+    return made
+
+
+def is_same(facts: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Whether a written description is that of a perturbation, up to last digits that machines may compute differently."""
+    return set(facts) == set(written) and all(
+        math.isclose(fact, written[name], rel_tol=_SAME)
+        if type(fact) is float and type(written[name]) is float and name != "epsilon"
+        else type(fact) is type(written[name]) and fact == written[name]
+        for name, fact in facts.items()
+    )
+
+
+def check_size(frame: Frame) -> None:
+    """Nothing, if the perturbed rows can be written; looked at before anything is charged."""
+    if frame.repeated_names:
+        raise InvalidParameter(
+            f"Two columns of the released rows would be called {frame.repeated_names[0]!r}.",
+            "Rename one of the declared columns: sets of categories have a column named COLUMN=CATEGORY for each.",
+        )
+    if frame.largest_page > LARGEST_PAGE_BYTES:
+        raise InvalidParameter(
+            f"{whole(frame.rows)} rows of a column take {frame.largest_page >> 20} MiB, and a file of rows holds "
+            f"{LARGEST_PAGE_BYTES >> 20} of each.",
+            "Perturb fewer rows at a time. Nothing was charged.",
+        )
+
+
+def check_manifest(plan: RecordPlan, declared: Schema) -> None:
+    """Nothing, if a release has room for what it must say; looked at before anything is charged."""
+    facts = [described(each) for each in plan.perturbations.values()]
+    if len(canonical_json(canonical_json([declared.to_dict(), facts]))) > LARGEST_HEADER_BYTES - 2**16:
+        raise InvalidParameter(
+            "The declared columns are too many to be written into a release.",
+            "Declare fewer columns or categories, or perturb in parts. Nothing was charged.",
+        )

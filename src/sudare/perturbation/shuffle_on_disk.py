@@ -1,0 +1,172 @@
+"""A uniformly random order on disk, for perturbed rows that are more than memory should hold.
+
+Each row is thrown into a bucket by fair bits as it comes; when all are there, one bucket after the other is shuffled in memory and
+written to its place. That is a uniformly random order (proofs/pk_anonymity.md). Buckets are files without a name that only their
+owner can open, gone with the process whatever happens, and encrypted under keys that never leave memory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import NDArray
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.perturbation.column_perturbation import Perturbation
+from sudare.perturbation.parquet import Columns, Frame
+from sudare.perturbation.perturbed_table import FileColumns, stored_shape
+from sudare.perturbation.shuffle import shuffled
+from sudare.privacy.noise import NoiseSource
+
+Bytes = NDArray[np.uint8]
+
+# Where the rows take more than this, they are shuffled on disk.
+HELD_BYTES: Final = 2**26
+BUCKET_BYTES: Final = 2**23
+_MOST_BUCKETS: Final = 256
+_ROWS_ALIGNED: Final = 8
+_KEY_WORDS: Final = 4
+
+
+class Buckets:
+    """Rows of equal length in a power of two of nameless, encrypted files."""
+
+    def __init__(self, row_bytes: int, count: int, source: NoiseSource) -> None:
+        self._row_bytes, self._count, self._source = row_bytes, count, source
+        self._stack = ExitStack()
+        self._keys = [source.words(_KEY_WORDS).tobytes() for _ in range(count)]
+        self._ciphers = [self._cipher(key).encryptor() for key in self._keys]
+        self._files: list[IO[bytes]] = []
+
+    def __enter__(self) -> Self:
+        for _ in range(self._count):
+            self._files.append(self._stack.enter_context(tempfile.TemporaryFile()))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @staticmethod
+    def _cipher(key: bytes) -> Cipher[None]:
+        # A key serves one file, so the nonce may be the same for all.
+        return Cipher(ChaCha20(key, nonce=bytes(16)), mode=None)
+
+    def throw(self, rows: Bytes) -> None:
+        """Each row into any of the buckets with equal probability."""
+        draws = self._source.words((len(rows) + 7) // 8).view(np.uint8)[: len(rows)] & np.uint8(self._count - 1)
+        order = np.argsort(draws, kind="stable")
+        ends = np.cumsum(np.bincount(draws, minlength=self._count))
+        for file, cipher, part in zip(self._files, self._ciphers, np.split(rows[order], ends[:-1]), strict=True):
+            file.write(cipher.update(part.tobytes()))
+
+    def emptied(self) -> Iterator[Bytes]:
+        """The rows of one bucket after the other."""
+        for number, key in enumerate(self._keys):
+            file = self._files[number]
+            file.seek(0)
+            content = self._cipher(key).decryptor().update(file.read())
+            file.close()
+            yield np.frombuffer(content, dtype=np.uint8).reshape(-1, self._row_bytes)
+
+
+def bucket_count(total_bytes: int) -> int:
+    """A power of two, so that a byte chooses a bucket without a remainder."""
+    return int(min(_MOST_BUCKETS, 2 ** max(1, (total_bytes // BUCKET_BYTES).bit_length())))
+
+
+def shuffled_on_disk(
+    perturbations: Mapping[str, Perturbation], rows: int, parts: Iterable[Columns], source: NoiseSource
+) -> FileColumns:
+    """Perturbed rows that come in parts, in one uniformly random order, in a nameless Parquet file."""
+    frame = Frame.of(perturbations, rows)
+    widths = [row_width(each) for each in perturbations.values()]
+    try:
+        with Buckets(sum(widths), bucket_count(rows * sum(widths)), source) as buckets:
+            for part in parts:
+                buckets.throw(as_rows(list(part.values())))
+            return FileColumns(frame, written_file(frame, perturbations, widths, buckets, source))
+    except OSError as error:
+        raise DataError(
+            f"The rows could not be shuffled on disk ({error.strerror}).",
+            "Make room in the folder for temporary files, or name another in TMPDIR. What was charged stays charged.",
+        ) from None
+
+
+def written_file(
+    frame: Frame,
+    perturbations: Mapping[str, Perturbation],
+    widths: Sequence[int],
+    buckets: Buckets,
+    source: NoiseSource,
+) -> Bytes:
+    """The buckets shuffled and written one after the other; what a multiple of eight rows leaves over goes to the next."""
+    with tempfile.TemporaryFile() as file:
+        os.ftruncate(file.fileno(), frame.size)
+        for place, piece in frame.fixed_pieces():
+            write_at(file, place, piece)
+        start, left_over = 0, np.empty((0, sum(widths)), dtype=np.uint8)
+        for bucket in buckets.emptied():
+            order = shuffled(np.arange(len(bucket), dtype=np.uint32), source)
+            waiting = np.concatenate((left_over, bucket[order]))
+            whole = len(waiting) // _ROWS_ALIGNED * _ROWS_ALIGNED
+            write_rows(file, frame, from_rows(waiting[:whole], perturbations, widths), start)
+            start, left_over = start + whole, waiting[whole:]
+        write_rows(file, frame, from_rows(left_over, perturbations, widths), start)
+        return np.memmap(file, dtype=np.uint8, mode="r")
+
+
+def write_rows(file: IO[bytes], frame: Frame, part: Columns, start: int) -> None:
+    """Some rows, the first of them row `start`."""
+    for place, piece in frame.value_pieces(part, start):
+        write_at(file, place, piece)
+
+
+def write_at(file: IO[bytes], place: int, piece: bytes) -> None:
+    """All bytes of a piece, however many the system takes at once."""
+    rest = memoryview(piece)
+    while rest:
+        taken = os.pwrite(file.fileno(), rest, place)
+        place, rest = place + taken, rest[taken:]
+
+
+def row_width(perturbation: Perturbation) -> int:
+    """How many bytes of a row a column takes."""
+    shape, kind = stored_shape(perturbation, 1)
+    return int(np.prod(shape)) * kind.itemsize
+
+
+def as_rows(columns: Sequence[NDArray[Any]]) -> Bytes:
+    """Columns side by side, as bytes."""
+    parts = [np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1) for column in columns]
+    return np.hstack(parts)
+
+
+def from_rows(rows: Bytes, perturbations: Mapping[str, Perturbation], widths: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """The columns again."""
+    columns, start = {}, 0
+    for (name, each), width in zip(perturbations.items(), widths, strict=True):
+        shape, kind = stored_shape(each, len(rows))
+        columns[name] = np.ascontiguousarray(rows[:, start : start + width]).view(kind).reshape(shape)
+        start += width
+    return columns
+
+
+def check_room(frame: Frame) -> None:
+    """Nothing, if the disk has room for the buckets and the file; looked at before anything is charged."""
+    facts = os.statvfs(tempfile.gettempdir())
+    free = facts.f_bavail * facts.f_frsize
+    if free < 2 * frame.size:
+        raise InvalidParameter(
+            f"Shuffling takes {2 * frame.size >> 20} MiB of temporary files, and there is room for {free >> 20}.",
+            "Make room, or name another folder in TMPDIR. Nothing was charged.",
+        )

@@ -1,0 +1,147 @@
+"""The square wave of Li, Wang, Lopuhaä-Zwakenberg, Skoric and Li (2020): an output near the value is e^ε times likelier."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sudare.perturbation.column_perturbation import unsigned_type
+from sudare.perturbation.exact_draws import CHUNK_VALUES, MANY_ROWS, WORD_BITS, ratio_within
+from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
+from sudare.privacy.noise import NoiseSource
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_STEPS_IN_RANGE: Final = 1024
+_STEPS_IN_WAVE: Final = 64
+_MOST_STEPS_IN_RANGE: Final = 2**14
+
+
+class SquareWave(NumberPerturbation):
+    """ε-local DP for one number; outputs stay within half a range of the bounds. Proof: proofs/record_perturbation.md.
+
+    With D steps between the bounds and a wave of B steps to either side there are D + 2B + 1 outputs. The 2B + 1 that are
+    within B steps of the value have `near_weight` of 2⁶⁴ words each, the D others `far_weight`.
+
+    Parameters are those of `LaplacePerturbation`. `noise_scale` is the half-width of the wave.
+    """
+
+    kind = "square-wave"
+
+    def __init__(
+        self, bounds: Bounds, *, epsilon: float | None = None, k: int | None = None, n_records: int | None = None
+    ) -> None:
+        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records)
+        low, high = self.bounds
+        half_width = wave_half_width(self.epsilon)
+        fine = min(1 / _STEPS_IN_RANGE, half_width / _STEPS_IN_WAVE)
+        self._grid = grid_of(high - low, (high - low) * max(fine, 2 / _MOST_STEPS_IN_RANGE))
+        self._half_width_steps = math.floor(half_width * self.steps)
+        self.far_weight, self.near_weight, self._ratio = wave_weights(
+            self.steps, self._half_width_steps, ratio_within(self.epsilon)
+        )
+
+    @property
+    def grid(self) -> float:
+        """About a 1024th of the range and a 64th of the wave, or less."""
+        return self._grid
+
+    @property
+    def overshoot(self) -> int:
+        """The half-width of the wave, in steps."""
+        return self._half_width_steps
+
+    @property
+    def noise_scale(self) -> float:
+        """The half-width of the wave, in the column's unit."""
+        return (self._half_width_steps + 0.5) * self.grid
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest weight over the smallest."""
+        return self._ratio
+
+    def draw(self, codes: Integers, source: NoiseSource) -> Integers:
+        """The first D·far_weight words lead to the outputs outside of the wave, in their order; the others into it."""
+        words = source.words(len(codes))
+        far_words = np.uint64(self.steps * self.far_weight)
+        far = (words // np.uint64(self.far_weight)).astype(np.int64)
+        wave = self._half_width_steps
+        # The far outputs below the wave are −wave … code − wave − 1, as many as the code says; those above follow.
+        far += np.where(far < codes, -wave, wave + 1)
+        near = ((words - far_words) // np.uint64(self.near_weight)).astype(np.int64)
+        near = np.minimum(near, 2 * wave) + codes - wave
+        return np.where(words < far_words, far, near)
+
+    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+        """One output for each number, packed; of many numbers by a compiled loop."""
+        if len(column) < MANY_ROWS:
+            return super().drawn(column, source)
+        from sudare.perturbation.compiled_draws import steps_of, wave_outputs
+
+        outputs = np.empty(len(column), dtype=unsigned_type(self.output_count))
+        far_words = np.uint64(self.steps * self.far_weight)
+        weights = np.uint64(self.far_weight), np.uint64(self.near_weight)
+        for start in range(0, len(column), CHUNK_VALUES):
+            part = np.ascontiguousarray(column[start : start + CHUNK_VALUES], dtype=np.float64)
+            steps, words = steps_of(part, *self.bounds, self.grid), source.words(len(part))
+            own = outputs[start : start + CHUNK_VALUES]
+            wave_outputs(steps, words, far_words, *weights, self._half_width_steps, own)
+        return outputs
+
+    def steps_cdf(self, outputs: Integers, codes: Integers) -> Floats:
+        """Far outputs below and above the wave, and near ones, counted and weighed."""
+        wave = self._half_width_steps
+        near = np.clip(outputs - (codes - wave) + 1, 0, 2 * wave + 1)
+        far = outputs + wave + 1 - near
+        probability: Floats = (near * float(self.near_weight) + far * float(self.far_weight)) / 2.0**WORD_BITS
+        return probability
+
+    def log_density(self, y: ArrayLike, x: ArrayLike) -> Floats:
+        """log of near or far weight per step; minus infinity where no output can lie."""
+        places, values = np.asarray(y, dtype=np.float64), np.asarray(x, dtype=np.float64)
+        low, high = self.output_bounds
+        near = np.abs(places - values) <= self.noise_scale
+        weight = np.where(near, float(self.near_weight), float(self.far_weight))
+        inside = (places >= low - self.grid / 2) & (places <= high + self.grid / 2)
+        with np.errstate(divide="ignore"):
+            return np.where(inside, np.log(weight) - WORD_BITS * math.log(2) - math.log(self.grid), -np.inf)
+
+    def description(self) -> dict[str, Any]:
+        """Kind, bounds, ε, half-width of the wave and grid."""
+        return {
+            "kind": self.kind,
+            "bounds": list(self.bounds),
+            "epsilon": self.epsilon,
+            "noise_scale": self.noise_scale,
+            "grid": self.grid,
+        }
+
+
+def wave_half_width(epsilon: float) -> float:
+    """b for a range of one, which makes outputs most informative: (εe^ε − e^ε + 1)/(2e^ε(e^ε − 1 − ε)) (Li et al., eq. (6))."""
+    if epsilon < 1e-2:
+        # The quotient of two small differences; its series is ½ − ε/3 + ε²/9 − ….
+        return 0.5 - epsilon / 3 + epsilon**2 / 9
+    growth = math.exp(epsilon)
+    return (epsilon * growth - growth + 1) / (2 * growth * (growth - 1 - epsilon))
+
+
+def wave_weights(steps: int, half_width_steps: int, limit: Fraction) -> tuple[int, int, Fraction]:
+    """Far and near weight, and the largest ratio, at most `limit`; words that are left over go to the last near output.
+
+    Far words are D·f, so near ones are (2⁶⁴ − D·f)/(2B + 1) each, rounded down, and fewer than 2B + 1 are left over: f is the
+    least whole number for which even the last near output stays within the limit.
+    """
+    near_outputs = 2 * half_width_steps + 1
+    least = (2**WORD_BITS + (near_outputs - 1) * near_outputs) / (near_outputs * limit + steps)
+    far_weight = math.ceil(least)
+    near_words = 2**WORD_BITS - steps * far_weight
+    near_weight = near_words // near_outputs
+    last = near_weight + near_words % near_outputs
+    return far_weight, near_weight, Fraction(last, far_weight)

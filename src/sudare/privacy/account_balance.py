@@ -1,0 +1,347 @@
+"""What an account was opened with and what its entries add up to: pure functions and values, no storage."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, LedgerCorrupt, UnknownAccount
+from sudare.frames.databases import SqlSource
+from sudare.parsing import parsed_json
+from sudare.privacy.accounting import (
+    Budget,
+    Composition,
+    Cost,
+    Spent,
+    decimal_down,
+    decimal_up,
+    exact,
+    gaussian_cost,
+    rational,
+    rounded_up,
+)
+from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
+from sudare.privacy.ledger_chain import Entry, canonical_json
+from sudare.privacy.source_identity import Source, covers, looked_at, same_letters
+
+# Totals are exact fractions, and may have many digits.
+LARGEST_STATE_BYTES: Final = 1 << 24
+# Everything that reading an entry or a balance which sudare did not write can end in.
+_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+class Amount(NamedTuple):
+    """So much of ε and δ."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an account was opened with.
+
+    `source` is what was declared. Where that is a name only, `bound` is the path or database that was first charged for.
+    `files` are the files of either as they were then.
+    """
+
+    budget: Budget
+    neighbours: Neighbours
+    unit: Unit
+    source: str
+    bound: str = ""
+    files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.neighbours not in NEIGHBOURS or self.unit not in UNITS:
+            raise InvalidParameter(
+                f"neighbours must be one of {', '.join(NEIGHBOURS)} and unit one of {', '.join(UNITS)}.",
+                "Use these words.",
+            )
+
+    @property
+    def pays_for(self) -> Source:
+        """The source whose records are charged for."""
+        return Source(self.bound or self.source, self.files)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Everything that no other account may be for."""
+        return (self.pays_for, *([Source(self.source)] if self.bound else []))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exact values as text."""
+        where = {"bound": self.bound, "files": list(self.files)}
+        return {
+            **{name: value for name, value in where.items() if value},
+            "epsilon": str(self.budget.epsilon),
+            "delta": str(self.budget.delta),
+            "composition": self.budget.composition,
+            "reserved_delta": str(self.budget.reserved_delta),
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Terms:
+        """The terms that `to_dict` wrote."""
+        budget = Budget(
+            rational(values["epsilon"]),
+            rational(values["delta"]),
+            values["composition"],
+            rational(values["reserved_delta"]),
+        )
+        bound, files = values.get("bound", ""), values.get("files", [])
+        if (
+            not isinstance(bound, str)
+            or not isinstance(files, list)
+            or not all(isinstance(file, str) for file in files)
+        ):
+            raise ValueError("not a source")
+        return cls(budget, values["neighbours"], values["unit"], values["source"], bound, tuple(files))
+
+
+@dataclass(frozen=True)
+class AskedTerms:
+    """The terms a caller names when opening an account; None stands for the default, or for whatever it has."""
+
+    epsilon: float | None
+    delta: float | None
+    neighbours: Neighbours | None
+    unit: Unit | None
+    composition: Composition | None
+    reserved_delta: float | None
+    source: str | os.PathLike[str] | SqlSource | None
+
+    def for_new(self, name: str) -> Terms:
+        """The terms of an account that does not exist yet."""
+        if self.epsilon is None:
+            raise UnknownAccount(
+                f"The ledger has no account '{name}', and no budget was given to open it with.", UnknownAccount.help
+            )
+        neighbours = "replace-one" if self.neighbours is None else self.neighbours
+        unit = "record" if self.unit is None else self.unit
+        delta = 0.0 if self.delta is None else self.delta
+        composition = "basic" if self.composition is None else self.composition
+        budget = Budget.of(self.epsilon, delta, composition, self.reserved_delta)
+        source = looked_at(name if self.source is None else self.source)
+        return Terms(budget, neighbours, unit, source.text, files=source.files)
+
+    def check_same(self, name: str, terms: Terms) -> None:
+        """Raise AccountMismatch unless every term that was given is the account's own; an ε alone means δ = 0."""
+        budget = terms.budget
+        delta = 0.0 if self.delta is None and self.epsilon is not None else self.delta
+        asked: list[tuple[str, object, object]] = [
+            ("epsilon", None if self.epsilon is None else exact(checked_epsilon(self.epsilon)), budget.epsilon),
+            ("delta", None if delta is None else exact(checked_delta(delta)), budget.delta),
+            ("neighbours", self.neighbours, terms.neighbours),
+            ("unit", self.unit, terms.unit),
+            ("composition", self.composition, budget.composition),
+            (
+                "reserved_delta",
+                None if self.reserved_delta is None else exact(checked_delta(self.reserved_delta, "reserved_delta")),
+                budget.reserved_delta,
+            ),
+            ("source", None if self.source is None else is_source_of(terms, looked_at(self.source)), True),
+        ]
+        different = [term for term, value, kept in asked if value is not None and value != kept]
+        if different:
+            raise AccountMismatch(
+                f"Account '{name}' was opened with another {' and '.join(different)}: it has "
+                f"ε = {readable_up(decimal_up(budget.epsilon))}, δ = {readable_up(decimal_up(budget.delta))}, "
+                f"{terms.neighbours} {terms.unit}, {budget.composition} composition.",
+                AccountMismatch.help,
+            )
+
+
+def is_source_of(terms: Terms, source: Source) -> bool:
+    """Whether a source is the declared one or the bound one, no more and no less."""
+    own = terms.pays_for
+    is_own = covers(own, source) and covers(source, own)
+    return is_own or same_letters(source.text) == same_letters(terms.source)
+
+
+@dataclass(frozen=True)
+class AccountState:
+    """Terms and running totals of an account: what the entries add up to."""
+
+    terms: Terms
+    spent: Spent
+    entries: int
+
+    def to_text(self) -> str:
+        """The one text for this state."""
+        totals = {
+            name: str(getattr(self.spent, name))
+            for name in ("epsilon", "delta", "mu_squared", "total_variation", "leaked_delta")
+        }
+        return canonical_json(
+            {
+                "terms": self.terms.to_dict(),
+                "spent": totals,
+                "gaussian_charges": self.spent.gaussian_charges,
+                "entries": self.entries,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> AccountState:
+        """The state that `to_text` wrote."""
+        try:
+            values = parsed_json(text, largest_bytes=LARGEST_STATE_BYTES)
+            totals = {name: rational(total) for name, total in values["spent"].items()}
+            spent = Spent(**totals, gaussian_charges=values["gaussian_charges"])
+            state = cls(Terms.from_dict(values["terms"]), spent, values["entries"])
+            is_canonical = state.to_text() == text and type(spent.gaussian_charges) is type(state.entries) is int
+        except _UNREADABLE:
+            is_canonical = False
+        if not is_canonical:
+            raise LedgerCorrupt("An account of the ledger cannot be read.", LedgerCorrupt.help)
+        return state
+
+    def after(self, entry: Entry) -> AccountState:
+        """The state after one more entry; a ValueError or the like if that is not one this account can have."""
+        state = replace(self, entries=self.entries + 1)
+        match entry.kind:
+            case "charge":
+                return replace(state, spent=self.spent.plus(Cost.from_dict(entry.body["cost"])))
+            case "raise":
+                terms = Terms.from_dict(entry.body)
+                if not is_raise(self.terms.budget, terms.budget) or terms != replace(self.terms, budget=terms.budget):
+                    raise ValueError("not a raise")
+                return replace(state, terms=terms)
+            case "bind":
+                bound = Source(entry.body["source"], tuple(entry.body["files"]))
+                if self.terms.pays_for.is_verifiable or not bound.is_verifiable:
+                    raise ValueError("not a binding")
+                return replace(state, terms=replace(self.terms, bound=bound.text, files=bound.files))
+            case "restore":
+                if not is_restore_body(entry.body):
+                    raise ValueError("not a restore")
+                return replace(state, spent=self.terms.budget.used_up(self.spent))
+            case "disclosure" | "result" | "release":
+                return state
+            case _:
+                raise ValueError("not an entry of an open account")
+
+    def is_admitted(self) -> bool:
+        """Whether the charges so far are within the budget."""
+        return self.terms.budget.admits(self.spent)
+
+    def amount_spent(self) -> Amount:
+        """For people to read, rounded up."""
+        return Amount(*self.terms.budget.shown(self.spent))
+
+    def amount_left(self) -> Amount:
+        """For people to read, rounded down; never below zero."""
+        budget = self.terms.budget
+        if budget.composition == "basic":
+            return Amount(_left(budget.epsilon, self.spent.epsilon), _left(budget.delta, self.spent.delta))
+        epsilon, delta = (budget.epsilon if part == math.inf else exact(part) for part in self.amount_spent())
+        return Amount(_left(budget.epsilon, epsilon), _left(budget.delta, delta))
+
+    def affordable_epsilon(self, cost: Cost, neighbours: Neighbours) -> float:
+        """The largest ε found at which a charge otherwise like `cost`, in relation `neighbours`, fits; 0 if there is none."""
+        budget = self.terms.budget
+        steps = cost.to(self.terms.neighbours, neighbours).epsilon / cost.epsilon
+        plain = decimal_down((budget.epsilon - self.spent.epsilon) / steps)
+        low, high = plain if self._affords(cost, neighbours, plain) else 0.0, rounded_up(cost.epsilon)
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._affords(cost, neighbours, middle) else (low, middle)
+        return low
+
+    def _affords(self, cost: Cost, neighbours: Neighbours, epsilon: float) -> bool:
+        try:
+            if cost.mu is None:
+                like = Cost(exact(epsilon), cost.delta)
+            else:
+                like = gaussian_cost(epsilon, decimal_down(cost.delta), cost.total_variation)
+            after = replace(self, spent=self.spent.plus(like.to(self.terms.neighbours, neighbours)))
+        except InvalidCost:
+            return False
+        return after.is_admitted()
+
+
+def _left(limit: Fraction, spent: Fraction) -> float:
+    return decimal_down(max(Fraction(0), limit - spent))
+
+
+def is_restore_body(body: Mapping[str, Any]) -> bool:
+    """Whether a body says why a copy was restored and which points (position, hash) it lacks."""
+    return (
+        set(body) == {"lost", "reason"}
+        and isinstance(body["reason"], str)
+        and isinstance(body["lost"], list)
+        and all(isinstance(point, list) and [type(part) for part in point] == [int, str] for point in body["lost"])
+    )
+
+
+def is_raise(old: Budget, new: Budget) -> bool:
+    """Whether `new` is more than `old` and otherwise the same."""
+    same_filter = (new.composition, new.reserved_delta) == (old.composition, old.reserved_delta)
+    return new != old and same_filter and new.epsilon >= old.epsilon and new.delta >= old.delta
+
+
+class _Passages:
+    """By the position of the charge: who was charged, the content that was computed for it, and whether that has left."""
+
+    def __init__(self) -> None:
+        self._payers: dict[int, str] = {}
+        self._contents: dict[int, str] = {}
+        self._released: set[int] = set()
+
+    def enter(self, entry: Entry) -> None:
+        """Keep what an entry says; raise LedgerCorrupt if what was not charged or not computed is a result or leaves."""
+        if entry.kind == "charge":
+            self._payers[entry.position] = entry.account
+        if entry.kind not in ("result", "release"):
+            return
+        charge, content = entry.body["charge"], entry.body["content"]
+        is_again = charge in (self._contents if entry.kind == "result" else self._released)
+        if is_again or self._payers.get(charge) != entry.account:
+            raise _refused(entry, "releases what was not charged")
+        # Ledgers of format 1 have releases without results.
+        if self._contents.get(charge, content) != content:
+            raise _refused(entry, "releases what was not computed")
+        if entry.kind == "result":
+            self._contents[charge] = content
+        else:
+            self._released.add(charge)
+
+
+def replayed(entries: Iterable[Entry]) -> dict[str, AccountState]:
+    """The state of every account from its entries alone, checking that each entry was allowed when it was made."""
+    states: dict[str, AccountState] = {}
+    owners: dict[str, str] = {}
+    passages = _Passages()
+    for entry in entries:
+        if (entry.kind == "ledger") != (entry.position == 0):
+            raise _refused(entry, "is out of place")
+        if entry.kind == "ledger":
+            continue
+        try:
+            if entry.kind == "open":
+                state = AccountState(Terms.from_dict(entry.body), Spent(), 1)
+            else:
+                state = states[entry.account].after(entry)
+            passages.enter(entry)
+        except _UNREADABLE:
+            raise _refused(entry, "cannot be read") from None
+        is_taken = any(owners.get(source.text, entry.account) != entry.account for source in state.terms.sources)
+        if is_taken or (entry.kind == "open" and entry.account in states):
+            raise _refused(entry, "opens an account or a source a second time")
+        if not state.is_admitted():
+            raise _refused(entry, "overspends its account")
+        states[entry.account] = state
+        owners |= dict.fromkeys((source.text for source in state.terms.sources), entry.account)
+    return states
+
+
+def _refused(entry: Entry, reason: str) -> LedgerCorrupt:
+    return LedgerCorrupt(f"Entry {entry.position} of the ledger {reason}.", LedgerCorrupt.help)

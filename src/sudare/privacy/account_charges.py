@@ -1,0 +1,70 @@
+"""What is charged: cost and guarantee in an account's own relation, and what is said where the budget does not allow it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from sudare.errors import BudgetExceeded, InvalidCost, RelationMismatch
+from sudare.privacy.account_balance import AccountState, Amount, Terms
+from sudare.privacy.accounting import Cost, decimal_up
+from sudare.privacy.guarantee import Guarantee, readable_down, readable_up
+
+
+def in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> tuple[Cost, Guarantee]:
+    """Cost and guarantee in the account's relation and unit; what cannot be converted is refused."""
+    if guarantee.notion == "none":
+        raise InvalidCost("What has no guarantee cannot be charged.", "Enter it with Account.disclose.")
+    if not guarantee.valid:
+        raise InvalidCost(
+            "A guarantee that is not valid cannot be charged: what it pays for could never leave.",
+            "Declare classes and bounds by public knowledge, and give no seed.",
+        )
+    if guarantee.notion == "parameter":
+        raise InvalidCost(
+            "A guarantee about parameters says nothing about the records of an account.",
+            "Charge the guarantee that follows from it for a record.",
+        )
+    if asked_amount(cost) != (guarantee.epsilon, guarantee.delta):
+        raise InvalidCost(
+            "The cost of a charge is not the (epsilon, delta) of its guarantee.", "State what the cost pays for."
+        )
+    if terms.unit == "person" and guarantee.unit != "person":
+        raise RelationMismatch(
+            f"Account '{name}' protects persons, the guarantee only records.",
+            "Declare in the schema who a row belongs to: a section [person] with column and most_rows. "
+            "A promise to records says nothing of somebody with several. Nothing was computed or spent.",
+        )
+    stated, paid = guarantee.to(terms.neighbours), cost.to(terms.neighbours, guarantee.neighbours)
+    # What is stated is what is paid: of a Gaussian cost more is known than of any other (ε, δ).
+    return paid, replace(stated, epsilon=asked_amount(paid).epsilon, delta=asked_amount(paid).delta)
+
+
+def asked_amount(cost: Cost) -> Amount:
+    """(ε, δ) of a cost for people to read, rounded up."""
+    return Amount(decimal_up(cost.epsilon), decimal_up(cost.delta))
+
+
+def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, state: AccountState) -> BudgetExceeded:
+    """What is raised: what was asked for, what is left, and what would still fit."""
+    asked, left, budget = (
+        asked_amount(cost.to(state.terms.neighbours, guarantee.neighbours)),
+        state.amount_left(),
+        state.terms.budget,
+    )
+    delta = f", δ = {readable_up(asked.delta)}" if asked.delta else ""
+    left_delta = f", δ {readable_down(left.delta)} of {readable_up(decimal_up(budget.delta))}," if asked.delta else ""
+    affordable = readable_down(state.affordable_epsilon(cost, guarantee.neighbours))
+    if affordable != "0":
+        advice = f"Use epsilon <= {affordable}{f' at delta = {readable_up(guarantee.delta)}' if asked.delta else ''}, or have"
+    elif budget.composition == "basic" and asked.delta > left.delta:
+        advice = f"Use delta {f'<= {readable_down(left.delta)}' if left.delta else '= 0'}, or have"
+    else:
+        advice = "Have"
+    raised = "--delta …" if advice.startswith("Use delta") else "--epsilon …"
+    return BudgetExceeded(
+        f"{what} asks for ε = {readable_up(asked.epsilon)}{delta} of account '{name}'; "
+        f"{readable_down(left.epsilon)} of {readable_up(decimal_up(budget.epsilon))}{left_delta} is left.",
+        f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)} {raised} --reason …`). "
+        "Nothing was computed or spent.",
+    )

@@ -1,0 +1,491 @@
+"""What every private learner shares: declared columns, the way through the door, and what it lets out.
+
+A learner plans first (`plan`: shape and parameters in, mechanism and guarantee out; no data), so that its price is
+known before anything is spent; then it passes through the door and adds the noise.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SchemaError, SudareError
+from sudare.privacy.accounting import Cost
+from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.declared_columns import (
+    is_from_bounds,
+    natural_bounds,
+    number_within,
+    promise,
+    read_columns,
+    unnamed_columns,
+    written_columns,
+    written_text,
+)
+from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
+from sudare.privacy.ledger import Account, Quote
+from sudare.privacy.ledger_chain import Receipt, canonical_json
+from sudare.privacy.noise import NoiseSource
+from sudare.privacy.release import Passage, check_unchanged, enter_result, pass_again, pass_through, void_if_seeded
+from sudare.privacy.release_content import Content, sealed, unfit
+from sudare.privacy.release_file import LARGEST_HEADER_BYTES
+from sudare.privacy.source_identity import Source, given_source
+from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
+
+Floats = NDArray[np.float64]
+Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
+
+# Within this, half of a range and the grid below it are far from the smallest floats.
+SMALLEST_RANGE: Final = 2.0**-900
+# What a manifest holds besides the declared columns is far shorter than this.
+LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
+
+# Which thread is fitting an estimator, by the estimator's identity.
+_FITTING: Final[dict[int, int]] = {}
+
+_PARAMETERS: Final = {"epsilon", "delta", "neighbours", "rows", "columns", "person"}
+
+
+class Calibrated(Protocol):
+    """A way of computing that keeps a promise, known before there are records."""
+
+    @property
+    def cost(self) -> Cost:
+        """What using it costs."""
+
+    @property
+    def noise_scale(self) -> float:
+        """How much noise it adds, in the units of the values."""
+
+
+class Mechanism(Calibrated, Protocol):
+    """Noise on values, calibrated to a promise (sudare.privacy.mechanisms)."""
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """Values with noise."""
+
+
+Way_co = TypeVar("Way_co", bound=Calibrated, covariant=True)
+
+
+@dataclass(frozen=True)
+class Plan(Generic[Way_co]):
+    """What a fit will do, known from shape and parameters alone."""
+
+    mechanism: Way_co
+    guarantee: Guarantee
+
+
+class TensorRule(NamedTuple):
+    """The length and the type a released tensor must have."""
+
+    size: int
+    dtype: type[np.generic]
+
+
+def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
+    """Raise ReleaseMalformed unless the released tensors have these names, lengths and types."""
+    expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
+    if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
+        raise unfit("its tensors do not have the shapes and types of its learner")
+
+
+@contextmanager
+def no_other_thread_fits(model: object) -> Iterator[None]:
+    """Raise InvalidParameter if another thread is fitting this estimator, before anything is charged; until the end no other one may.
+
+    Two fits of one object at once would seal the numbers of one under the guarantee and the charge of the other.
+    """
+    here = threading.get_ident()
+    within = _FITTING.get(id(model)) == here
+    if _FITTING.setdefault(id(model), here) != here:
+        raise InvalidParameter(
+            f"This {type(model).__name__} is being fitted by another thread; nothing was charged.",
+            "Fit a clone of it (sklearn.base.clone) in every thread.",
+        )
+    try:
+        yield
+    finally:
+        if not within:
+            del _FITTING[id(model)]
+
+
+def one_at_a_time(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A `fit` that no second thread enters for the same estimator."""
+
+    @functools.wraps(fit)
+    def fitted(self: PrivateEstimator, *arguments: Any, **named: Any) -> Any:
+        with no_other_thread_fits(self):
+            return fit(self, *arguments, **named)
+
+    return fitted
+
+
+class PrivateEstimator(BaseEstimator):
+    """A learner whose `fit` charges an account before it draws noise, and whose result can be released.
+
+    Subclasses name their encoding, relations and tensors, plan a mechanism, and compute. `schema` declares the columns;
+    without one, `bounds` does, for arrays of numbers. A learner is fitted when it is sealed, which `fit` does last: a
+    fit that fails leaves nothing of itself or of an earlier one that could be released.
+    """
+
+    encoding: ClassVar[Encoding] = "scaled"
+    numbers_only: ClassVar[bool] = True
+    relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
+    # What a release of this learner says beside what the releases of all learners say.
+    extra_parameters: ClassVar[tuple[str, ...]] = ()
+    # Which of them is the SHA-256 of the file that leaves beside a release, where one may.
+    beside_digest: ClassVar[str | None] = None
+    # Exact facts about the records: they stay in the process that looked at the data.
+    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "_source")
+    neighbours: Neighbours = "replace-one"
+    # The noise of a larger computation, for as long as a fit is a part of it (`_fit_within`).
+    _lent_noise: NoiseSource | None = None
+
+    epsilon: float
+    delta: float
+    bounds: Bounds | None
+    schema: Schema | None
+    account: Account | None
+    random_state: int | np.random.RandomState | None
+
+    guarantee_: Guarantee
+    receipt_: Receipt | None
+    seal_: str | None
+    clipped_: Mapping[str, int]
+    _source: Source | None
+    declared_: Schema
+    schema_digest_: str | None
+    n_rows_: int | None
+    n_features_in_: int
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "fit" in vars(cls):
+            cls.fit = one_at_a_time(vars(cls)["fit"])
+
+    @abstractmethod
+    def plan(self, rows: int, declared: Schema) -> Plan[Calibrated]:
+        """Mechanism and guarantee for so many rows of these columns."""
+
+    @abstractmethod
+    def release_content(self) -> Content:
+        """Everything that would leave."""
+
+    @abstractmethod
+    def check_numbers(self, content: Content) -> None:
+        """Raise ReleaseMalformed unless released tensors are such as a learner with these declarations makes."""
+
+    @abstractmethod
+    def _take(self, content: Content) -> None:
+        """Set the learned attributes from released content."""
+
+    def price(self, X: object, y: object = None) -> Quote:
+        """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
+        if self.account is None:
+            raise InvalidParameter("A price needs an account.", "Give account=….")
+        plan = clone(self)._plan_for(X, y)
+        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.
+
+        `rows` is asked for the number of rows only where the promise depends on it.
+        """
+        if self.schema is None:
+            raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
+        self._check_parameters()
+        return self._guarantee(self._suited(self.schema))
+
+    def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
+        """The plan of a fit to this table; keeps what is declared about it."""
+        return self.plan(len(self._read(X, reset=True)), self.declared_)
+
+    def _enter(self, plan: Plan[Calibrated], mark: str = "", purpose: str = "") -> Passage:
+        """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only.
+
+        This is the only place where a fit gets its guarantee: that of its plan, as it was charged.
+        """
+        passage = self._passage(plan, mark, purpose)
+        self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
+        return passage
+
+    def _passage(self, plan: Plan[Calibrated], mark: str, purpose: str) -> Passage:
+        account, cost, what = self.account, plan.mechanism.cost, type(self).__name__
+        if self._lent_noise is not None:
+            return Passage(self._lent_noise, void_if_seeded(plan.guarantee, self._lent_noise), None)
+        if mark and account is not None and self.random_state is None:
+            paid = account.receipt_of(plan.guarantee, cost, what, mark)
+            if paid is not None:
+                return pass_again(account, paid, what)
+        source = getattr(self, "_source", None)
+        return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source)
+
+    def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:
+        """A fit that is a part of a larger computation, with the noise of that: not charged, so not to be released."""
+        if self.account is not None or self.random_state is not None:
+            raise InvalidParameter("A fit within another has an account or a seed of its own.", "Give neither.")
+        self._lent_noise = noise
+        try:
+            fitted: Self = self.fit(X, y)
+        finally:
+            del self._lent_noise
+        return fitted
+
+    def _as_the_outcome_of(self, passage: Passage, account: Account | None) -> Self:
+        """This model, fitted within a larger computation, under the guarantee of all of it; raises if it was changed since.
+
+        The guarantee is the passage's, and valid only if that of the fit itself is.
+        """
+        check_unchanged(self, self.release_content())
+        whole = passage.guarantee
+        self._restate(whole.epsilon)
+        self.account = account
+        self.guarantee_ = replace(whole, valid=whole.valid and self.guarantee_.valid)
+        self.receipt_ = passage.receipt
+        self._seal()
+        return self
+
+    def _restate(self, epsilon: float) -> None:
+        """Let a release say this ε: that of the larger computation whose outcome this is."""
+        self.epsilon = epsilon
+
+    def _keep_source(self, X: object) -> None:
+        """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
+        self._source = given_source(X)
+        if self.account is not None:
+            self.account.check_source(self._source)
+
+    def _read(self, X: object, *, reset: bool) -> Floats:
+        """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
+        table = self._open(X, reset=reset)
+        encoded = encode(self.declared_, table, self.encoding)
+        if len(encoded.matrix) == 0:
+            raise no_rows()
+        if reset:
+            self.clipped_ = encoded.clipped
+        return encoded.matrix
+
+    def _open(self, X: object, *, reset: bool) -> object:
+        """The table, or the checked matrix where no schema declares its columns; with `reset` declarations are kept."""
+        if reset:
+            self._forget()
+            self._check_parameters()
+            self._keep_source(X)
+            by_schema = self.schema is not None
+        else:
+            check_is_fitted(self)
+            by_schema = self.schema_digest_ is not None
+        table = X if by_schema else checked_matrix(self, X, reset=reset)
+        if reset:
+            self._declare(X, table)
+        return table
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _check_parameters(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_delta(self.delta)
+        if self.neighbours not in self.relations:
+            raise InvalidParameter(f"neighbours must be one of {', '.join(self.relations)}.", "Use one of these words.")
+        if self.encoding not in ENCODINGS:
+            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
+        self._check_declarations()
+
+    def _check_declarations(self) -> None:
+        if self.account is not None and not isinstance(self.account, Account):
+            raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
+        if self.schema is not None and not isinstance(self.schema, Schema):
+            raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
+        if self.schema is not None and self.bounds is not None:
+            raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
+        if self.account is not None and self._undeclared():
+            raise undeclared(self)
+
+    def _undeclared(self) -> str:
+        """The parameter that was left out, so that the records have to tell what it declares; empty if there is none."""
+        return ""
+
+    def _declare(self, X: object, table: Any) -> None:
+        """Keep what is declared about the columns of this table."""
+        if self.schema is None:
+            declared = self._suited(self._bounded_columns(table.shape[1]))
+        else:
+            declared = self._suited(self.schema)
+            declared.check_person(X)
+        if self.account is not None and len(canonical_json(written_text(declared))) > LARGEST_DECLARATION_BYTES:
+            raise InvalidParameter(
+                "The declared columns are too many to be written into a release.",
+                "Declare fewer columns, bins or categories, or fit in parts.",
+            )
+        self._keep(declared, None if self.schema is None else self.schema.digest)
+
+    def _keep(self, declared: Schema, schema_digest: str | None) -> None:
+        self.declared_, self.schema_digest_ = declared, schema_digest
+        if schema_digest is not None:
+            self.n_features_in_ = len(declared.features)
+            self.feature_names_in_ = np.array(list(declared.features), dtype=object)
+
+    @classmethod
+    def _suited(cls, schema: Schema) -> Schema:
+        """The schema's features, or its number columns; a missing number stands at its centre where one was declared."""
+        if not cls.numbers_only:
+            return schema if schema.target is None else Schema(dict(schema.features), schema.person)
+        numbers = {
+            name: column if column.missing == column.stand_in else replace(column, missing=column.stand_in)
+            for name, column in schema.features.items()
+            if isinstance(column, Number)
+        }
+        if not numbers:
+            raise SchemaError(f"{cls.__name__} needs a number column; the schema declares none.", "Declare one.")
+        for name, number in numbers.items():
+            if number.high - number.low < SMALLEST_RANGE:
+                raise SchemaError(f"The range of column {name!r} is below 2⁻⁹⁰⁰.", "Use another unit.")
+        return schema if schema.columns == numbers else Schema(numbers, schema.person)
+
+    def _bounded_columns(self, count: int) -> Schema:
+        """A schema of number columns from `bounds`."""
+        if self.bounds is None:
+            raise InvalidParameter(
+                f"{type(self).__name__} needs public bounds, got none.",
+                "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
+            )
+        try:
+            low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in self.bounds)
+        except (TypeError, ValueError):
+            raise InvalidParameter(
+                f"bounds must be two numbers or two sequences of {count}.", "Give for example bounds=(0, 110)."
+            ) from None
+        return unnamed_columns(tuple(map(self._bounded_column, low.tolist(), high.tolist())))
+
+    def _bounded_column(self, low: float, high: float) -> Number:
+        return number_within(low, high)
+
+    def _guarantee(self, declared: Schema, epsilon: float | None = None, delta: float | None = None) -> Guarantee:
+        """What a fit with these parameters promises; void where the records tell what nobody declared."""
+        return promise(
+            checked_epsilon(self.epsilon if epsilon is None else epsilon),
+            checked_delta(self.delta if delta is None else delta),
+            self.neighbours,
+            declared,
+            is_declared=not self._undeclared(),
+        )
+
+    def _seal(self) -> None:
+        self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
+        enter_result(self)
+
+    # What leaves, and how it is read back
+
+    def _content(
+        self,
+        tensors: Mapping[str, NDArray[Any]],
+        grids: Mapping[str, float | None],
+        extra: Mapping[str, Any] | None = None,
+    ) -> Content:
+        """Public parameters beside the tensors: the declarations, the price, and the number of rows where it is public."""
+        parameters = {
+            "epsilon": checked_epsilon(self.epsilon),
+            "delta": checked_delta(self.delta),
+            "neighbours": self.neighbours,
+            "rows": self.n_rows_,
+            **written_columns(self.declared_),
+            **(extra or {}),
+        }
+        return Content(parameters, tensors, grids)
+
+    @classmethod
+    def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
+        """What a released content promises, if it is one that `from_release` can take."""
+        parameters = content.parameters
+        if set(parameters) != {*_PARAMETERS, *cls.extra_parameters}:
+            raise unfit("its parameters are not those of its learner")
+        epsilon, delta, neighbours = (parameters[name] for name in ("epsilon", "delta", "neighbours"))
+        if type(epsilon) is not float or type(delta) is not float:
+            raise unfit("a parameter is not a number")
+        if neighbours not in cls.relations:
+            raise unfit("its neighbours are not those of its learner")
+        rows_are_public = neighbours == "replace-one"
+        if not _is_row_count(parameters["rows"]) if rows_are_public else parameters["rows"] is not None:
+            raise unfit("its number of rows is not what its neighbours allow")
+        declared = read_columns(parameters)
+        if cls._suited(declared) != declared or (schema_digest is None and not is_from_bounds(declared)):
+            raise unfit("its columns are not those of its learner")
+        guarantee = promise(epsilon, delta, neighbours, declared)
+        try:
+            cls._shell(parameters, schema_digest).check_numbers(content)
+        except ReleaseMalformed:
+            raise
+        except (SudareError, TypeError, ValueError, KeyError, AttributeError):
+            raise unfit("its parameters are not those of its learner") from None
+        return guarantee
+
+    @classmethod
+    def from_release(cls, content: Content, schema_digest: str | None) -> Self:
+        """A fitted learner from content that `check_content` accepted."""
+        model = cls._shell(content.parameters, schema_digest)
+        model._take(content)
+        return model
+
+    @classmethod
+    def _shell(cls, parameters: Mapping[str, Any], schema_digest: str | None) -> Self:
+        """A learner with the declarations of a release, and without its numbers."""
+        declared = read_columns(parameters)
+        model = cls(**cls._arguments(parameters))
+        if schema_digest is None:
+            model._take_bounds(declared)
+        else:
+            model.schema = declared
+        model._take_extra(parameters)
+        model._keep(declared, schema_digest)
+        model.n_rows_ = parameters["rows"]
+        return model
+
+    @classmethod
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the constructor that a release tells."""
+        return {"epsilon": parameters["epsilon"], "delta": parameters["delta"]}
+
+    def _take_bounds(self, declared: Schema) -> None:
+        """Keep what a release declares about the columns of arrays."""
+        low, high = natural_bounds(declared)
+        self.bounds, self.n_features_in_ = (tuple(low.tolist()), tuple(high.tolist())), len(low)
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        """Keep what this learner writes beside the others; raises where it would not have written that."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "seal_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name not in self.for_the_owner}
+
+
+def undeclared(model: PrivateEstimator) -> InvalidParameter:
+    """What is raised, before any charge, where an account is to pay for what could never leave."""
+    name = model._undeclared()
+    return InvalidParameter(
+        f"{type(model).__name__} is to be charged to an account, and {name} was not given: read off the records, it would "
+        "void the guarantee, and nothing could leave. Nothing was charged.",
+        f"Give {name}=… by public knowledge, or a schema that declares the target.",
+    )
+
+
+def no_rows() -> DataError:
+    return DataError("The table has no rows.", "Give at least one row.")
+
+
+def _is_row_count(rows: object) -> bool:
+    return type(rows) is int and 0 < rows < 2**53

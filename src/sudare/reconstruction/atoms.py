@@ -1,0 +1,78 @@
+"""Values that many records share: zero incomes, capped amounts, a number everybody gives.
+
+Atoms anywhere can be declared. On the bounds, where clipping puts them, they are also detected: an atom is kept where the evidence
+of a smooth density with it is clearly above that without, or where much of the mass is so close to the bound that the data cannot
+tell it from the bound. Inside, an atom and a narrow peak look the same through noise, so none is guessed there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter
+from sudare.perturbation.number_channels import NumberPerturbation
+from sudare.reconstruction.binning import Counts, continuous_states
+from sudare.reconstruction.laplace_approximation import log_sum
+from sudare.reconstruction.smooth_density import smooth_fits
+
+Floats = NDArray[np.float64]
+
+# Rough and smooth curves, small and large ones: enough to tell whether an atom helps.
+_LENGTHS: Final = (0.03, 0.1, 0.33)
+_AMPLITUDES: Final = (0.7, 2.8)
+_LEAST_GAIN: Final = 3.0
+_HEAVY: Final = 0.3
+_LEAST_GAIN_IF_HEAVY: Final = -3.0
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Atoms, the evidence of smooth densities with them, and the weight of the last atom."""
+
+    atoms: tuple[float, ...]
+    evidence: float
+    weight: float
+
+
+def declared_atoms(perturbation: NumberPerturbation, atoms: object) -> Floats:
+    """Declared values, rising, if they are different numbers between the bounds."""
+    try:
+        places = np.sort(np.asarray(atoms, dtype=np.float64).reshape(-1))
+    except (TypeError, ValueError):
+        places = np.array([math.nan])
+    low, high = perturbation.bounds
+    if not np.all((places >= low) & (places <= high)) or np.any(np.diff(places) <= 0):
+        raise InvalidParameter(
+            f"atoms must be different numbers from {low:g} to {high:g}.", "Use for example atoms=(0,), or atoms='auto'."
+        )
+    return places
+
+
+def detected_atoms(perturbation: NumberPerturbation, counts: Counts, cells: int) -> Floats:
+    """Both bounds if the perturbed values show an atom on one of them, else none.
+
+    A column with an atom on one bound has often one on the other; where there is none it gets next to no weight.
+    """
+    without = _trial(perturbation, counts, cells, ())
+    if any(_is_clear(_trial(perturbation, counts, cells, (bound,)), without) for bound in perturbation.bounds):
+        return np.array(perturbation.bounds)
+    return np.empty(0)
+
+
+def _is_clear(trial: _Trial, without: _Trial) -> bool:
+    needed = _LEAST_GAIN_IF_HEAVY if trial.weight >= _HEAVY else _LEAST_GAIN
+    return trial.evidence - without.evidence >= needed
+
+
+def _trial(perturbation: NumberPerturbation, counts: Counts, cells: int, atoms: tuple[float, ...]) -> _Trial:
+    states = continuous_states(perturbation, counts.edges, cells, np.array(atoms))
+    fits = smooth_fits(states, counts, _LENGTHS, _AMPLITUDES)
+    evidence = np.array([fit.log_evidence for fit in fits])
+    best = fits[int(evidence.argmax())]
+    weight = float(best.probabilities[-1]) if atoms else 0.0
+    return _Trial(atoms, log_sum(evidence) - math.log(len(fits)), weight)

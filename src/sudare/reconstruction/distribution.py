@@ -1,0 +1,231 @@
+"""A reconstructed distribution: what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sudare.errors import InvalidParameter
+from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
+from sudare.reconstruction.binning import States
+from sudare.reconstruction.confidence_bands import Band, Member, Seen, mixture_quantiles
+from sudare.reconstruction.normal_mixture import Components
+from sudare.report.numbers import nearest, whole
+
+Floats = NDArray[np.float64]
+
+_LEVELS: Final = (0.5, 0.99)
+_HEAVY: Final = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Cells and atoms on which distributions over different states can be added up without loss."""
+
+    edges: Floats
+    atoms: Floats
+
+    @classmethod
+    def of(cls, every: Sequence[States], bounds: tuple[float, float]) -> Layout:
+        """All edges between which values are spread, and all points on which they sit."""
+        edges = [states.edges for states in every if states.spread]
+        points = [states.atoms for states in every] + [states.centres for states in every if not states.spread]
+        return cls(np.unique(np.concatenate([np.array(bounds), *edges])), np.unique(np.concatenate(points)))
+
+    @property
+    def size(self) -> int:
+        """How many cells and atoms there are."""
+        return len(self.edges) - 1 + len(self.atoms)
+
+    def carrying(self, states: States) -> Floats:
+        """The matrix that turns probabilities of states into those of this layout."""
+        cells = len(self.edges) - 1
+        carried = np.zeros((self.size, states.cells + len(states.atoms)))
+        if states.spread:
+            carried[:cells, : states.cells] = shares_of_cells(states.edges, self.edges)
+        else:
+            carried[cells + np.searchsorted(self.atoms, states.centres), np.arange(states.cells)] = 1.0
+        carried[cells + np.searchsorted(self.atoms, states.atoms), states.cells + np.arange(len(states.atoms))] = 1.0
+        return carried
+
+    def channel(self, perturbation: NumberPerturbation, edges_y: Floats) -> Floats:
+        """P(perturbed value in a bin | cell or atom), one row a bin."""
+        spread = perturbation.transition(edges_y, self.edges)
+        return np.hstack([spread, perturbation.transition_at(edges_y, self.atoms)]) if len(self.atoms) else spread
+
+    def binning(self, edges: Floats) -> Floats:
+        """The matrix that turns probabilities of this layout into those of bins [e₀, e₁), …, the last with its upper edge."""
+        bins = np.zeros((len(edges) - 1, self.size))
+        bins[:, : len(self.edges) - 1] = shares_of_cells(self.edges, edges)
+        place = np.searchsorted(edges, self.atoms, side="right") - 1
+        place[self.atoms == edges[-1]] = len(edges) - 2
+        inside = np.flatnonzero((place >= 0) & (place < len(edges) - 1))
+        bins[place[inside], len(self.edges) - 1 + inside] = 1.0
+        return bins
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Components (then atoms), and P(component | perturbed value in bin), a row for each bin between `edges`."""
+
+    components: Components
+    atoms: Floats
+    edges: Floats
+    posterior: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distribution:
+    """What the original column looked like: evenly spread cells, atoms, and how sure that is.
+
+    `method_weights` says how much each method has in the average; `members` and the perturbed values that were `seen` are what bands are
+    made of. Bands are not drawn for bins narrower than `resolution`, nor at all if `unresolved` gives a reason.
+    """
+
+    layout: Layout
+    probabilities: Floats
+    records: int
+    method_weights: Mapping[str, float]
+    members: Sequence[Member] = ()
+    clusters: Clusters | None = None
+    resolution: float = 0.0
+    unresolved: str = ""
+    seen: Seen | None = None
+
+    def __repr__(self) -> str:
+        quartiles = " / ".join(nearest(float(place), 4) for place in self.quantile([0.25, 0.5, 0.75]))
+        heavy = [f"{nearest(at, 6)} ({share:.1%})" for at, share in self.atoms.items() if share >= _HEAVY]
+        atoms = f", most on {', '.join(heavy)}" if heavy else ""
+        return f"Distribution(mean {nearest(self.mean(), 4)}, quartiles {quartiles}{atoms}, from {whole(self.records)} records)"
+
+    @property
+    def atoms(self) -> dict[float, float]:
+        """Values with a probability of their own."""
+        weights = self.probabilities[len(self.layout.edges) - 1 :]
+        return dict(zip(self.layout.atoms.tolist(), weights.tolist(), strict=True))
+
+    @property
+    def components(self) -> Components | None:
+        """Of the mixture that Schwarz's criterion (BIC) prefers, if mixtures were fitted."""
+        return self.clusters.components if self.clusters else None
+
+    @property
+    def _cells(self) -> Floats:
+        return self.probabilities[: len(self.layout.edges) - 1]
+
+    @property
+    def _points(self) -> Floats:
+        return self.probabilities[len(self.layout.edges) - 1 :]
+
+    def density(self, x: ArrayLike) -> Floats:
+        """Density of what is not in atoms; zero outside of the bounds."""
+        places = np.asarray(x, dtype=np.float64)
+        edges = self.layout.edges
+        cell = np.minimum(np.searchsorted(edges, places, side="right") - 1, len(edges) - 2)
+        heights = self._cells / np.diff(edges)
+        return np.where((places >= edges[0]) & (places <= edges[-1]), heights[np.maximum(cell, 0)], 0.0)
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """P(X ≤ x)."""
+        places = np.asarray(x, dtype=np.float64)
+        spread = np.interp(places, self.layout.edges, np.concatenate(([0.0], np.cumsum(self._cells))))
+        steps = np.concatenate(([0.0], np.cumsum(self._points)))
+        return np.asarray(spread + steps[np.searchsorted(self.layout.atoms, places, side="right")])
+
+    def quantile(self, probability: ArrayLike) -> Floats:
+        """The least x with P(X ≤ x) ≥ probability."""
+        try:
+            wanted = np.asarray(probability, dtype=np.float64)
+        except (TypeError, ValueError):
+            wanted = np.asarray(np.nan)
+        if not np.all((wanted >= 0) & (wanted <= 1)):
+            raise InvalidParameter("A probability for a quantile must lie from 0 to 1.", "Use for example 0.5.")
+        places = np.union1d(self.layout.edges, self.layout.atoms)
+        up_to = self.cdf(places)
+        jumps = np.zeros(len(places))
+        jumps[np.searchsorted(places, self.layout.atoms)] = self._points
+        before = up_to - jumps
+        # Rounding may leave the last value a little below one.
+        at = np.minimum(np.searchsorted(up_to, wanted * up_to[-1]), len(places) - 1)
+        start, end = np.maximum(at - 1, 0), at
+        rise = before[end] - up_to[start]
+        part = np.clip((wanted * up_to[-1] - up_to[start]) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
+        return np.asarray(np.where(rise > 0, places[start] + part * (places[end] - places[start]), places[end]))
+
+    def histogram(self, edges: ArrayLike) -> Floats:
+        """Probabilities of the bins [e₀, e₁), …, the last with its upper edge, as numpy counts. What lies outside is left out."""
+        return np.asarray(self.layout.binning(checked_edges(edges, "edges")) @ self.probabilities)
+
+    def mean(self) -> float:
+        """The mean."""
+        return float(self._middles @ self.probabilities)
+
+    def variance(self) -> float:
+        """The variance."""
+        widths = np.concatenate((np.diff(self.layout.edges), np.zeros(len(self.layout.atoms))))
+        return float(((self._middles - self.mean()) ** 2 + widths**2 / 12) @ self.probabilities)
+
+    @property
+    def _middles(self) -> Floats:
+        edges = self.layout.edges
+        return np.concatenate(((edges[1:] + edges[:-1]) / 2, self.layout.atoms))
+
+    def sample(self, size: int, random_state: int | np.random.Generator | None = None) -> Floats:
+        """New values with this distribution; none belongs to anybody."""
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+            raise InvalidParameter("size must be a whole number from 0.", "Use for example size=1_000.")
+        generator = np.random.default_rng(random_state)
+        shares = np.clip(self.probabilities, 0.0, None)
+        state = generator.choice(self.layout.size, size=size, p=shares / shares.sum())
+        starts = np.concatenate((self.layout.edges[:-1], self.layout.atoms))
+        widths = np.concatenate((np.diff(self.layout.edges), np.zeros(len(self.layout.atoms))))
+        return np.asarray(starts[state] + widths[state] * generator.random(size))
+
+    def responsibilities(self, y: ArrayLike) -> Floats:
+        """P(component | y) for perturbed values y, a column for each component, then for each atom (eq. (10), section 4.3)."""
+        if self.clusters is None:
+            raise InvalidParameter(
+                "This distribution has no components to assign records to.", "Use method='mixture' or 'auto'."
+            )
+        bins = np.searchsorted(self.clusters.edges[1:-1], checked_numbers(y))
+        return self.clusters.posterior[bins]
+
+    def predict(self, y: ArrayLike) -> NDArray[np.intp]:
+        """The likeliest component (or atom, counted after them) of each perturbed value."""
+        return np.asarray(self.responsibilities(y).argmax(axis=1))
+
+    def band(self, edges: ArrayLike, level: float = 0.9, *, cumulative: bool = False) -> Band:
+        """Limits for the histogram over these edges, or for its running sums: shares of the original records."""
+        places = checked_edges(edges, "edges")
+        if not (isinstance(level, int | float) and _LEVELS[0] <= level <= _LEVELS[1]):
+            raise InvalidParameter(f"level must lie from {_LEVELS[0]} to {_LEVELS[1]}, got {level}.", "Use 0.9.")
+        bins = self.layout.binning(places)
+        reason = self._reason(places)
+        if cumulative:
+            bins = np.cumsum(bins, axis=0)
+        estimate = bins @ self.probabilities
+        if reason:
+            return Band(places, estimate, level, calibrated=False, reason=reason)
+        sides = (1 - level) / 2, (1 + level) / 2
+        low, high = mixture_quantiles(self.members, bins, self.records, sides, self.seen)
+        return Band(
+            places, estimate, level, calibrated=True, low=np.minimum(low, estimate), high=np.maximum(high, estimate)
+        )
+
+    def _reason(self, edges: Floats) -> str:
+        if self.unresolved or not self.members:
+            return self.unresolved or "this method comes without a measure of its error."
+        if float(np.median(np.diff(edges))) < self.resolution:
+            return f"the column is rough, and bins narrower than {self.resolution:.3g} are below what the noise lets through."
+        return ""
+
+
+def shares_of_cells(cells: Floats, bins: Floats) -> Floats:
+    """How much of each cell (column) lies in each bin (row)."""
+    low = np.maximum(bins[:-1, np.newaxis], cells[:-1])
+    high = np.minimum(bins[1:, np.newaxis], cells[1:])
+    return np.asarray(np.clip(high - low, 0.0, None) / np.diff(cells))

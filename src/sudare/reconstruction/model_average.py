@@ -1,0 +1,189 @@
+"""Families of fits and their average: which part each has, and what bands are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from sudare.perturbation.number_channels import NumberPerturbation
+from sudare.reconstruction.binning import Counts, States, whole_states
+from sudare.reconstruction.confidence_bands import Member, Seen
+from sudare.reconstruction.distribution import Clusters, Distribution, Layout
+from sudare.reconstruction.laplace_approximation import Fit, averaged, log_sum, normalised
+from sudare.reconstruction.normal_mixture import (
+    MOST_COMPONENTS,
+    TYPICAL_SCALES,
+    NormalMixture,
+    bayesian_information,
+    cell_masses,
+    log_evidence,
+    mixture_fits,
+)
+from sudare.reconstruction.smooth_density import LENGTHS, LogDensity, smooth_fits
+
+Floats = NDArray[np.float64]
+
+WHOLE_NUMBERS: Final = "whole numbers"
+# Odds that a column with few whole numbers between whole bounds consists of them.
+_PRIOR_ODDS_OF_WHOLE: Final = 2.5
+# Evidences of different families rest on different priors: differences of a few units are not taken at face value.
+_TEMPERATURE: Final = 3.0
+# At equal evidence a family of mixtures counts this many times as much as smooth densities: that was best over simulated columns.
+_PREFERENCE_FOR_MIXTURES: Final = 3.0
+_LEAST_WEIGHT: Final = 1e-3
+_SHARP_AMPLITUDE: Final = 1.4
+# Long curves are refuted if they are so much worse than the best; the shortest are as good if they are at most so much worse.
+_LONG, _REFUTED, _AS_GOOD = 0.2, 5.0, 1.0
+# Bins of a rough column should have several of the shortest lengths: a spike near an edge may belong to either side. Whole numbers
+# are not near the edges of bins around them.
+_LENGTHS_IN_RESOLUTION, _LENGTHS_IF_WHOLE = 4.0, 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Fits of one kind to the same states, with the logarithms of their weights among each other.
+
+    `share` is the family's part of the average where that is already decided; the others divide the rest by evidence.
+    """
+
+    name: str
+    fits: Sequence[Fit[Any]]
+    log_weights: Floats
+    choices: int
+    share: float | None = None
+
+    @property
+    def evidence(self) -> float:
+        """log of the mean evidence over what was to be chosen: lengths and amplitudes, or numbers of components."""
+        return log_sum(self.log_weights) - math.log(self.choices)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether these are smooth densities rather than mixtures."""
+        return isinstance(self.best.model, LogDensity)
+
+    @property
+    def best(self) -> Fit[Any]:
+        """The fit for which the data speak most."""
+        return self.fits[int(self.log_weights.argmax())]
+
+
+def smooth_family(states: States, counts: Counts) -> Family:
+    """Smooth log-densities of all lengths and amplitudes."""
+    fits = smooth_fits(states, counts)
+    return Family("smooth", fits, np.array([fit.log_evidence for fit in fits]), len(fits))
+
+
+def whole_family(perturbation: NumberPerturbation, counts: Counts, continuous: Family) -> Family:
+    """Densities that are constant around each whole number, for a column that may consist of whole numbers.
+
+    Its share follows from the evidence that values are whole numbers against that of a continuous column. The answer is spread
+    over cells all the same: it is then good for bins of any kind.
+    """
+    exactly = smooth_family(whole_states(perturbation, counts.edges, spread=False), counts)
+    log_odds = math.log(_PRIOR_ODDS_OF_WHOLE) + exactly.evidence - continuous.evidence
+    spread = smooth_family(whole_states(perturbation, counts.edges, spread=True), counts)
+    return replace(spread, name=WHOLE_NUMBERS, share=float(expit(log_odds)))
+
+
+def mixture_families(states: States, counts: Counts, smooth: Family, components: int | None = None) -> list[Family]:
+    """Mixtures with narrow and with wide components; they start from the smooth average and from its sharpest good member."""
+    sharp = (fit for fit in smooth.fits if fit.model.amplitude >= _SHARP_AMPLITUDE)
+    best = max(sharp, key=lambda fit: fit.log_evidence)
+    shapes = [averaged(smooth.fits, smooth.log_weights), best.probabilities]
+    families = []
+    for typical_scale in TYPICAL_SCALES:
+        fits = mixture_fits(states, counts, typical_scale, shapes, components or MOST_COMPONENTS)
+        if components is not None:
+            fits = [fit for fit in fits if fit.model.components == components]
+        weights = np.array([log_evidence(fit) for fit in fits])
+        families.append(Family("mixture", fits, weights, 1 if components else MOST_COMPONENTS))
+    return families
+
+
+def combined(families: Sequence[Family], counts: Counts, perturbation: NumberPerturbation) -> Distribution:
+    """The average over families by tempered evidence, within each by evidence."""
+    shares = shares_of(families)
+    layout = Layout.of([family.best.states for family in families], perturbation.bounds)
+    probabilities = np.zeros(layout.size)
+    members: list[Member] = []
+    by_name: dict[str, float] = {}
+    for family, share, band_share in zip(families, shares, band_shares(families, shares), strict=True):
+        carrying = layout.carrying(family.best.states)
+        by_name[family.name] = by_name.get(family.name, 0.0) + float(share)
+        for fit, weight in zip(family.fits, normalised(family.log_weights), strict=True):
+            carried = carrying @ fit.probabilities
+            probabilities += share * weight * carried
+            if band_share * weight >= _LEAST_WEIGHT:
+                members.append(Member(float(band_share * weight), carried, carrying @ fit.spread()))
+    return Distribution(
+        layout,
+        probabilities,
+        counts.records,
+        by_name,
+        members,
+        clusters_of(families, counts),
+        resolution_of(families),
+        ""
+        if any(family.is_smooth for family in families)
+        else "mixtures alone are too sure of themselves; use 'auto'.",
+        Seen(counts.counts / counts.records, partial(layout.channel, perturbation, counts.edges)),
+    )
+
+
+def shares_of(families: Sequence[Family]) -> Floats:
+    """Parts of the average: those that are decided, and the rest by tempered evidence."""
+    decided = np.array([family.share or 0.0 for family in families])
+    undecided = np.array([family.share is None for family in families])
+    evidence = np.array([family.evidence if family.share is None else -np.inf for family in families])
+    preference = np.array([1.0 if family.is_smooth else _PREFERENCE_FOR_MIXTURES for family in families])
+    weights = preference * normalised(evidence, _TEMPERATURE)
+    return np.where(undecided, (1 - decided.sum()) * weights / weights.sum(), decided)
+
+
+def band_shares(families: Sequence[Family], shares: Floats) -> Floats:
+    """Shares in a band: half of it belongs to smooth densities, which claim less than mixtures do."""
+    smooth = np.array([family.is_smooth for family in families]) * shares
+    return (shares + smooth / smooth.sum()) / 2 if smooth.any() else shares
+
+
+def resolution_of(families: Sequence[Family]) -> float:
+    """The width below which nothing is known of a rough column; zero if the data show how rough it is, or that it is smooth."""
+    rough = [family for family in families if is_rough(family)]
+    if not rough:
+        return 0.0
+    edges = rough[0].best.states.edges
+    has_whole_numbers = any(family.name == WHOLE_NUMBERS or not family.best.states.spread for family in families)
+    lengths = _LENGTHS_IF_WHOLE if has_whole_numbers else _LENGTHS_IN_RESOLUTION
+    return float(lengths * LENGTHS[0] * (edges[-1] - edges[0]))
+
+
+def is_rough(family: Family) -> bool:
+    """Whether a column is rough without limit: long curves are refuted and the shortest do as well as any."""
+    if not family.is_smooth or family.name != "smooth":
+        return False
+    weights = family.log_weights.reshape(len(LENGTHS), -1).max(axis=1)
+    shortest, long = weights[0], weights[[length >= _LONG for length in LENGTHS]].max()
+    return bool(weights.max() - long >= _REFUTED and weights.max() - shortest <= _AS_GOOD)
+
+
+def clusters_of(families: Sequence[Family], counts: Counts) -> Clusters | None:
+    """Components of the mixture that Schwarz's criterion prefers, and whose perturbed values are whose."""
+    mixtures = [fit for family in families for fit in family.fits if isinstance(fit.model, NormalMixture)]
+    if not mixtures:
+        return None
+    fit: Fit[NormalMixture] = min(mixtures, key=lambda fit: bayesian_information(fit, counts.records))
+    weights, means, scales = fit.model.unpacked(fit.parameters)
+    cells = fit.states.cells
+    masses, _, _ = cell_masses(fit.states.unit_edges, means, scales)
+    seen = np.hstack([fit.states.channel[:, :cells] @ masses, fit.states.channel[:, cells:]]) * weights
+    return Clusters(
+        fit.model.described(fit.parameters), fit.states.atoms, counts.edges, seen / seen.sum(axis=1, keepdims=True)
+    )

@@ -1,0 +1,207 @@
+"""Learners of tasks: a value for every parameter from the agreement or its constants, and a promise that is what is charged."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sudare.consortium import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
+from sudare.consortium.tasks.definitions import check_parameters
+from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, LEARNING_DEFAULTS
+from sudare.consortium.tasks.task_kinds import learning_terms
+from sudare.consortium.tasks.task_learners import dictionary_of, learner_of, promise_of
+from sudare.dictionary import PatternDictionary
+from sudare.errors import AgreementError, InvalidParameter
+from sudare.privacy import Ledger
+from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.learner_registry import LEARNERS, learner_class
+from sudare.schema import Number, Person, Schema
+from tests.consortium.clinics import SCHEMA, patients
+
+TARGET = Schema({"age": Number(0.0, 100.0), "pressure": Number(80.0, 200.0)}, target="pressure")
+# Of text, so nothing in an agreement could be its loss.
+NO_TASK = {"GibbsPosterior"}
+NAMED = {"epsilon", "delta", "schema", "account", "random_state"}
+
+
+def schema_for(learner: str) -> Schema:
+    return TARGET if learner.endswith(("Ridge", "Regressor")) else SCHEMA
+
+
+def task_for(learner: str, **parameters: Any) -> ModelsTask:
+    return ModelsTask("task", learner, 0.5, 1e-6 if takes_delta(learner) else 0.0, parameters=parameters)
+
+
+def takes_delta(learner: str) -> bool:
+    return "delta" in inspect.signature(learner_class(learner)).parameters
+
+
+class Recorded:
+    """Stands for a learner's class and keeps what it was built with."""
+
+    def __init__(self, learner: type) -> None:
+        self.__signature__ = inspect.signature(learner)
+
+    def __call__(self, **values: Any) -> dict[str, Any]:
+        return values
+
+
+@pytest.mark.parametrize("learner", sorted(set(LEARNERS) - NO_TASK))
+def test_every_parameter_is_given_whatever_the_constructors_defaults(
+    learner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signature = inspect.signature(learner_class(learner)).parameters
+    assert set(LEARNER_DEFAULTS[learner]) == set(signature) - NAMED
+    monkeypatch.setattr(
+        "sudare.consortium.tasks.task_learners.learner_class", lambda name: Recorded(learner_class(name))
+    )
+    task = task_for(learner)
+    values = learner_of(task, schema_for(learner), None)
+    assert set(values) == set(signature)
+    assert (values["epsilon"], values.get("delta", 0.0)) == task.cost
+    assert values.get("neighbours", "replace-one") == "replace-one"
+    for name, value in LEARNER_DEFAULTS[learner].items():
+        if isinstance(value, int | float | str):
+            changed = learner_of(task_for(learner, **{name: value}), schema_for(learner), None)
+            assert changed == values
+
+
+def test_census_and_dictionary_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sudare.consortium.tasks.task_learners.learner_class", lambda name: Recorded(learner_class(name))
+    )
+    values = learner_of(CensusTask("census", ("age",), 2.0), SCHEMA, None)
+    assert set(values) == set(inspect.signature(learner_class("RecordPerturbation")).parameters)
+    assert (values["epsilon"], list(values["schema"].columns)) == (2.0, ["age"])
+    signature = inspect.signature(PatternDictionary).parameters
+    assert set(DICTIONARY_DEFAULTS) == set(signature) - NAMED - {"n_patterns", "colluders"}
+    monkeypatch.setattr("sudare.dictionary.PatternDictionary", Recorded(PatternDictionary))
+    for task in (DictionaryTask("wear", 3, epsilon=1.0, delta=1e-6, colluders=2), DictionaryTask("patterns", 3, True)):
+        values: Any = dictionary_of(task, SCHEMA)
+        assert set(values) == set(signature)
+        assert (values["n_patterns"], values["colluders"]) == (3, task.colluders)
+
+
+def test_learning_likewise() -> None:
+    agreement = clinics_agreement(LearningTask("risk", "descent", 1.0, 1e-6, 2), ScalerTask("scales", 0.5, 1e-7, 2))
+    for task in agreement.tasks:
+        terms = learning_terms(task, agreement)
+        assert (terms.epsilon, terms.delta, terms.members, terms.known_shares) == (*task.cost, 3, 2)
+    terms = learning_terms(agreement.task("risk"), agreement)
+    told = (terms.reading.encoding, terms.reading.bias != 0, terms.scaler_share)
+    assert told == ("centred", False, LEARNING_DEFAULTS["scaler_share"])
+    assert set(LEARNING_DEFAULTS) == {"encoding", "fit_intercept", "norm_bound", "scaler_share"}
+
+
+def clinics_agreement(*tasks: Task) -> Any:
+    from sudare.consortium import Agreement, Budget, MemberEntry
+
+    members = tuple(
+        MemberEntry(name, f"{number}{number}" * 32, Budget(9.0, 1e-3)) for number, name in enumerate("abc", 1)
+    )
+    return Agreement("clinics", SCHEMA, members, tasks)
+
+
+def test_a_parameter_that_the_format_does_not_know_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="do not decide `later`"):
+        learner_of(ModelsTask("ages", "PrivateMean", 1.0, parameters={"later": 1}), SCHEMA, None)
+
+
+def test_a_delta_where_there_is_none() -> None:
+    with pytest.raises(InvalidParameter, match="pure ε"):
+        learner_of(ModelsTask("rows", "RecordPerturbation", 1.0, 1e-6), SCHEMA, None)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        ModelsTask("means", "GibbsMean", 1.0),
+        ModelsTask("draws", "GibbsRidge", 1.0),
+        ModelsTask("net", "PrivateMLPClassifier", 1.0),
+        ModelsTask("net", "PrivateMLPRegressor", 1.0, parameters={"approach": "gradient"}),
+    ],
+    ids=lambda task: task.learner,
+)
+def test_a_task_that_needs_a_delta_cannot_be_signed_without(task: ModelsTask) -> None:
+    with pytest.raises(AgreementError, match="delta` is missing or 0"):
+        check_parameters(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [ModelsTask("x", "GibbsPosterior", 1.0, 1e-6), ModelsTask("x", "Nobody", 1.0)],
+    ids=lambda task: task.learner,
+)
+def test_a_learner_that_text_cannot_describe(task: ModelsTask) -> None:
+    with pytest.raises(AgreementError, match="learner` is not one of"):
+        check_parameters(task)
+
+
+# What is promised is what is charged
+
+
+PRICED = [
+    task_for("GibbsMean"),
+    task_for("PrivateMean"),
+    task_for("PrivateHistogram"),
+    task_for("PrivateHistogram", neighbours="add-remove"),
+    task_for("PrivateStandardScaler"),
+    task_for("PrivateLogisticRegression"),
+    task_for("PrivateLinearSVC"),
+    task_for("PrivateSynthesizer"),
+    task_for("PrivateSynthesizer", neighbours="add-remove", engine="marginals"),
+    task_for("RecordPerturbation"),
+    CensusTask("survey", ("age", "smoker"), 1.0),
+    pytest.param(task_for("PrivateMLPClassifier", steps=2), marks=pytest.mark.long),
+    pytest.param(
+        task_for("PrivateMLPClassifier", approach="learning_first", accept_parameter_guarantee=True),
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        task_for("PrivateMLPClassifier", approach="anonymized_learning", accept_parameter_guarantee=True),
+        marks=pytest.mark.long,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "task", PRICED, ids=lambda task: f"{getattr(task, 'learner', task.kind)}-{dict(task.parameters)}"
+)
+def test_a_run_charges_what_was_planned(task: ModelsTask | CensusTask, tmp_path: Path) -> None:
+    from sudare.consortium.tasks.task_costs import new_terms, planned_amount
+
+    table = patients(0, rows=80)
+    account = Ledger(tmp_path / "ledger.db").account("clinic", epsilon=1e6, delta=0.5)
+    learner = learner_of(task, SCHEMA, account)
+    learner.fit(table[list(task.columns)] if isinstance(task, CensusTask) else table)
+    planned = planned_amount(task, clinics_agreement(task), new_terms(clinics_agreement(task)), lambda: 80)
+    spent = account.spent()
+    assert planned is not None
+    assert spent.epsilon == planned.epsilon
+    assert spent.delta <= planned.delta * (1 + 1e-9)
+
+
+def test_sums_promise_what_stands_in_the_agreement_to_persons_where_there_are_some() -> None:
+    def never() -> int:
+        raise AssertionError("no promise of a sum depends on the rows of one member")
+
+    persons = Schema(dict(SCHEMA.columns), Person("patient", most_rows=3))
+    for task in (
+        LearningTask("risk", "one-sum", 1.0),
+        ScalerTask("scales", 0.5, 1e-7),
+        DictionaryTask("wear", 2, epsilon=1.0, delta=1e-6),
+    ):
+        assert promise_of(task, SCHEMA, never) == Guarantee(*task.cost)
+        assert promise_of(task, persons, never) == Guarantee(*task.cost, unit="person")
+    assert promise_of(DictionaryTask("patterns", 2, True), SCHEMA, never) is None
+    with pytest.raises(InvalidParameter, match="cannot be priced"):
+        promise_of(Unknown("later"), SCHEMA, never)
+
+
+class Unknown(Task):
+    """A kind of task that this version does not know."""
+
+    kind = "later"  # type: ignore[assignment]

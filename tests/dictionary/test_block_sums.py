@@ -1,0 +1,159 @@
+"""Sums over sources larger than memory: the same bits from memory, from files, in any batches, and on a cluster."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from sudare.dictionary.block_sums import BLOCK_ROWS, _parts_of_cluster, fixed_blocks, statistics_over
+from sudare.dictionary.e_step import gaussian_statistics
+from sudare.errors import ColumnMissing, DataError, ExtraMissing, InvalidParameter, WrongType
+
+ROWS = 2 * BLOCK_ROWS + 12345
+
+
+@pytest.fixture(scope="module")
+def table():
+    return np.random.default_rng(0).normal(size=(ROWS, 3))
+
+
+@pytest.fixture(scope="module")
+def step():
+    """An E step of two patterns."""
+    means = np.array([[0.0, 0.5, 1.0], [1.0, 0.0, -1.0]])
+    factors = np.stack([np.eye(3), 1.5 * np.eye(3)])
+    return functools.partial(
+        gaussian_statistics,
+        log_weights=np.log([0.3, 0.7]),
+        means=means,
+        precision_choleskys=factors,
+        log_dets=np.array([0.0, 6 * np.log(1.5)]),
+    )
+
+
+def assert_same_bits(left, right):
+    for ours, theirs in zip(left, right, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("batch_rows", [1000, BLOCK_ROWS, 100_000])
+def test_batches_do_not_matter(table, step, batch_rows):
+    parts = (table[start : start + batch_rows] for start in range(0, len(table), batch_rows))
+    assert_same_bits(statistics_over(parts, step), step(table))
+
+
+def test_parquet_files(table, step, tmp_path):
+    names = ["a", "b", "c"]
+    for index, (start, stop, group) in enumerate([(0, 50_000, 777), (50_000, ROWS, 30_000)]):
+        columns = {name: table[start:stop, i] for i, name in enumerate(names)} | {"other": ["x"] * (stop - start)}
+        pyarrow.parquet.write_table(pa.table(columns), tmp_path / f"{index}.parquet", row_group_size=group)
+    assert_same_bits(statistics_over(tmp_path, step, columns=names), step(table))
+    turned = statistics_over(tmp_path, lambda block: block.sum(axis=0), columns=["c", "a"])
+    np.testing.assert_allclose(turned, table.sum(axis=0)[[2, 0]], rtol=1e-10, atol=1e-9)
+    with pytest.raises(ColumnMissing):
+        statistics_over(tmp_path, step, columns=["d"])
+    with pytest.raises(WrongType):
+        statistics_over(tmp_path, step)
+
+
+def test_memory_holds_one_block(step):
+    """Blocks are asked for one by one: a source without end is not read ahead of its use."""
+    asked = []
+
+    def parts():
+        for index in range(20):
+            asked.append(index)
+            yield np.zeros((BLOCK_ROWS // 2, 3))
+
+    seen = []
+
+    def function(block):
+        seen.append(len(asked))
+        return len(block)
+
+    assert statistics_over(parts(), function) == 10 * BLOCK_ROWS
+    assert seen == list(range(2, 21, 2))
+
+
+@pytest.mark.parametrize("sizes", [[1], [5, 5, 5], [7, 0, 1, 20, 3], [10, 10]])
+def test_fixed_blocks(sizes):
+    rows = np.arange(sum(sizes) * 2.0).reshape(-1, 2)
+    ends = np.cumsum(sizes)
+    blocks = list(fixed_blocks((rows[end - size : end] for end, size in zip(ends, sizes, strict=True)), 5))
+    np.testing.assert_array_equal(np.concatenate(blocks), rows)
+    assert [len(block) for block in blocks[:-1]] == [5] * (len(blocks) - 1)
+    assert 1 <= len(blocks[-1]) <= 5
+
+
+def test_a_source_must_hold_rows_of_one_kind():
+    with pytest.raises(DataError, match="no rows"):
+        statistics_over(np.empty((0, 3)), len)
+    with pytest.raises(DataError, match="has 2 columns, those before it 3"):
+        statistics_over(iter([np.ones((2, 3)), np.ones((2, 2))]), len)
+    with pytest.raises(DataError, match="not a matrix"):
+        statistics_over(np.ones(3), len)
+    with pytest.raises(DataError, match="not a matrix"):
+        statistics_over(np.array([["private", "text"]]), len)
+
+
+@pytest.fixture(scope="module")
+def client():
+    import distributed
+
+    # Two workers in this process: what is sent and computed is the same, and starting them takes a moment.
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster, set_as_default=False) as made:
+        yield made
+
+
+def test_cluster_gives_the_same_bits(table, step, client, tmp_path):
+    expected = step(table)
+    assert_same_bits(statistics_over(table, step, cluster=client), expected)
+    assert_same_bits(statistics_over(table, step, cluster=client.cluster), expected)
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pa.table({name: table[:, i] for i, name in enumerate("abc")}), path)
+    assert_same_bits(statistics_over(path, step, cluster=client.scheduler.address), expected)
+
+
+def test_cluster_holds_few_blocks_at_once(client):
+    """Before the first result is taken, no more blocks are read than two for each thread."""
+    asked = []
+
+    def blocks():
+        for index in range(12):
+            asked.append(index)
+            yield np.full((5, 1), float(index))
+
+    results = _parts_of_cluster(blocks(), lambda block: block[0, 0], client)
+    assert next(results) == 0.0
+    assert len(asked) == 4
+    assert list(results) == list(range(1, 12))
+
+
+def test_worker_errors_come_back_and_logs_show_no_rows(client, step, caplog):
+    rows = np.full((10, 3), 123456.789)
+    rows[3] = np.nan
+    with caplog.at_level("DEBUG"), pytest.raises(DataError, match="not a finite number"):
+        statistics_over(rows, step, cluster=client)
+    assert "123456" not in caplog.text
+
+
+def test_a_cluster_that_is_none():
+    with pytest.raises(InvalidParameter, match="cluster"):
+        statistics_over(np.ones((2, 2)), len, cluster="no address")
+
+
+def test_without_dask(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ExtraMissing, match=r"sudare\[consortium\]"):
+        statistics_over(np.ones((2, 2)), len, cluster="tcp://127.0.0.1:1")
+    assert statistics_over(np.ones((2, 2)), len) == 2
+
+
+def test_anything_that_adds_will_do(table):
+    assert statistics_over(table, len) == ROWS

@@ -1,0 +1,41 @@
+"""A member's sums on a Dask cluster: the same whole numbers, so the same model bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sudare.dictionary.block_sums import BLOCK_ROWS
+from sudare.joint import LearningTerms, MemberTable, ModelReading, consortium_model
+from sudare.joint.sum_requests import GradientSum, exact_answer
+from tests.joint.kit import SCHEMA, tables
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, protocol="inproc://"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def test_two_workers_give_the_same_sums_as_one_process(client):
+    table = tables(members=1, rows=2 * BLOCK_ROWS + 1000, seed=2)[0]
+    reading = ModelReading.of_schema(SCHEMA, fit_intercept=True)
+    plan = LearningTerms("descent", reading, 1.0, 1e-6, 3).plan(len(table))
+    request = GradientSum(3, 1e17, reading, plan.sums[0], np.array([0.1, -0.3, 0.2]), plan.recipe.clip, plan.grid)
+    here, there = (exact_answer(MemberTable(table, cluster=cluster), request) for cluster in (None, client))
+    np.testing.assert_array_equal(here, there)
+    assert np.abs(here).max() > 2**30
+
+
+def test_a_whole_training_on_workers_is_the_same_training(client):
+    settings = {"schema": SCHEMA, "epsilon": 2.0, "scaler_share": 0.2, "random_state": 1, "hide": "nothing"}
+    members = tables(members=3, rows=50)
+    here, there = (consortium_model(members, cluster=cluster, **settings) for cluster in (None, client))
+    np.testing.assert_array_equal(here.learned.parameters, there.learned.parameters)

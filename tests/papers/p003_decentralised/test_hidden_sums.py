@@ -1,0 +1,113 @@
+"""Other ways of hiding addends: which are exact, what they cost, and what is refused before anybody sends anything."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.errors import DataError, ImplausibleTotal, InvalidParameter
+from sudare.papers.p003_decentralised.graphs import cycle
+from sudare.papers.p003_decentralised.hidden_sums import OTHER_HIDES, hidden_sum
+from sudare.sums import FixedPoint, secure_sum
+
+EXACT = ("shares", "shamir")
+
+
+@given(st.integers(1, 9), st.data())
+def test_shares_give_the_same_bits_as_masks(members, data):
+    vectors = [data.draw(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=2)) for _ in range(members)]
+    grid = FixedPoint(-1e5, 1e5, 1e-6)
+    plain = secure_sum(vectors, hide="nothing", fixed_point=grid)
+    for hide in EXACT:
+        found = hidden_sum(vectors, hide, fixed_point=grid)
+        assert {total.tobytes() for total in found.totals if total is not None} == {plain.total.tobytes()}
+        assert found.saturated == plain.saturated
+
+
+@pytest.mark.parametrize("hide", EXACT)
+def test_what_shares_cost(hide):
+    vectors = list(np.random.default_rng(0).normal(size=(10, 50)))
+    shared = hidden_sum(vectors, hide)
+    assert (shared.rounds, shared.values_per_round) == (5, 9)
+    assert shared.bits_sent == secure_sum(vectors, hide="nothing").bits_sent + 10 * 9 * 50 * 64
+
+
+def test_chunks_and_paillier_are_close_only():
+    vectors = np.random.default_rng(1).uniform(-1, 1, (6, 2))
+    expected = vectors.sum(axis=0)
+    over_graph = hidden_sum(list(vectors), hide="chunks", over="cycle", tolerance=1e-6)
+    np.testing.assert_allclose(over_graph.totals, np.tile(expected, (6, 1)), atol=1e-4)
+    assert over_graph.values_per_round == 4
+    same = hidden_sum(list(vectors), hide="chunks", over=cycle(6, 2), tolerance=1e-6)
+    assert (same.rounds, same.bits_sent) == (over_graph.rounds, over_graph.bits_sent)
+    assert same.bits_sent == same.rounds * 6 * 4 * 2 * 64
+    by_dissemination = hidden_sum(list(vectors), hide="chunks", chunks=3)
+    np.testing.assert_allclose(by_dissemination.total, expected, atol=1e-12)
+    assert (by_dissemination.rounds, by_dissemination.values_per_round) == (9, 1)
+    encrypted = hidden_sum(list(vectors), hide="paillier", over="complete", key_bits=256, tolerance=1e-4)
+    np.testing.assert_allclose(encrypted.totals, np.tile(expected, (6, 1)), atol=1e-2)
+
+
+@pytest.mark.parametrize("hide", OTHER_HIDES)
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        [],
+        [[]],
+        [[], []],
+        [[1.0], [1.0, 2.0]],
+        [[[1.0]], [[2.0]]],
+        [[31.25, math.nan], [1.0, 2.0]],
+        [1.0, 2.0],
+    ],
+)
+def test_vectors_that_cannot_be_summed(hide, vectors):
+    over = "dissemination" if hide in EXACT else "complete"
+    with pytest.raises(DataError) as refused:
+        hidden_sum(vectors, hide=hide, over=over)
+    assert "31.25" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"hide": "hope"}, "'hope'"),
+        ({"hide": "shares", "over": "cycle"}, "exactly"),
+        ({"hide": "shamir", "over": cycle(3)}, "exactly"),
+        ({"hide": "paillier"}, "graph"),
+        ({"hide": "chunks", "over": "knitting"}, "'knitting'"),
+        ({"hide": "chunks", "over": cycle(4)}, "4 members"),
+        ({"hide": "chunks", "over": cycle(3), "chunks": 0}, "chunks"),
+        ({"hide": "paillier", "over": cycle(3), "key_bits": 64}, "64 bits"),
+        ({"hide": "shamir", "threshold": 4}, "threshold"),
+        ({"hide": "shares", "threshold": 2}, "no threshold"),
+        ({"hide": "chunks", "threshold": 2}, "no threshold"),
+    ],
+)
+def test_options_that_do_not_fit(options, match):
+    with pytest.raises(InvalidParameter, match=match):
+        hidden_sum([[1.0], [2.0], [3.0]], **options)
+
+
+def test_shamir_has_less_room_than_words():
+    grid = FixedPoint(-(2.0**28), 2.0**28, 2.0**-32)
+    vectors = [[1.0]] * 7
+    assert secure_sum(vectors, fixed_point=grid).total.tolist() == [7.0]
+    with pytest.raises(InvalidParameter, match="wrap"):
+        hidden_sum(vectors, hide="shamir", fixed_point=grid)
+
+
+@pytest.mark.parametrize("hide", EXACT)
+def test_a_hostile_addend_that_leaves_the_ranges_stops_the_sum(hide, monkeypatch):
+    encode, hostile = FixedPoint.encode, FixedPoint(-100.0, 100.0, 2.0**-20)
+
+    def by_member(grid, values):
+        return encode(hostile if values[0] == 50.0 else grid, values)
+
+    monkeypatch.setattr(FixedPoint, "encode", by_member)
+    with pytest.raises(ImplausibleTotal):
+        hidden_sum([[0.5], [50.0], [0.5]], hide, fixed_point=FixedPoint(-1.0, 1.0, 2.0**-20))

@@ -1,0 +1,143 @@
+"""Cross tables of two columns of any kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
+from sudare.reconstruction import CategoricalCrossTable, CrossTable, JointReconstruction
+from sudare.reconstruction.category_frequencies import answers_of
+from sudare.reconstruction.cross_tables import Interval, mixed_table, pair_problem
+from sudare.reconstruction.product_channel import ProductChannel, RowChannel, log_likelihood
+
+EDGES = [0.0, 4.0, 6.0, 10.0]
+NUMBER = LaplacePerturbation((0, 10), epsilon=4)
+LEVELS = ("a", "b", "c")
+
+
+def rows(size: int = 12_000) -> tuple[np.ndarray, np.ndarray]:
+    """A category, and a number whose middle depends on it."""
+    generator = np.random.default_rng(0)
+    category = generator.choice(3, size, p=[0.5, 0.3, 0.2])
+    number = np.clip(generator.normal(np.array([3.0, 5.0, 8.0])[category], 1.0), 0, 10)
+    return number, np.array(LEVELS)[category]
+
+
+def truth(number: np.ndarray, category: np.ndarray) -> np.ndarray:
+    return np.array([np.histogram(number[category == level], EDGES)[0] for level in LEVELS]).T / len(number)
+
+
+@pytest.mark.parametrize("kind", [RetainReplace, UnaryEncoding, SubsetSelection])
+def test_a_number_by_a_category(kind):
+    number, category = rows()
+    perturbation = kind(LEVELS, epsilon=2)
+    y = NUMBER.perturb(number, shuffle=False, random_state=0)
+    z = perturbation.perturb(category, shuffle=False, random_state=1)
+    found = CrossTable(NUMBER, perturbation, first_edges=EDGES).fit(y, z)
+    assert found.probabilities_.shape == (3, 3)
+    assert found.probabilities_.sum() == pytest.approx(1)
+    # Independent columns with the true margins would have 37 % of the mass elsewhere.
+    assert 0.5 * np.abs(found.probabilities_ - truth(number, category)).sum() < 0.12
+    assert found.values_ == (tuple(Interval(*pair) for pair in ((0, 4), (4, 6), (6, 10))), LEVELS)
+    assert found.n_records_ == 12_000
+    np.testing.assert_allclose(found.counts(), found.probabilities_ * 12_000)
+    turned = CrossTable(perturbation, NUMBER, second_edges=EDGES).fit(z, y)
+    np.testing.assert_allclose(turned.probabilities_, found.probabilities_.T)
+
+
+def test_atoms_of_a_number_stay_together():
+    generator = np.random.default_rng(1)
+    rich = generator.random(20_000) < 0.3
+    number = np.where(rich & (generator.random(20_000) < 0.5), generator.uniform(4, 9, 20_000), 0.0)
+    perturbation = RetainReplace((False, True), epsilon=3)
+    found = CrossTable(NUMBER, perturbation, first_edges=[0, 0.5, 10]).fit(
+        NUMBER.perturb(number, shuffle=False, random_state=0),
+        perturbation.perturb(rich, shuffle=False, random_state=1),
+    )
+    np.testing.assert_allclose(found.probabilities_, [[0.7, 0.15], [0.0, 0.15]], atol=0.05)
+
+
+def test_both_ways_to_count_pairs_have_the_same_likelihood():
+    """Enumerated answers and distinct rows differ by a factor that the categories do not enter."""
+    _, category = rows(2000)
+    perturbation = RetainReplace(LEVELS, epsilon=2)
+    z = perturbation.perturb(category, shuffle=False, random_state=1)
+    ticks = answers_of(perturbation, z)
+    transition = np.random.default_rng(0).dirichlet(np.ones(6), 4).T
+    places = np.random.default_rng(1).integers(0, 6, 2000)
+    product, counts = pair_problem(transition, places, perturbation, ticks)
+    assert isinstance(product, ProductChannel)
+    assert counts.sum() == 2000
+
+    class Sets(RetainReplace):
+        answers_with_sets = True
+
+    listed, times = pair_problem(transition, places, Sets(LEVELS, epsilon=2), ticks)
+    assert isinstance(listed, RowChannel)
+    assert times.sum() == 2000
+    shares = np.random.default_rng(2).dirichlet(np.ones(12), 2).reshape(2, 4, 3)
+    gains = [
+        log_likelihood(channel, shares[0], weights) - log_likelihood(channel, shares[1], weights)
+        for channel, weights in ((product, counts), (listed, times))
+    ]
+    assert gains[0] == pytest.approx(gains[1])
+
+
+def test_two_categories_are_the_categorical_table():
+    _, category = rows(3000)
+    perturbation, other = RetainReplace(LEVELS, epsilon=2), RetainReplace(LEVELS, epsilon=3)
+    y, z = perturbation.perturb(category, shuffle=False, random_state=0), other.perturb(category, shuffle=False)
+    for method in (None, "inversion"):
+        found = CrossTable(perturbation, other, method=method).fit(y, z)
+        alone = CategoricalCrossTable(perturbation, other, **({} if method is None else {"method": method})).fit(y, z)
+        np.testing.assert_array_equal(found.probabilities_, alone.probabilities_)
+        np.testing.assert_array_equal(found.standard_errors_, alone.standard_errors_)
+        assert found.to_dict() == alone.to_dict()
+
+
+@pytest.mark.long
+def test_two_numbers_are_the_joint_reconstruction():
+    number, _ = rows(2000)
+    y, z = (NUMBER.perturb(number, shuffle=False, random_state=seed) for seed in (0, 1))
+    found = CrossTable(NUMBER, NUMBER, first_edges=EDGES, second_edges=EDGES, method="bayes").fit(y, z)
+    joint = JointReconstruction([NUMBER, NUMBER], "bayes").fit([y, z]).distribution_
+    np.testing.assert_array_equal(found.probabilities_, joint.histogram([EDGES, EDGES]))
+    assert found.to_dict()["rows"] == [[0, 4], [4, 6], [6, 10]]
+    assert found.to_dict()["standard_errors"] is None
+    assert CrossTable(NUMBER, NUMBER, method="bayes").fit(y, z).probabilities_.shape == (10, 10)
+
+
+def test_bins_that_leave_something_out():
+    number, category = rows(2000)
+    perturbation = RetainReplace(LEVELS, epsilon=3)
+    y, z = NUMBER.perturb(number, shuffle=False, random_state=0), perturbation.perturb(category, shuffle=False)
+    table, records = mixed_table(NUMBER, perturbation, y, z, 0)
+    assert records == 2000
+    found = CrossTable(NUMBER, perturbation, first_edges=[0, 5]).fit(y, z)
+    below = table.states.centres < 5
+    assert found.probabilities_.sum() == pytest.approx(table.probabilities[: table.states.cells][below].sum(), abs=0.02)
+
+
+def test_an_interval_reads_as_one():
+    assert str(Interval(18.0, 65.5)) == "18 to 65.5"
+
+
+def test_what_cannot_be_is_refused():
+    perturbation = RetainReplace(LEVELS, epsilon=2)
+    y, z = np.full(20, 3.0), np.array(["a"] * 20)
+    with pytest.raises(DataError, match="different lengths"):
+        CrossTable(NUMBER, perturbation).fit(y, z[:-1])
+    with pytest.raises(DataError, match="missing"):
+        CrossTable(NUMBER, perturbation).fit(np.append(y[1:], np.nan), z)
+    with pytest.raises(InvalidParameter, match="category column has no bins"):
+        CrossTable(NUMBER, perturbation, second_edges=[0, 1]).fit(y, z)
+    with pytest.raises(InvalidParameter, match="must rise"):
+        CrossTable(NUMBER, perturbation, first_edges=[1, 0]).fit(y, z)
+    with pytest.raises(InvalidParameter, match="one of bayes, got 'inversion'"):
+        CrossTable(NUMBER, perturbation, method="inversion").fit(y, z)
+    with pytest.raises(InvalidParameter, match="one of auto, bayes, mixture"):
+        CrossTable(NUMBER, NUMBER, method="likelihood").fit(y, y)
+    with pytest.raises(InvalidParameter, match="number or category"):
+        CrossTable("age", NUMBER).fit(y, y)

@@ -1,0 +1,677 @@
+"""Synthetic tables: inside the schema, true to what was counted, refused where they must be, the same after a release."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sudare.audit.synthesis import Replay
+from sudare.errors import (
+    BudgetExceeded,
+    ColumnMissing,
+    DataError,
+    InvalidParameter,
+    MissingValue,
+    NotCharged,
+    PersonRowsExceeded,
+    ReleaseMalformed,
+    SeededNoiseRefused,
+    SourceUnreadable,
+    SudareError,
+    UnknownCategory,
+    WrongType,
+)
+from sudare.privacy import Ledger, Release
+from sudare.privacy.noise import SeededNoise
+from sudare.privacy.release import audited
+from sudare.privacy.release_content import Content
+from sudare.privacy.release_file import parsed, written
+from sudare.schema import Category, Label, Number, Person, Schema, encode
+from sudare.synthesis import PrivateSynthesizer
+from sudare.synthesis.column_pairs import Pairs, chosen_pairs, distance_to_model, path_between, walk
+from sudare.synthesis.consistent_counts import (
+    averaged,
+    conditional,
+    consistent_singles,
+    independent,
+    nonnegative_with_sum,
+    raked,
+    shrunk,
+)
+from sudare.synthesis.marginals import MarginalEngine
+from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
+from sudare.synthesis.staged_budget import StagedNoise, mean_size
+from sudare.synthesis.table_cells import Layout, coded_rows, decoded, levels_array, opened_tables
+from tests.release_kit import KEY, TRUSTED
+
+SCHEMA = Schema(
+    {
+        "age": Number(0, 100, bins=(20, 40, 60), missing="indicator"),
+        "income": Number(-1, 3),
+        "town": Category(("a", "b", "c"), missing="unknown"),
+        "children": Category((0, 1, 2), missing="no answer"),
+        "ill": Label((False, True)),
+    }
+)
+ENGINES: list[dict[str, Any]] = [{}, {"delta": 1e-5}, {"engine": "microaggregation"}, {"tree": [("age", "town")]}]
+
+
+def people(rows: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """The old are ill and live in town c; children go with the town."""
+    random = np.random.default_rng(seed)
+    age = random.uniform(0, 100, rows)
+    town = np.where(random.random(rows) < age / 100, "c", random.choice(["a", "b"], rows))
+    children = np.where(town == "c", 2, random.integers(0, 2, rows))
+    ill = random.random(rows) < 1 / (1 + np.exp(-(age - 50) / 10))
+    frame = pd.DataFrame({"age": age, "income": random.normal(1, 1, rows), "town": town, "children": children})
+    frame = frame.astype({"children": "Int64"}).assign(ill=ill)
+    frame.loc[random.random(rows) < 0.05, "age"] = np.nan
+    frame.loc[random.random(rows) < 0.05, "town"] = None
+    frame.loc[random.random(rows) < 0.05, "children"] = pd.NA
+    return frame
+
+
+def codes_of(table: pd.DataFrame, schema: Schema = SCHEMA) -> dict[str, np.ndarray]:
+    rows = coded_rows(opened_tables(table, None, schema, schema.target), schema)
+    return {name: np.asarray(codes, dtype=int) for name, codes in rows.codes.items()}
+
+
+# What comes out
+
+
+@pytest.mark.parametrize("parameters", ENGINES, ids=str)
+@pytest.mark.parametrize("rows", [1, 7, 3000])
+def test_samples_lie_inside_the_schema(parameters, rows):
+    table = PrivateSynthesizer(SCHEMA, **parameters).fit(people()).sample(rows)
+    assert list(table) == list(SCHEMA.columns)
+    assert len(table) == rows
+    assert np.isfinite(encode(SCHEMA, table, "binned").matrix).all()
+    assert set(table["ill"]) <= {False, True}
+    assert set(table["town"]) <= {"a", "b", "c", "unknown"}
+    assert set(table["children"].dropna()) <= {0, 1, 2}
+    assert table["income"].between(-1, 3).all()
+    assert table["age"].dropna().between(0, 100).all()
+
+
+def test_much_budget_gives_the_truth_back():
+    """With hardly any noise every counted table of the sample is that of the data, up to the sampling of 60,000 rows."""
+    data = people(5000)
+    model = PrivateSynthesizer(SCHEMA, epsilon=1e6).fit(data)
+    sample = model.sample(60_000, random_state=0)
+    true, drawn = codes_of(data), codes_of(sample)
+    assert len(model.pairs_) == 6
+    for first, second in model.pairs_:
+        cells = (8, 12)
+        both = [
+            np.histogram2d(codes[first], codes[second], bins=cells, range=((0, 8), (0, 12)))[0] / len(codes[first])
+            for codes in (true, drawn)
+        ]
+        # A share p of 60,000 rows has a deviation of at most 0.002 (twice that, as rows of the pool come in pairs): six of it.
+        assert np.abs(both[0] - both[1]).max() < 0.025
+    assert abs(data["ill"].mean() - sample["ill"].mean()) < 0.02
+
+
+def test_a_model_learns_from_the_sample_what_it_would_have_learned_from_the_data():
+    data, fresh = people(20_000), people(5_000, seed=1)
+    sample = PrivateSynthesizer(SCHEMA, epsilon=1.0, delta=1e-5, random_state=0).fit(data).sample(20_000, 0)
+
+    def accuracy(table: pd.DataFrame) -> float:
+        model = LogisticRegression(max_iter=1000).fit(encode(SCHEMA, table, "binned").matrix, table["ill"])
+        return float(model.score(encode(SCHEMA, fresh, "binned").matrix, fresh["ill"]))
+
+    assert accuracy(sample) > accuracy(data) - 0.02
+
+
+def test_strong_pairs_are_chosen_privately():
+    columns = {name: Category(tuple(range(4))) for name in "abcd"}
+    random = np.random.default_rng(0)
+    a, c = random.integers(0, 4, 20_000), random.integers(0, 4, 20_000)
+    table = pd.DataFrame({"a": a, "b": a, "c": c, "d": c})
+    for parameters in ({"delta": 1e-5}, {"epsilon": 3.0}):
+        model = PrivateSynthesizer(Schema(columns), random_state=0, **parameters).fit(table)
+        assert {("a", "b"), ("c", "d")} <= set(model.pairs_[:3])
+        sample = model.sample(2000, 0)
+        assert (sample["a"] == sample["b"]).mean() > 0.95
+        assert (sample["a"] == sample["c"]).mean() < 0.35
+
+
+def test_microaggregation_keeps_quantiles_within_classes():
+    random = np.random.default_rng(0)
+    ill = random.random(20_000) < 0.3
+    table = pd.DataFrame(
+        {"x": np.where(ill, random.uniform(0.5, 1, 20_000), random.uniform(0, 0.4, 20_000)), "ill": ill}
+    )
+    schema = Schema({"x": Number(0, 1), "ill": Label((False, True))})
+    sample = (
+        PrivateSynthesizer(schema, engine="microaggregation", epsilon=5.0, random_state=0).fit(table).sample(9000, 0)
+    )
+    for each in (False, True):
+        true, drawn = table["x"][table["ill"] == each], sample["x"][sample["ill"] == each]
+        # Twenty groups: a twentieth of the class between two means. The last of each is filled up with the bound.
+        levels = [0.1, 0.3, 0.5, 0.7, 0.9]
+        assert np.abs(true.quantile(levels).to_numpy() - drawn.quantile(levels).to_numpy()).max() < 0.05
+
+
+def test_batches_are_the_sample(monkeypatch):
+    model = PrivateSynthesizer(SCHEMA, random_state=0).fit(people(500))
+    monkeypatch.setattr("sudare.synthesis.synthesizer._BATCH_ROWS", 128)
+    batches = list(model.sample_batches(500, 3))
+    assert [len(batch) for batch in batches] == [128, 128, 128, 116]
+    assert pd.concat(batches, ignore_index=True).equals(model.sample(500, 3))
+
+
+def test_a_table_of_many_rows_gives_a_million_by_default():
+    model = PrivateSynthesizer(SCHEMA, random_state=0).fit(people(500))
+    assert model.rows_by_default == 500
+    model.n_rows_ = 2**53 - 1
+    assert model.rows_by_default == 1_000_000
+
+
+def test_rows_and_seeds_of_samples():
+    model = PrivateSynthesizer(SCHEMA, epsilon=50.0).fit(people(500))
+    assert model.sample(random_state=3).equals(model.sample(random_state=3))
+    assert not model.sample(50, random_state=3).equals(model.sample(50, random_state=4))
+    assert len(model.sample()) == 500
+    # The counts of five columns speak of the number of rows; each has a Laplace scale of 2·5/(0.4·50) on 4 to 10 cells.
+    unknown = PrivateSynthesizer(SCHEMA, epsilon=50.0, neighbours="add-remove").fit(people(500))
+    assert abs(len(unknown.sample()) - 500) < 60
+    wild = PrivateSynthesizer(SCHEMA, epsilon=1e-9, neighbours="add-remove", random_state=1).fit(people(50))
+    assert len(wild.sample()) in range(1, 1_000_001)
+    generator = np.random.default_rng(0)
+    assert not model.sample(50, generator).equals(model.sample(50, generator))
+    for wrong in (0, -1, 1.5, True, "many"):
+        with pytest.raises(InvalidParameter, match="whole number"):
+            model.sample(wrong)
+
+
+@pytest.mark.parametrize("engine", ["marginals", "microaggregation"])
+def test_hardly_any_budget_gives_rows_all_the_same(engine, tmp_path):
+    """Noise far beyond all counts makes a useless table, and no error that would tell of the data after a charge."""
+    for seed in range(5):
+        model = PrivateSynthesizer(SCHEMA, epsilon=1e-80, engine=engine, random_state=seed).fit(people(30))
+        assert len(model.sample(40)) == 40
+    account = Ledger(tmp_path / "ledger.db").account("a", epsilon=5.0, delta=1e-4)
+    for parameters in ({"epsilon": 1e-91}, {"epsilon": 600.0, "delta": 1e-300}):
+        with pytest.raises(SudareError):
+            PrivateSynthesizer(SCHEMA, engine=engine, account=account, **parameters).fit(people(30))
+    assert len(account.entries()) == 1
+
+
+def test_large_samples_are_made_in_parts(monkeypatch):
+    monkeypatch.setattr("sudare.synthesis.marginals._POOL_ROWS", 100)
+    model = PrivateSynthesizer(SCHEMA, epsilon=50.0).fit(people(500))
+    assert len(model.sample(250)) == 250
+    assert len(model.sample(300)) == 300
+
+
+# What goes in
+
+
+def test_a_file_a_frame_and_a_separate_label_are_one(tmp_path: Path):
+    data = people(300)
+    data.to_parquet(tmp_path / "people.parquet")
+    data.to_csv(tmp_path / "people.csv", index=False)
+    model = PrivateSynthesizer(SCHEMA, random_state=0)
+    counts = model.fit(data).released_["counts"]
+    features = data.drop(columns="ill")
+    for source in (tmp_path / "people.parquet", str(tmp_path / "people.csv"), data.assign(other=1)):
+        assert np.array_equal(PrivateSynthesizer(SCHEMA, random_state=0).fit(source).released_["counts"], counts)
+    assert np.array_equal(
+        PrivateSynthesizer(SCHEMA, random_state=0).fit(features, data["ill"]).released_["counts"], counts
+    )
+
+
+def test_arrays_with_bounds():
+    matrix = np.random.default_rng(0).uniform(0, 1, (400, 2))
+    model = PrivateSynthesizer(bounds=(0, 1), epsilon=20.0).fit(matrix, y=np.ones(400))
+    sample = model.sample(500)
+    assert list(sample) == ["x0", "x1"]
+    assert sample.to_numpy().min() >= 0
+    assert sample.to_numpy().max() <= 1
+    assert model.pairs_ == [("x0", "x1")]
+
+
+@pytest.mark.parametrize("label", ["town", "age", "ill"])
+def test_any_column_can_be_the_label(label):
+    for engine in ("marginals", "microaggregation"):
+        model = PrivateSynthesizer(SCHEMA, label=label, engine=engine).fit(people(300))
+        assert label not in model.feature_names_in_
+        assert list(model.sample(5)) == list(SCHEMA.columns)
+
+
+def test_a_schema_without_label_and_one_with_a_number_as_target():
+    columns = {"a": Number(0, 1), "b": Number(0, 1)}
+    table = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (50, 2)), columns=["a", "b"])
+    assert PrivateSynthesizer(Schema(columns)).fit(table).label_ is None
+    model = PrivateSynthesizer(Schema(columns, target="b")).fit(table)
+    assert model.label_ == "b"
+    assert list(model.feature_names_in_) == ["a"]
+    assert list(model.sample(3)) == ["a", "b"]
+
+
+SECRET = "Rumpelstiltskin"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "table", "kind"),
+    [
+        ({"engine": "magic"}, people(9), InvalidParameter),
+        ({"neighbours": "cousins"}, people(9), InvalidParameter),
+        ({"groups": 1}, people(9), InvalidParameter),
+        ({"groups": 2.0}, people(9), InvalidParameter),
+        ({"label": "name"}, people(9), InvalidParameter),
+        ({"label": 3}, people(9), InvalidParameter),
+        ({"tree": "ab"}, people(9), InvalidParameter),
+        ({"tree": [("age",)]}, people(9), InvalidParameter),
+        ({"tree": [("age", "age")]}, people(9), InvalidParameter),
+        ({"tree": [("age", "ill")]}, people(9), InvalidParameter),
+        ({"tree": [("age", "town"), ("town", "age")]}, people(9), InvalidParameter),
+        ({"tree": [("age", "name")]}, people(9), InvalidParameter),
+        ({"tree": [], "engine": "microaggregation"}, people(9), InvalidParameter),
+        ({"epsilon": 0.0}, people(9), SudareError),
+        ({"delta": 1.0}, people(9), SudareError),
+        ({}, people(9).drop(columns="town"), ColumnMissing),
+        ({}, people(9).drop(columns="ill"), DataError),
+        ({}, people(9).iloc[:0], DataError),
+        ({}, people(9).assign(town=SECRET), UnknownCategory),
+        ({}, people(9).assign(income=np.nan), MissingValue),
+        ({}, people(9).assign(income=SECRET), WrongType),
+        ({}, people(9).assign(ill=SECRET), WrongType),
+        ({}, iter([people(9)]), InvalidParameter),
+        ({}, "nowhere.parquet", SourceUnreadable),
+    ],
+)
+def test_what_is_wrong_is_told_before_a_charge_and_without_a_value(parameters, table, kind, tmp_path):
+    account = Ledger(tmp_path / "ledger.db").account("a", epsilon=5.0)
+    with pytest.raises(kind) as caught:
+        PrivateSynthesizer(SCHEMA, account=account, **parameters).fit(table)
+    assert SECRET not in str(caught.value)
+    assert caught.value.remedy
+    assert len(account.entries()) == 1
+
+
+def test_y_of_another_length():
+    with pytest.raises(DataError, match="8 labels for 9 rows"):
+        PrivateSynthesizer(SCHEMA).fit(people(9).drop(columns="ill"), people(8)["ill"])
+
+
+def test_labels_need_a_schema_and_something_beside_them():
+    with pytest.raises(InvalidParameter, match="needs a schema"):
+        PrivateSynthesizer(bounds=(0, 1), label="x0").fit(np.zeros((3, 2)))
+    with pytest.raises(InvalidParameter, match="only column"):
+        PrivateSynthesizer(Schema({"ill": Label((0, 1))})).fit(pd.DataFrame({"ill": [0, 1]}))
+
+
+def test_too_many_columns_or_cells():
+    wide = Schema({f"x{index}": Category((0, 1)) for index in range(101)})
+    table = pd.DataFrame(np.zeros((2, 101), dtype=int), columns=list(wide.columns))
+    with pytest.raises(InvalidParameter, match="more than 100 columns"):
+        PrivateSynthesizer(wide).fit(table)
+    assert PrivateSynthesizer(wide, tree=[("x0", "x1")]).fit(table).pairs_ == [("x0", "x1")]
+    fine = Number(0, 1, bins=tuple(np.linspace(0, 1, 402)[1:-1]))
+    many = Schema({"a": fine, "b": fine})
+    rows = pd.DataFrame({"a": [0.5], "b": [0.5]})
+    with pytest.raises(InvalidParameter, match="160,801"):
+        PrivateSynthesizer(many, tree=[("a", "b")]).fit(rows)
+    # Where pairs are chosen, one that is too large is no candidate.
+    assert PrivateSynthesizer(many).fit(rows).pairs_ == []
+    with pytest.raises(InvalidParameter, match="groups and categories"):
+        PrivateSynthesizer(
+            Schema({f"x{index}": Number(0, 1) for index in range(1100)}), engine="microaggregation", groups=1000
+        ).fit(np.zeros((2, 1100)))
+
+
+def test_persons():
+    schema = Schema(dict(SCHEMA.columns), Person("person", 2))
+    table = people(20).assign(person=np.arange(20) // 2)
+    model = PrivateSynthesizer(schema).fit(table)
+    assert model.guarantee_.unit == "person"
+    alone = PrivateSynthesizer(SCHEMA).fit(people(20))
+    assert model.noise_scale_ == pytest.approx(2 * alone.noise_scale_)
+    assert "person" not in model.sample(3)
+    with pytest.raises(PersonRowsExceeded):
+        PrivateSynthesizer(schema).fit(table.assign(person=1))
+
+
+# Promises and releases
+
+
+@pytest.fixture
+def account(tmp_path):
+    return Ledger(tmp_path / "ledger.db").account("people", epsilon=10.0, delta=1e-4)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("parameters", [*ENGINES, {"tree": []}, {"label": "town"}], ids=str)
+def test_a_release_gives_the_same_rows(parameters, neighbours, account, tmp_path):
+    model = PrivateSynthesizer(SCHEMA, neighbours=neighbours, account=account, **parameters).fit(people(200))
+    Release.of(model).save(tmp_path / "people.sudare", key=KEY)
+    loaded = Release.load(tmp_path / "people.sudare", trusted=TRUSTED)
+    again = loaded.model()
+    assert again.sample(300, random_state=1).equals(model.sample(300, random_state=1))
+    assert again.guarantee_ == model.guarantee_
+    assert again.pairs_ == model.pairs_
+    assert loaded.content.parameters["rows"] == (200 if neighbours == "replace-one" else None)
+    assert len([entry for entry in account.entries() if entry.kind == "charge"]) == 1
+    assert account.spent().epsilon == pytest.approx(model.guarantee_.epsilon, rel=1e-6)
+
+
+def test_arrays_and_persons_are_released_too(account, tmp_path):
+    schema = Schema(dict(SCHEMA.columns), Person("person", 2))
+    persons = Ledger(tmp_path / "persons.db").account("persons", epsilon=5.0, unit="person")
+    first = PrivateSynthesizer(schema, account=persons).fit(people(20).assign(person=np.arange(20)))
+    second = PrivateSynthesizer(bounds=(0, 1), account=account).fit(np.random.default_rng(0).uniform(0, 1, (30, 3)))
+    for name, model in (("first", first), ("second", second)):
+        Release.of(model).save(tmp_path / f"{name}.sudare", key=KEY)
+        again = Release.load(tmp_path / f"{name}.sudare", trusted=TRUSTED).model()
+        assert again.sample(30, random_state=1).equals(model.sample(30, random_state=1))
+
+
+def test_nothing_leaves_without_a_charge_or_with_a_seed(account):
+    with pytest.raises(NotCharged):
+        Release.of(PrivateSynthesizer(SCHEMA).fit(people(20)))
+    with pytest.raises(SeededNoiseRefused):
+        PrivateSynthesizer(SCHEMA, account=account, random_state=0).fit(people(20))
+    with pytest.raises(BudgetExceeded):
+        PrivateSynthesizer(SCHEMA, epsilon=11.0, account=account).fit(people(20))
+    model = PrivateSynthesizer(SCHEMA, account=account).fit(people(20))
+    model.released_ = {**model.released_, "counts": model.released_["counts"] + 1}
+    with pytest.raises(NotCharged, match="changed after"):
+        Release.of(model)
+
+
+def test_the_price_is_what_is_charged(account):
+    model = PrivateSynthesizer(SCHEMA, epsilon=0.5, delta=1e-6, account=account)
+    quote = model.price(people(20))
+    assert account.spent().epsilon == 0
+    model.fit(people(20))
+    assert quote.asked.epsilon == account.spent().epsilon == 0.5
+    with pytest.raises(InvalidParameter, match="needs an account"):
+        PrivateSynthesizer(SCHEMA).price(people(20))
+
+
+def forged(model: PrivateSynthesizer, **changes: Any) -> Content:
+    content = model.release_content()
+    tensors, parameters = dict(content.tensors), dict(content.parameters)
+    for name, value in changes.items():
+        (tensors if name in ("counts", "pairs", "cells", "classes") else parameters)[name] = value
+    grids = {name: content.grids.get(name) for name in tensors}
+    return Content(parameters, tensors, grids)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"engine": "magic"},
+        {"engine": "microaggregation"},
+        {"engine": ["marginals"]},
+        {"groups": 3},
+        {"label": None},
+        {"label": "name"},
+        {"label": 3},
+        {"tree": [["age", "town"]]},
+        {"tree": 3},
+        {"tree": [3]},
+        {"counts": np.zeros(3, dtype=np.int64)},
+        {"counts": np.zeros((2, 2), dtype=np.int64)},
+        {"pairs": np.array([0, 1, 0], dtype=np.int64)},
+        {"pairs": np.array([1, 0], dtype=np.int64)},
+        {"pairs": np.array([0, 9], dtype=np.int64)},
+        {"pairs": np.array([0, 1, 0, 1], dtype=np.int64)},
+        {"pairs": np.array([0.0, 1.0])},
+        {"cells": np.zeros(3)},
+        {"rows": None},
+        {"neighbours": "cousins"},
+    ],
+    ids=str,
+)
+def test_forged_contents_are_refused(changes):
+    model = PrivateSynthesizer(SCHEMA).fit(people(20))
+    genuine = model.release_content()
+    PrivateSynthesizer.check_content(genuine, SCHEMA.digest)
+    with pytest.raises(ReleaseMalformed):
+        PrivateSynthesizer.check_content(forged(model, **changes), SCHEMA.digest)
+
+
+def test_a_forest_comes_first_in_a_release():
+    """Which tables have the label depends on the order: a release that lists a further pair too early is refused."""
+    columns = Schema({name: Category((0, 1)) for name in "abc"})
+    model = PrivateSynthesizer(columns, tree=[("a", "b"), ("b", "c"), ("a", "c")]).fit(
+        pd.DataFrame({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
+    )
+    assert model.pairs_ == [("a", "b"), ("b", "c"), ("a", "c")]
+    turned = forged(model, pairs=np.array([0, 2, 0, 1, 1, 2], dtype=np.int64))
+    with pytest.raises(ReleaseMalformed):
+        PrivateSynthesizer.check_content(turned, columns.digest)
+
+
+def test_forged_microaggregations_are_refused():
+    model = PrivateSynthesizer(SCHEMA, engine="microaggregation").fit(people(20))
+    PrivateSynthesizer.check_content(model.release_content(), SCHEMA.digest)
+    cells = model.released_["cells"]
+    for changes in ({"cells": cells[1:]}, {"cells": cells * 1e300}, {"groups": None}, {"groups": 21}, {"groups": True}):
+        with pytest.raises(ReleaseMalformed):
+            PrivateSynthesizer.check_content(forged(model, **changes), SCHEMA.digest)
+    content = model.release_content()
+    with pytest.raises(ReleaseMalformed, match="grid"):
+        PrivateSynthesizer.check_content(
+            Content(content.parameters, content.tensors, {**content.grids, "cells": 2.0**-30}), SCHEMA.digest
+        )
+
+
+def test_the_number_of_rows_does_not_leave_under_add_remove(account, tmp_path):
+    model = PrivateSynthesizer(SCHEMA, neighbours="add-remove", account=account).fit(people(123))
+    Release.of(model).save(tmp_path / "a.sudare", key=KEY)
+    release = audited(parsed((tmp_path / "a.sudare").read_bytes()))
+    assert release.content.parameters["rows"] is None
+    assert not hasattr(release.model(), "clipped_")
+    # Two add/remove steps are one replaced row: the account is for those.
+    assert (model.guarantee_.neighbours, model.guarantee_.epsilon) == ("replace-one", 2.0)
+
+
+def test_files_with_a_tensor_too_many_are_refused(account):
+    release = Release.of(PrivateSynthesizer(SCHEMA, account=account).fit(people(20)))
+    manifest = release.manifest()
+    manifest["tensors"]["spare"] = None
+    file = written(manifest, {**release.content.tensors, "spare": np.zeros(2, dtype=np.int64)}, KEY)
+    with pytest.raises(ReleaseMalformed):
+        audited(parsed(file))
+
+
+@parametrize_with_checks(
+    [
+        PrivateSynthesizer(bounds=(-10, 10)),
+        PrivateSynthesizer(bounds=(-10, 10), delta=1e-5),
+        PrivateSynthesizer(bounds=(-10, 10), engine="microaggregation"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    """None is expected to fail, and none to be skipped: one looks for this variable."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    check(estimator)
+
+
+# From noisy counts to tables
+
+
+floats = st.floats(-1e3, 1e3, allow_nan=False)
+
+
+@given(values=st.lists(floats, min_size=1, max_size=12), total=st.floats(0.1, 1e3))
+def test_projection(values, total):
+    found = nonnegative_with_sum(np.array(values), total)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(total, rel=1e-9)
+    # The nearest such vector: positive entries all moved by the same, zeros at least as far.
+    moved = np.array(values) - found
+    level = moved[found > 0]
+    assert np.allclose(level, level[0], atol=1e-9 * (1 + np.abs(values).max()))
+    assert (moved[found == 0] <= level[0] + 1e-9 * (1 + np.abs(values).max())).all()
+
+
+tables = arrays(np.float64, (3, 4, 2), elements=st.floats(-50, 500))
+
+
+@given(
+    table=tables, singles=st.tuples(*[arrays(np.float64, (size, 2), elements=st.floats(-20, 300)) for size in (3, 4)])
+)
+def test_pairs_agree_with_their_columns(table, singles):
+    first, second = consistent_singles(list(singles), [4.0, 9.0])
+    assert np.allclose(first.sum(axis=0), second.sum(axis=0))
+    assert (first >= 0).all()
+    assert (first.sum(axis=0) >= 1 - 1e-9).all()
+    joint = raked(shrunk(table, independent(first, second), 25.0, 1.0), first, second)
+    assert (joint >= 0).all()
+    assert np.allclose(joint.sum(axis=0), second, rtol=1e-6, atol=1e-6)
+    steps = conditional(joint, second)
+    assert np.allclose(steps.sum(axis=2), 1)
+    assert (steps >= 0).all()
+
+
+def test_averages_and_shrinking():
+    table, variance = averaged([np.array([1.0]), np.array([4.0])], [1.0, 2.0])
+    assert table == pytest.approx([2.0])
+    assert variance == pytest.approx(2 / 3)
+    model = np.array([1e-3, 1e6])
+    drawn_in = shrunk(np.array([50.0, 2e6]), model, 100.0, 1.0)
+    assert drawn_in[0] == pytest.approx(1e-3, rel=0.01)
+    assert drawn_in[1] == pytest.approx(2e6, rel=0.01)
+
+
+def test_noise_in_stages():
+    noise = StagedNoise(1.0, 0.0, "replace-one", 3, 2)
+    assert noise.for_counts(Fraction(1, 2), 5, 7).noise_scale == pytest.approx(2 * 3 * 5 / 0.5)
+    assert noise.for_scores(Fraction(1, 4), 5).noise_scale == pytest.approx(2 * 3 * 5 / 0.25)
+    assert noise.noise_scale == pytest.approx(6.0)
+    assert mean_size(noise.for_counts(Fraction(1), 1, 1)) == pytest.approx(6.0)
+    smooth = StagedNoise(1.0, 1e-5, "add-remove", 1, 2)
+    assert smooth.for_counts(Fraction(1, 4), 4, 9).noise_scale == pytest.approx(4 * smooth.noise_scale)
+    assert mean_size(smooth.for_counts(Fraction(1), 1, 1)) == pytest.approx(smooth.noise_scale * math.sqrt(2 / math.pi))
+    assert noise.apply(np.array([5.0, 7.0]), Replay(SeededNoise(0), [np.array([1, 2])])).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("epsilon", "stages"), [(1.0, 3), (15.0, 20), (20.0, 3), (25.0, 100)])
+def test_the_cost_of_stages_covers_the_distances_of_their_noise(epsilon, stages):
+    noise = StagedNoise(epsilon, 1e-5, "replace-one", 2, stages)
+    stage = noise.for_counts(Fraction(1, stages), 3, 500)
+    assert stages * stage.cost.total_variation <= noise.cost.total_variation
+    assert noise.cost.epsilon == Fraction(epsilon)
+
+
+def test_stages_whose_noise_cannot_be_exact_enough_are_refused():
+    with pytest.raises(InvalidParameter, match=r"cannot be exact enough for epsilon = 40\.0 .* Use a larger delta"):
+        _ = StagedNoise(40.0, 1e-5, "replace-one", 1, 3).cost
+
+
+def test_a_table_between_two_columns_follows_the_forest():
+    """a → b → c with a = b = c: the table of a and c is diagonal although it was never counted."""
+    schema = Schema({name: Category((0, 1, 2)) for name in "abc"})
+    values = np.repeat([0, 1, 2], 1000)
+    table = pd.DataFrame({"a": values, "b": values, "c": values})
+    layout, noise = Layout.of(schema, None), StagedNoise(1e6, 0.0, "replace-one", 1, 3)
+    engine = MarginalEngine(layout, noise, ((0, 1), (1, 2)))
+    model = PrivateSynthesizer(schema, tree=[("a", "b"), ("b", "c")], epsilon=1e6).fit(table)
+    found = engine.model(model.released_).pair_table((0, 2))[:, :, 0]
+    assert np.allclose(found, 1000 * np.eye(3), atol=5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=15))
+def test_forests(listed):
+    pairs = list(dict.fromkeys((min(pair), max(pair)) for pair in listed if pair[0] != pair[1]))
+    found = Pairs.in_order(pairs, 7)
+    assert sorted(found.all) == sorted(pairs)
+    assert Pairs.in_order(found.all, 7) == found
+    order = walk(found.forest, 7)
+    parents = dict(order)
+    assert sorted(parents) == list(range(7))
+    assert sum(parent is not None for parent in parents.values()) == len(found.forest)
+    seen: set[int] = set()
+    for column, parent in order:
+        assert parent is None or (parent in seen and (min(column, parent), max(column, parent)) in found.forest)
+        seen.add(column)
+    for first, second in found.further:
+        path = path_between(parents, first, second)
+        assert path is not None
+        assert (path[0], path[-1]) == (first, second)
+        assert len(set(path)) == len(path)
+        assert all((min(step), max(step)) in found.forest for step in itertools.pairwise(path))
+
+
+def test_paths_between_trees():
+    parents = dict(walk(((0, 1), (2, 3)), 4))
+    assert path_between(parents, 0, 3) is None
+    assert path_between(parents, 3, 2) == [3, 2]
+
+
+def test_chosen_pairs():
+    scores = {(0, 1): 9.0, (1, 2): 8.0, (0, 2): 5.0}
+    cells = dict.fromkeys(scores, 4)
+    assert chosen_pairs(scores, dict.fromkeys(scores, 4.0), cells, 100) == Pairs(((0, 1), (1, 2)), ((0, 2),))
+    assert chosen_pairs(scores, dict.fromkeys(scores, 5.0), cells, 100).further == ()
+    assert chosen_pairs(scores, dict.fromkeys(scores, 4.0), cells, 3).further == ()
+
+
+@given(
+    arrays(np.int64, 6, elements=st.integers(0, 50)),
+    arrays(np.float64, 6, elements=st.floats(0, 50)),
+    st.integers(0, 5),
+)
+def test_a_row_moves_a_score_by_one_at_most(counts, model, cell):
+    more = counts.copy()
+    more[cell] += 1
+    assert abs(distance_to_model(counts, model) - distance_to_model(more, model)) == 1
+
+
+# Drawing
+
+
+@given(arrays(np.float64, (3, 5), elements=st.floats(0, 10)), st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_cells_that_cannot_be_are_not_drawn(shares, seed):
+    shares[shares.sum(axis=1) == 0, 2] = 1.0
+    groups = np.repeat(np.arange(3), 50)
+    drawn = drawn_cells(shares, groups, np.random.default_rng(seed))
+    assert (shares[groups, drawn] > 0).all()
+
+
+def test_cells_are_drawn_by_their_shares():
+    drawn = drawn_cells(np.array([[1.0, 3.0], [1.0, 0.0]]), np.repeat([0, 1], 40_000), np.random.default_rng(0))
+    # Six deviations of a share of 0.75 among 40,000.
+    assert abs(drawn[:40_000].mean() - 0.75) < 6 * math.sqrt(0.75 * 0.25 / 40_000)
+    assert (drawn[40_000:] == 0).all()
+
+
+def test_rows_are_drawn_as_often_as_their_weights_say():
+    drawn = np.bincount(drawn_rows(np.array([1.0, 0.0, 2.5, 4.5]), 80, np.random.default_rng(0)), minlength=4)
+    assert np.abs(drawn - [10, 0, 25, 45]).max() <= 1
+
+
+@given(number=st.tuples(st.floats(-1e6, 1e6), st.floats(0.001, 1e6)), bins=st.integers(1, 30), seed=st.integers(0, 99))
+@settings(max_examples=50)
+def test_numbers_are_drawn_into_their_own_bins(number, bins, seed):
+    low, width = number
+    inner = np.unique(np.linspace(low, low + width, bins + 2)[1:-1])
+    column = Number(low, low + width, bins=tuple(inner[(inner > low) & (inner < low + width)]), missing="indicator")
+    positions = np.random.default_rng(seed).integers(0, len(column.edges) + 2, 60)
+    values = decoded(column, positions, np.random.default_rng(seed))
+    schema = Schema({"x": column})
+    assert np.array_equal(codes_of(pd.DataFrame({"x": values}), schema)["x"], positions)
+
+
+def test_levels_of_another_kind_are_missing():
+    assert levels_array(Category((0, 1), missing="unknown")).tolist() == [0, 1, None]
+    assert levels_array(Category(("a", "b"), missing="unknown")).tolist() == ["a", "b", "unknown"]
+    assert levels_array(Category((False, True))).dtype == bool
+    assert levels_array(Category((1, 2), missing=2)).tolist() == [1, 2]
