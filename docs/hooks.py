@@ -51,10 +51,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "errors/index.md": [f"errors/{error.__name__}.md" for error in every_error()],
         "proofs/index.md": [f"proofs/{page.name}" for page in proof_pages()],
     }
-    config.nav = [
-        {title: [page, *below[page]] if page in below else page for title, page in item.items()}
-        for item in config.nav or []
-    ]
+    for section in config.nav or []:
+        for title, pages in section.items():
+            if isinstance(pages, list):
+                section[title] = [
+                    {name: [page, *below[page]] if page in below else page for name, page in entry.items()}
+                    for entry in pages
+                ]
     return config
 
 
