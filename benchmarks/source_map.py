@@ -47,13 +47,14 @@ def source_map(sources: Mapping[str, str]) -> SourceMap:
     lines: Counter[str] = Counter()
     crossings: set[tuple[str, str]] = set()
     parents: dict[str, list[str]] = {}
+    rooms = set(map(room_of, sources)) - {"."}
     for path, text in sources.items():
         room = room_of(path)
         modules[room] += 1
         lines[room] += text.count("\n")
         tree = ast.parse(text)
         for name in imported(tree):
-            if room_of(name.replace(".", "/") + ".py") not in (room, "."):
+            if name.split(".")[1] in rooms - {room}:
                 crossings.add((path, name))
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
