@@ -139,7 +139,7 @@ def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_
     runner = activity_of(WEAR, place)
     assert isinstance(runner, SumRunner)
     private = runner._walk._private
-    assert (private.rows_per_unit, private.known_shares, private.iterations) == (2, 1, 2)
+    assert (private.rows_per_unit, private.colluders, private.iterations) == (2, 1, 2)
     assert runner._walk._entrance._guarantee.unit == "person"
     tables[0].assign(patient=np.arange(60) // 3).to_csv(members[0].folder / "patients.csv", index=False)
     with pytest.raises(PersonRowsExceeded):

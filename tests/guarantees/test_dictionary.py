@@ -220,7 +220,7 @@ def test_a_curious_member_of_two_learns_no_more_than_was_promised():
 def test_colluders_learn_no_more_than_was_promised():
     """S = 5, t = 3: the shares of two honest members are enough."""
     question, pair = far_pair()
-    plan = replace(question.plan, members=5, known_shares=3)
+    plan = replace(question.plan, members=5, colluders=3)
     audit = gate(replace(question, plan=plan), pair, honest=[np.array([[0.0]])])
     assert audit.holds, str(audit)
     assert audit.tightness > 0.3, str(audit)
@@ -244,7 +244,7 @@ def test_a_plan_that_forgets_who_looks_is_refused():
 def test_too_few_colluders_planned_for_are_refused():
     """Bug: t = 1 where three collude."""
     question, pair = far_pair()
-    plan = replace(question.plan, members=5, known_shares=1)
+    plan = replace(question.plan, members=5, colluders=1)
     audit = gate(replace(question, plan=plan), pair, honest=[np.array([[0.0]])])
     assert not audit.holds, str(audit)
 

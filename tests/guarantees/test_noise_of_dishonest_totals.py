@@ -272,7 +272,7 @@ TABLE = ModelReading.of_schema(SCHEMA, fit_intercept=True)
 def learning_terms(random: np.random.Generator) -> LearningTerms | ScalerTerms:
     """Terms of every kind: pure and Gaussian, one sum and descent, with a scaler and without, and a scaler alone."""
     members = int(random.integers(2, 7))
-    shares = {"members": members, "known_shares": int(random.integers(1, members))}
+    shares = {"members": members, "colluders": int(random.integers(1, members))}
     epsilon, delta = float(random.choice([0.1, 1.0, 8.0])), float(random.choice([0.0, 1e-9, 1e-3]))
     if random.random() < 0.2:
         return ScalerTerms(SCHEMA, epsilon, delta, **shares)
@@ -289,7 +289,7 @@ def test_learning_has_the_noise_it_was_charged_for_whatever_the_totals(seed, row
     random = np.random.default_rng(seed)
     terms = learning_terms(random)
     journey = learning_journey(terms, learning_liar(random, rows))
-    assert is_enough(journey, terms.members - terms.known_shares)
+    assert is_enough(journey, terms.members - terms.colluders)
     if not 1 <= rows <= 2**40:
         assert not journey.bills
         assert not journey.sent
@@ -507,7 +507,7 @@ def test_a_dictionary_has_the_noise_it_was_charged_for_whatever_the_totals(seed,
     random = np.random.default_rng(seed)
     private = dictionary_terms(random)
     journey = dictionary_journey(private, dictionary_liar(random, rows))
-    assert is_enough(journey, private.terms.members - private.known_shares)
+    assert is_enough(journey, private.terms.members - private.colluders)
     if not 40 <= rows <= private.terms.members * 2**32:
         assert not journey.bills
         assert not journey.sent

@@ -300,7 +300,7 @@ def seen_by_a_curious_member(request, honest_members=2, source=SYSTEM):
 
 
 def correct_noise(epsilon, reading=FLAT):
-    return LearningTerms("one-sum", reading, epsilon, 0.0, members=3, known_shares=1).plan(100).sums[0]
+    return LearningTerms("one-sum", reading, epsilon, 0.0, members=3, colluders=1).plan(100).sums[0]
 
 
 def pure_gate(noise, epsilon, samples, reading=FLAT, honest_members=2):
@@ -406,8 +406,8 @@ def gaussian_gate(plan, samples=3000, honest_members=2):
     return distinguish_gaussian(draws, PAIR, claimed, plan.cost.mu, samples, batched=True, measured_share=0.7)
 
 
-def plan_of_three(sensitivity=2.0, members=3, known_shares=1):
-    return NoisePlan(5.0, 1e-3, members, known_shares, (Release(2, sensitivity, Fraction(1)),), 2)
+def plan_of_three(sensitivity=2.0, members=3, colluders=1):
+    return NoisePlan(5.0, 1e-3, members, colluders, (Release(2, sensitivity, Fraction(1)),), 2)
 
 
 def test_a_member_that_subtracts_its_own_share_still_faces_the_claimed_mu():

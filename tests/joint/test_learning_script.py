@@ -146,7 +146,7 @@ def test_a_receipt_that_the_ledger_does_not_have_gets_no_noise(tmp_path):
 
 
 def test_masks_and_no_masks_give_the_same_totals():
-    agreed, made = terms(members=5, known_shares=2), member_tables(5)
+    agreed, made = terms(members=5, colluders=2), member_tables(5)
     hidden = learned_together(agreed, made, random_state=7)
     plain = learned_together(agreed, made, random_state=7, hide="nothing")
     np.testing.assert_array_equal(hidden.learned.parameters, plain.learned.parameters)
@@ -154,7 +154,7 @@ def test_masks_and_no_masks_give_the_same_totals():
 
 
 def test_a_member_may_leave_where_that_was_allowed_for():
-    agreed = terms(members=5, known_shares=2)
+    agreed = terms(members=5, colluders=2)
     together = learned_together(agreed, member_tables(5), leave_before={3: 1})
     assert [found is None for found in together.found] == [False, False, False, True, False]
     with pytest.raises(MembersMissing):
@@ -166,7 +166,7 @@ def test_a_member_may_leave_where_that_was_allowed_for():
 def test_too_many_that_leave_stop_a_sum_before_anything_is_opened(hide):
     with pytest.raises(MembersMissing):
         learned_together(
-            terms(members=5, known_shares=2), member_tables(5), random_state=0, hide=hide, leave_before={3: 1, 4: 1}
+            terms(members=5, colluders=2), member_tables(5), random_state=0, hide=hide, leave_before={3: 1, 4: 1}
         )
 
 
@@ -177,10 +177,10 @@ def test_a_walk_does_not_use_a_total_of_too_few():
         member.step(state, np.array([180], dtype=np.uint64), (0, 1, 2))
 
 
-def test_thresholds_leave_fewer_missing_than_known_shares_and_more_than_half_present():
+def test_thresholds_leave_fewer_missing_than_colluders_and_more_than_half_present():
     for members in range(2, 12):
         for known in range(1, members):
-            threshold = threshold_for(terms(members=members, known_shares=known))
+            threshold = threshold_for(terms(members=members, colluders=known))
             assert members - threshold < known
             assert 2 * threshold > members
 

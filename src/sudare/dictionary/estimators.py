@@ -73,7 +73,7 @@ class PatternDictionary(BaseEstimator):
     cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
     epsilon, delta : the promise of a private training; Gaussian families and declared bounds. δ is 10⁻⁶ if only ε is given.
     private_iterations : how many noisy iterations; None is a rule of public numbers.
-    colluders : how many members may put together what they know of the noise, whoever looks included.
+    colluders : members whose share of the noise is not counted on: whoever looks, those it colludes with, and those who leave.
     account : who pays. One account, because a list is one owner's simulation; real members pay from their own.
     random_state : a seed for the noise, for tests and simulation only; it voids the guarantee.
 

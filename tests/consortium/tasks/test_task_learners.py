@@ -89,7 +89,7 @@ def test_learning_likewise() -> None:
     agreement = clinics_agreement(LearningTask("risk", "descent", 1.0, 1e-6, 2), ScalerTask("scales", 0.5, 1e-7, 2))
     for task in agreement.tasks:
         terms = learning_terms(task, agreement)
-        assert (terms.epsilon, terms.delta, terms.members, terms.known_shares) == (*task.cost, 3, 2)
+        assert (terms.epsilon, terms.delta, terms.members, terms.colluders) == (*task.cost, 3, 2)
     terms = learning_terms(agreement.task("risk"), agreement)
     told = (terms.reading.encoding, terms.reading.bias != 0, terms.scaler_share)
     assert told == ("centred", False, LEARNING_DEFAULTS["scaler_share"])
