@@ -25,7 +25,7 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, usual_dishonest
+from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, noise_colluders, usual_dishonest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
 from sudare.sums.neighbours import sum_neighbourhood
@@ -175,9 +175,14 @@ def walked(
 
 
 def threshold_for(terms: Terms) -> int:
-    """So many must stay to the end of a sum: with one dishonest member no more shares of the noise are known or missing than t."""
-    least = least_threshold(terms.members, usual_dishonest(terms.members))
-    return max(terms.members - terms.colluders + 1, least)
+    """So many must stay to the end of a sum: the fewest for which an agreement would count on no more shares of the noise than the terms do.
+
+    All, if there are none.
+    """
+    members, dishonest = terms.members, usual_dishonest(terms.members)
+    thresholds = range(least_threshold(members, dishonest), members)
+    fitting = (each for each in thresholds if noise_colluders(members, each, dishonest) <= terms.colluders)
+    return next(fitting, members)
 
 
 def masked_adder(terms: Terms, threshold: int) -> AddUp:
