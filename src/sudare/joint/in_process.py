@@ -175,13 +175,16 @@ def walked(
 
 
 def threshold_for(terms: Terms) -> int:
-    """So many must stay to the end of a sum: the fewest for which an agreement would count on no more shares of the noise than the terms do.
+    """So many must stay to the end of a sum: the fewest with which an agreement's `colluders` would be no more than those of the terms.
 
-    All, if there are none.
+    All members, if no fewer fit.
     """
     members, dishonest = terms.members, usual_dishonest(terms.members)
-    thresholds = range(least_threshold(members, dishonest), members)
-    fitting = (each for each in thresholds if noise_colluders(members, each, dishonest) <= terms.colluders)
+    least = least_threshold(members, dishonest)
+    if terms.colluders < members - 1:
+        # With a lower one those who may leave are too many already.
+        least = max(least, members + dishonest + 1 - terms.colluders)
+    fitting = (each for each in range(least, members) if noise_colluders(members, each, dishonest) <= terms.colluders)
     return next(fitting, members)
 
 
