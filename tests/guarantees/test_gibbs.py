@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from sudare.audit import distinguish_gaussian
 from sudare.audit.linear import misclassified_pair
+from sudare.frames.rows import Rows
 from sudare.gibbs.ball_mechanisms import MeanDraws, RidgeDraws
 from sudare.gibbs.ball_posteriors import linear_posterior
 from sudare.gibbs.custom_losses import CustomDraws
@@ -26,7 +27,7 @@ from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows, joint_norm
+from sudare.linear.rows import joint_norm
 from sudare.privacy.accounting import (
     Cost,
     gaussian_cost,
@@ -147,7 +148,7 @@ def logistic_mechanism(method: GibbsDraws):
 
     def drawn(table, count):
         rows, targets = table
-        posterior = method.posterior(HeldRows(rows, targets[:, np.newaxis]))
+        posterior = method.posterior(Rows.held(rows, targets[:, np.newaxis]))
         return exact_draws(posterior, envelope(posterior), method.grid, count, SOURCE, 10**7).points
 
     return drawn
@@ -219,7 +220,7 @@ def test_ridge_draws_cannot_be_told_apart_better_than_claimed():
     targets = np.ones((7, 1))
     flipped = targets.copy()
     flipped[0] = -1.0
-    pair = HeldRows(rows, targets), HeldRows(rows, flipped)
+    pair = Rows.held(rows, targets), Rows.held(rows, flipped)
     facts = Facts(7, 2, 1.0, CappedSquares(1e6), 30.0)
     method = RidgeDraws(facts, 1.0, 5.0, DELTA)
     good = audited(ball_mechanism(method), pair, method, 20_000)
@@ -325,7 +326,7 @@ def test_a_chain_that_stops_early_is_found():
     def mechanism(kind):
         def drawn(table, count):
             rows, targets = table
-            posterior = method.posterior(HeldRows(rows, targets[:, np.newaxis]))
+            posterior = method.posterior(Rows.held(rows, targets[:, np.newaxis]))
             plan = kind(401, 2, 1.0, method.inverse_temperature, 1.0, method.tolerance, 1e-6)
             return [proximal_draw(posterior, plan, method.grid, SOURCE).point for _ in range(count)]
 

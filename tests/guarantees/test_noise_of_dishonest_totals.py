@@ -28,7 +28,7 @@ from sudare.consortium.tasks.task_kinds import learning_terms as agreed_terms
 from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.families import Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
 from sudare.dictionary.private_sum_questions import (
     Clip,
@@ -447,7 +447,7 @@ def dictionary_journey(private: PrivateTerms, choose: Callable[[Question], np.nd
     """A member's private dictionary training when the adversary chooses every total, as numbers."""
     table = np.vstack([dictionary_tables(1)[0][:31], FAR])
     guarantee = Guarantee(private.epsilon, private.delta)
-    walk = PrivateDictionaryWalk(private, guarantee, HeldRecords(table))
+    walk = PrivateDictionaryWalk(private, guarantee, Records.of(table))
     source, journey = watched(walk, guarantee, 0)
     script, heard = DictionaryConversation(lambda: trained_privately(private)), []
 

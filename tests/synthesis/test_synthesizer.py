@@ -53,7 +53,7 @@ from sudare.synthesis.consistent_counts import (
 from sudare.synthesis.marginals import MarginalEngine
 from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
 from sudare.synthesis.staged_budget import StagedNoise, mean_size
-from sudare.synthesis.table_cells import Layout, coded_rows, decoded, levels_array, opened_tables
+from sudare.synthesis.table_cells import Layout, coded_rows, decoded, levels_array
 from tests.release_kit import KEY, TRUSTED
 
 SCHEMA = Schema(
@@ -84,7 +84,7 @@ def people(rows: int = 2000, seed: int = 0) -> pd.DataFrame:
 
 
 def codes_of(table: pd.DataFrame, schema: Schema = SCHEMA) -> dict[str, np.ndarray]:
-    rows = coded_rows(opened_tables(table, None, schema, schema.target), schema)
+    rows = coded_rows(table, None, schema, schema.target)
     return {name: np.asarray(codes, dtype=int) for name, codes in rows.codes.items()}
 
 

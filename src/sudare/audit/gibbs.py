@@ -15,6 +15,7 @@ import numpy as np
 from sudare.audit.densities import epsilon_of_cells
 from sudare.audit.evidence import Floats
 from sudare.audit.linear import Table, flipped_pair, misclassified_pair
+from sudare.frames.rows import Rows
 from sudare.gibbs.ball_mechanisms import MeanDraws, RidgeDraws
 from sudare.gibbs.gaussian_envelope import Envelope, envelope
 from sudare.gibbs.mechanisms import GibbsDraws, public_penalty
@@ -22,7 +23,6 @@ from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows
 from sudare.privacy.noise import SystemNoise
 
 Drawing = GibbsDraws | RidgeDraws | MeanDraws
@@ -96,8 +96,8 @@ def _masses(posterior: Posterior, points: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _held(pair: tuple[Table, Table]) -> tuple[HeldRows, HeldRows]:
-    first, second = (HeldRows(rows, targets[:, np.newaxis]) for rows, targets in pair)
+def _held(pair: tuple[Table, Table]) -> tuple[Rows, Rows]:
+    first, second = (Rows.held(rows, targets[:, np.newaxis]) for rows, targets in pair)
     return first, second
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows
 from sudare.gibbs.ball_posteriors import largest_gradient_cost, linear_posterior, squared_posterior
 from sudare.gibbs.gaussian_envelope import GRADIENT_SHARE, Envelope, gradient_cost, rounding_of_factor
 from sudare.gibbs.lazy_uniforms import UNIT_ROUNDOFF
@@ -27,7 +28,6 @@ from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.gibbs.temperatures import largest_beta
 from sudare.linear.noise_once import Facts, applied
-from sudare.linear.rows import Rows
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid

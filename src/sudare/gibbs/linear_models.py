@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows
 from sudare.gibbs.ball_mechanisms import RidgeDraws
 from sudare.gibbs.mechanisms import SAMPLERS, GibbsDraws, Sampled, SamplerName, check_drawing, public_penalty
 from sudare.gibbs.pac_bayes import risk_bound
@@ -20,7 +21,6 @@ from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Loss
 from sudare.linear.noise_once import Facts
 from sudare.linear.private_linear_model import PrivateLinearModel
-from sudare.linear.rows import Rows
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Encoding, Schema

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, NotSolved
+from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import (
     GRADIENT_SHARE,
     LARGEST_GRADIENT_COST,
@@ -25,7 +26,6 @@ from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import Draws, exact_draws
 from sudare.linear.noise_once import Facts, applied
-from sudare.linear.rows import Rows
 from sudare.linear.solvers import Objective, WorstCase, solved_gradient
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.mechanisms import power_of_two_below

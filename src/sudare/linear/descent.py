@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import Arrays, Rows
 from sudare.linear.noise_once import Facts, applied, public_grid
-from sudare.linear.rows import Block, Rows, row_step
+from sudare.linear.rows import row_step
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -249,7 +250,7 @@ class GradientDescent:
         return applied(self, self.facts.outputs, values, source)
 
 
-def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Block]:
+def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Arrays]:
     """Blocks of the rows that are kept; of all rows where nothing is said."""
     start = 0
     for matrix, targets in rows.blocks():

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.frames.rows import Rows
 from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.noise_once import Facts, applied, public_grid
-from sudare.linear.rows import Rows, row_step
+from sudare.linear.rows import row_step
 from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource

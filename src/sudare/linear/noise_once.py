@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows
 from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.losses import Loss
-from sudare.linear.rows import HeldRows, Rows
 from sudare.linear.solvers import Objective, WorstCase, solved
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
@@ -91,7 +91,7 @@ class Method(Protocol):
 
 def applied(method: Method, outputs: int, values: Floats, source: NoiseSource) -> Floats:
     """`Method.apply` by way of `Method.fitted`."""
-    return method.fitted(HeldRows(values[:, :-outputs], values[:, -outputs:]), source).ravel()
+    return method.fitted(Rows.held(values[:, :-outputs], values[:, -outputs:]), source).ravel()
 
 
 def public_grid(noise_scale: float) -> float:

@@ -58,7 +58,7 @@ class PrivateLinearModel(ReleasedParameters):
 
         `X` and `y` are arrays; or `X` is a table (or the path of one) with a schema that declares the target; or an iterator of
         such tables or, without a schema, of pairs (X, y). What comes from an iterator waits in memory or, where it is more than
-        `sudare.linear.row_spool.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
+        `sudare.frames.rows.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
         """
         self._forget()
         self._check_parameters()

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import math
-import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames import batches
-from sudare.frames.sources import SqlSource
-from sudare.linear.row_spool import Spool
-from sudare.linear.rows import Block, HeldRows, Rows, StreamedRows, bounded_rows, joint_norm, with_bias
+from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, is_read_once, is_stored
+from sudare.linear.rows import bounded_rows, joint_norm, with_bias
 from sudare.linear.targets import check_lengths, missing_y
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.mechanisms import power_of_two_below
-from sudare.privacy.private_estimator import PrivateEstimator, no_rows
+from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.schema import Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -117,26 +113,19 @@ class RowReader(PrivateEstimator):
         return table_layout(declared, self.encoding, bool(self.fit_intercept))
 
     def _read_rows(self, X: Any, y: Any) -> Rows:
-        """Bounded rows with targets; keeps what is declared."""
+        """Bounded rows with targets, all checked; keeps what is declared."""
         self._keep_source(X)
-        if isinstance(X, Iterator):
-            return self._read_pairs(X, y) if self.schema is None else self._read_batches(X, y, self.schema)
-        if self.schema is None:
-            return self._read_arrays(X, y)
-        if isinstance(X, str | os.PathLike | SqlSource):
-            return self._read_source(X, y, self.schema)
-        self._keep_schema(self.schema)
-        self.schema.check_person(X)
-        self._declare_target(y)
-        return HeldRows(*self._block(X, y))
-
-    def _keep_schema(self, schema: Schema) -> None:
+        schema, is_source = self.schema, is_stored(X) or is_read_once(X)
+        if schema is None:
+            return self._read_pairs(X, y) if isinstance(X, Iterator) else self._read_arrays(X, y)
+        if is_source and y is not None:
+            raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(schema), schema.digest)
-
-    # Arrays
+        self._declare_target(y)
+        return checked_rows(X, lambda table: self._block(table, y, schema), schema)
 
     def _read_arrays(self, X: Any, y: Any) -> Rows:
-        if isinstance(X, str | os.PathLike | SqlSource):
+        if is_stored(X):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         matrix = checked_matrix(self, X, reset=True)
         self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
@@ -146,7 +135,7 @@ class RowReader(PrivateEstimator):
         targets = self._encoded_targets(y)
         check_lengths(len(matrix), len(targets))
         rows, self.clipped_rows_ = self._bounded(matrix)
-        return HeldRows(rows, targets)
+        return Rows.held(rows, targets)
 
     def _read_pairs(self, pairs: Iterator[Any], y: Any) -> Rows:
         """Rows and targets of pairs of arrays. Targets wait as they are, one value a row, where nothing is declared of them."""
@@ -167,70 +156,25 @@ class RowReader(PrivateEstimator):
             check_lengths(len(matrix), len(targets))
             rows, clipped = self._bounded(matrix)
             self.clipped_rows_ += clipped
-            spool.append_rows(rows)
-            if is_declared:
-                spool.append_targets(targets)
-            else:
+            spool.append((rows, targets) if is_declared else (rows,))
+            if not is_declared:
                 waiting.append(targets)
         if spool.count == 0:
             raise _not_pairs()
-        if waiting:
-            together = np.concatenate(waiting)
-            self._declare_target(together)
-            spool.append_targets(self._encoded_targets(together))
-        return spool.collected()
+        if is_declared:
+            return Rows.held(*spool.together())
+        undeclared = np.concatenate(waiting)
+        self._declare_target(undeclared)
+        return Rows.held(*spool.together(), self._encoded_targets(undeclared))
 
     def _bounded(self, matrix: Floats) -> tuple[Floats, int]:
         layout = self._layout(self.declared_)
         bounded, clipped = bounded_rows(matrix, layout.norm_bound)
         return with_bias(bounded, layout.bias), clipped
 
-    # Tables by a schema
-
-    def _read_batches(self, source: Iterator[Any], y: Any, schema: Schema) -> Rows:
-        """Rows that come once, kept for every later pass."""
-        _refuse_y(y)
-        self._keep_schema(schema)
-        self._declare_target(None)
-        spool = Spool()
-
-        def passing() -> Iterator[Any]:
-            for part in batches(source, schema=schema):
-                matrix, targets = self._block(part)
-                spool.append_rows(matrix)
-                spool.append_targets(targets)
-                yield part
-
-        parts = passing()
-        schema.check_person(parts)
-        # Without persons nobody has looked at the parts yet.
-        collections.deque(parts, maxlen=0)
-        if spool.count == 0:
-            raise DataError("The source has no rows.", "Give at least one batch.")
-        return spool.collected()
-
-    def _read_source(self, source: Any, y: Any, schema: Schema) -> Rows:
-        """Rows that are read anew at every pass; the first pass checks them all, before anything is charged."""
-        _refuse_y(y)
-        self._keep_schema(schema)
-        self._declare_target(None)
-        if schema.person is not None:
-            schema.check_person(iter(batches(source, schema=schema)))
-
-        def blocks() -> Iterable[Block]:
-            return (self._block(part) for part in batches(source, schema=schema))
-
-        count = sum(len(matrix) for matrix, _ in blocks())
-        if count == 0:
-            raise DataError("The source has no rows.", "Check the path or query.")
-        return StreamedRows(blocks, count, self._layout(self.declared_).width)
-
-    def _block(self, table: Any, y: Any = None) -> Block:
+    def _block(self, table: Any, y: Any, schema: Schema) -> Arrays:
         """Encoded, bounded rows of a table with their targets; from the table itself where y is not given."""
-        schema = cast(Schema, self.schema)
         encoded = encode(self.declared_, table, self.encoding)
-        if len(encoded.matrix) == 0:
-            raise no_rows()
         if y is not None:
             targets = self._encoded_targets(y)
         elif schema.target is None:
@@ -239,11 +183,6 @@ class RowReader(PrivateEstimator):
             targets = self._encoded_codes(schema.encode_target(table))
         check_lengths(len(encoded.matrix), len(targets))
         return self._bounded(encoded.matrix)[0], targets
-
-
-def _refuse_y(y: Any) -> None:
-    if y is not None:
-        raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
 
 
 def _not_pairs() -> DataError:

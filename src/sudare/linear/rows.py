@@ -1,17 +1,14 @@
-"""Rows as private learners see them: within a public norm exactly, on a public fixed-point grid, in blocks of one size.
+"""Rows as private learners see them: within a public norm exactly, on a public fixed-point grid.
 
-Each row is bounded and rounded by itself, so neighbouring tables stay neighbours. Blocks always hold the same rows,
-whether they come from memory or from a file, so a fit gives the same result either way.
+Each row is bounded and rounded by itself, so neighbouring tables stay neighbours.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,84 +16,8 @@ from numpy.typing import NDArray
 from sudare.privacy.mechanisms import power_of_two_below
 
 Floats = NDArray[np.float64]
-Block = tuple[Floats, Floats]
 
-BLOCK_ROWS: Final = 1024
 ROW_BITS: Final = 26
-
-
-class Rows(Protocol):
-    """Bounded rows with their targets: a matrix block and a target block (one column an output) at a time."""
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-
-    @property
-    def width(self) -> int:
-        """How many columns, bias included."""
-
-    def blocks(self) -> Iterator[Block]:
-        """All rows from the beginning, BLOCK_ROWS at a time, the last block shorter."""
-
-
-@dataclass(frozen=True, eq=False)
-class HeldRows:
-    """Rows in memory."""
-
-    matrix: Floats
-    targets: Floats
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return len(self.matrix)
-
-    @property
-    def width(self) -> int:
-        """How many columns."""
-        return int(self.matrix.shape[1])
-
-    def blocks(self) -> Iterator[Block]:
-        """Slices."""
-        for start in range(0, len(self.matrix), BLOCK_ROWS):
-            yield self.matrix[start : start + BLOCK_ROWS], self.targets[start : start + BLOCK_ROWS]
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedRows:
-    """Rows read anew at every pass: `parts` starts a pass and gives blocks of any sizes."""
-
-    parts: Callable[[], Iterable[Block]]
-    count: int
-    width: int
-
-    def blocks(self) -> Iterator[Block]:
-        """The parts, cut and joined to blocks of one size."""
-        return reblocked(self.parts())
-
-
-def reblocked(parts: Iterable[Block]) -> Iterator[Block]:
-    """Blocks of exactly BLOCK_ROWS rows, and a last one of what is left."""
-    kept: list[Block] = []
-    held = 0
-    for matrix, targets in parts:
-        start = 0
-        while held + len(matrix) - start >= BLOCK_ROWS:
-            end = start + BLOCK_ROWS - held
-            yield _joined([*kept, (matrix[start:end], targets[start:end])])
-            kept, held, start = [], 0, end
-        if start < len(matrix):
-            kept.append((matrix[start:], targets[start:]))
-            held += len(matrix) - start
-    if kept:
-        yield _joined(kept)
-
-
-def _joined(parts: list[Block]) -> Block:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def row_step(norm_bound: float, bits: int = ROW_BITS) -> float:

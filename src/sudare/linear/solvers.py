@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.losses import Loss
-from sudare.linear.rows import BLOCK_ROWS, Rows
 
 Floats = NDArray[np.float64]
 

@@ -35,10 +35,10 @@ from sudare.privacy.private_estimator import (
     PrivateEstimator,
     TensorRule,
     check_shapes,
-    no_rows,
 )
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Encoding, Number, Schema, counted, encoded_by_blocks
+from sudare.schema.table import no_rows
 
 Floats = NDArray[np.float64]
 

@@ -34,7 +34,8 @@ from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.training import limited, trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
 from sudare.files import make_private_folder, set_aside, write_atomically
-from sudare.frames import batches, read
+from sudare.frames import read
+from sudare.frames.rows import check_persons
 from sudare.joint import (
     LearnedTogether,
     LearningTerms,
@@ -186,8 +187,7 @@ def _dictionary_walk(
     schema, members = place.agreement.schema, len(place.agreement.members)
     estimator = dictionary_of(task, schema)
     if task.is_private:
-        if schema.person is not None:
-            schema.check_person(iter(batches(place.member.source(), [schema.person.column])))
+        check_persons(place.member.source(), schema)
         terms, records = estimator.training(_table_or_path(place), members)
         private = PrivateTerms(
             terms,
