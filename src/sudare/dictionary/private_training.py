@@ -87,7 +87,7 @@ class PrivateTerms:
 
 
 def check_exact_in_words(plan: NoisePlan) -> None:
-    """Nothing, if noisy addends on the plan's grid are whole steps of the words that are added up.
+    """Raise InvalidParameter unless noisy addends on the plan's grid are whole steps of the words that are added up.
 
     Else every member would round its own noisy addend, and the total would be no function of the noisy sum that the proof is about.
     """

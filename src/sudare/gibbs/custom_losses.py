@@ -355,7 +355,7 @@ class GibbsPosterior(PrivateEstimator):
         return self._content({"parameters": self.parameters_}, {"parameters": self.grid_})
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if there is one vector; its length is the loss's business, and it may hold any numbers."""
+        """Raise ReleaseMalformed unless there is one vector of floats; the loss determines its length and values."""
         count = sum(tensor.size for tensor in content.tensors.values())
         check_shapes(content, {"parameters": TensorRule(count, np.float64)})
 

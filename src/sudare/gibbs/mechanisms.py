@@ -81,7 +81,7 @@ def checked_draws(draws: object) -> int:
 
 
 def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
-    """Nothing, if a Gibbs posterior can be drawn from with these parameters of an estimator."""
+    """Raise InvalidParameter unless a Gibbs posterior can be sampled with these parameters of an estimator."""
     checked_draws(draws)
     if delta == 0:
         raise InvalidParameter("A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6.")
@@ -90,7 +90,7 @@ def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
 
 
 def check_penalty(facts: Facts) -> None:
-    """Nothing, if rounding cannot swallow the penalty."""
+    """Raise InvalidParameter unless the penalty is large enough not to be lost to rounding."""
     if not facts.penalty >= _least_penalty(facts):
         raise InvalidParameter(
             "The regularization is too small for this many rows: rounding could swallow it.",

@@ -61,7 +61,7 @@ class ReleasedParameters(RowReader):
         return self._content({"parameters": flat}, {"parameters": self.grid_}, extra)
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if there is one parameter for every column and output; it may be any number."""
+        """Raise ReleaseMalformed unless there is one parameter for every column and output; it may be any number."""
         layout = self._layout(self.declared_)
         check_shapes(content, {"parameters": TensorRule(self._outputs() * layout.width, np.float64)})
         if content.parameters["norm_bound"] != layout.norm_bound:

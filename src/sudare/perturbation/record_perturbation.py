@@ -257,7 +257,7 @@ class RecordPerturbation(PrivateEstimator):
         return replace(super().check_content(content, schema_digest), notion="local")
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if the columns cost no more than is promised, and the rows are those that they give."""
+        """Raise ReleaseMalformed unless the columns cost no more than is promised, and the rows are those that they give."""
         parameters, person = content.parameters, self.declared_.person
         perturbations, row_epsilon = written_perturbations(parameters), exact(parameters["row_epsilon"])
         spent = sum(exact(each.epsilon) for each in perturbations.values())

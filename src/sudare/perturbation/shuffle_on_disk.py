@@ -162,7 +162,7 @@ def from_rows(rows: Bytes, perturbations: Mapping[str, Perturbation], widths: Se
 
 
 def check_room(frame: Frame) -> None:
-    """Nothing, if the disk has room for the buckets and the file; looked at before anything is charged."""
+    """Raise InvalidParameter unless the disk has room for the buckets and the file; called before anything is charged."""
     facts = os.statvfs(tempfile.gettempdir())
     free = facts.f_bavail * facts.f_frsize
     if free < 2 * frame.size:

@@ -227,7 +227,7 @@ class Cost:
 
 
 def _checked_rational(name: str, number: object, checked: Callable[[float, str], float]) -> None:
-    """Nothing, if `number` is a Fraction within what `checked` accepts when it is rounded up."""
+    """Raise InvalidCost or InvalidParameter unless `number` is a Fraction that `checked` accepts when rounded up."""
     if not isinstance(number, Fraction) or number < 0:
         raise InvalidCost(f"{name} must be a Fraction, at least 0; got {number!r}.", "Use exact(0.1) for one tenth.")
     if number.denominator.bit_length() > _LARGEST_DENOMINATOR_BITS:

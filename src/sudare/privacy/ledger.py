@@ -519,7 +519,7 @@ def _nonce() -> str:
 
 
 def _checked_texts(**texts: object) -> None:
-    """Nothing, if these can be written into any database: text, without the character zero or half a surrogate pair."""
+    """Raise InvalidParameter unless every database can store these texts: no character zero, no half of a surrogate pair."""
     for name, text in texts.items():
         if not isinstance(text, str) or "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
             raise InvalidParameter(f"{name} must be text that can be stored.", "Use letters, figures and signs.")

@@ -337,7 +337,7 @@ def _is_same_promise(stated: Guarantee, promised: Guarantee) -> bool:
 
 
 def _check_grids(content: Content) -> None:
-    """Nothing, if floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
+    """Raise ReleaseMalformed unless floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
     for name, tensor in content.tensors.items():
         if (content.grids[name] is None) != (tensor.dtype.kind != "f"):
             raise unfit(f"tensor '{name}' has a grid of the wrong kind")

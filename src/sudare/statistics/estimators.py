@@ -120,7 +120,7 @@ class PrivateMean(PrivateEstimator):
         return self._content({"mean": self.mean_}, {"mean": self.grid_})
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if there is one mean a column, within its bounds."""
+        """Raise ReleaseMalformed unless there is one mean for each column, within its bounds."""
         check_shapes(content, {"mean": TensorRule(len(self.declared_.features), np.float64)})
         check_within(content.tensors["mean"], *natural_bounds(self.declared_))
 
@@ -220,7 +220,7 @@ class PrivateHistogram(PrivateEstimator):
         return self._content({"counts": counts}, {"counts": None})
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if there is one count a cell, no larger than noise can make it."""
+        """Raise ReleaseMalformed unless there is one count for each cell, no larger than noise can make it."""
         check_shapes(content, {"counts": TensorRule(len(self.declared_.names(self.encoding)), np.int64)})
         check_within(content.tensors["counts"], -LARGEST_COUNT, LARGEST_COUNT)
 
@@ -322,7 +322,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         return self._content(tensors, dict.fromkeys(tensors, self.grid_))
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if means lie within the bounds, deviations between a step of the grid and half of the range; both on one grid."""
+        """Raise ReleaseMalformed unless means lie within the bounds and deviations from one grid step to half the range, on one grid."""
         low, high = natural_bounds(self.declared_)
         check_shapes(content, dict.fromkeys(("mean", "scale"), TensorRule(len(low), np.float64)))
         if content.grid("mean") != content.grid("scale"):
@@ -336,7 +336,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
 
 def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> None:
-    """Nothing, if all released values lie from low to high; what is not a number does not."""
+    """Raise ReleaseMalformed unless all released values lie from low to high; NaN does not."""
     if not np.all((values >= low) & (values <= high)):
         raise unfit("its numbers lie outside of what was declared")
 

@@ -259,7 +259,7 @@ class PrivateSynthesizer(PrivateEstimator):
         return self._content(self.released_, _grids(self.released_), extra)
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if the tensors are those of the engine, on their grid."""
+        """Raise ReleaseMalformed unless the tensors are those of the engine, on their grid."""
         if not self._engine().fits(content.tensors):
             raise unfit("its tensors are not those of its learner")
         if dict(content.grids) != _grids(content.tensors):

@@ -197,7 +197,7 @@ class CensusTask(Task):
 
 
 def check_parameters(task: Task) -> None:
-    """Nothing, if every parameter is one that the task's learner takes; what the agreement itself decides is none."""
+    """Raise AgreementError unless every parameter is one that the task's learner takes and the agreement leaves open."""
     if isinstance(task, ModelsTask) and task.learner not in LEARNER_DEFAULTS:
         raise AgreementError(
             f"`tasks.{task.name}.learner` is not one of {', '.join(LEARNER_DEFAULTS)}.", "Correct this field."
