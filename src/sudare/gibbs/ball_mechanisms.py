@@ -22,11 +22,10 @@ from sudare.gibbs.mechanisms import (
     check_penalty,
     checked_draws,
     grid_below,
-    proportional_beta,
 )
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
-from sudare.gibbs.temperatures import largest_beta
+from sudare.gibbs.temperatures import largest_beta, proportional_beta
 from sudare.linear.noise_once import Facts, applied
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.noise import NoiseSource

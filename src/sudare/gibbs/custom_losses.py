@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
-from sudare.gibbs.mechanisms import FIXED_PROPOSALS, check_drawing, proportional_beta
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS, check_drawing
+from sudare.gibbs.temperatures import proportional_beta
 from sudare.linear.reading import unnamed_columns
 from sudare.linear.rows import bounded_rows
 from sudare.linear.solvers import nesterov_step

@@ -25,6 +25,7 @@ from sudare.gibbs.pac_bayes import log_ratio_bounds
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import Draws, exact_draws
+from sudare.gibbs.temperatures import proportional_beta
 from sudare.linear.noise_once import Facts, applied
 from sudare.linear.solvers import Objective, WorstCase, solved_gradient
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
@@ -286,13 +287,3 @@ class GibbsDraws:
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """The mean of the draws as one vector, from a matrix of bounded rows with the targets as last columns."""
         return applied(self, self.facts.outputs, values, source)
-
-
-def proportional_beta(square: float, lipschitz: float, penalty: float) -> float:
-    """β = μ²ρ/(4L²), rounded down: the condition 2βL/√(βρ) ≤ μ when the prior is as cold as the losses."""
-    ratio = square * penalty / (4 * lipschitz**2)
-    if not 2.0**-200 < ratio < 2.0**200:
-        raise InvalidParameter(
-            "The inverse temperature is beyond what floats can sample.", "Change epsilon or regularization."
-        )
-    return ratio * (1 - 2.0**-46)

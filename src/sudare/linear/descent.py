@@ -22,6 +22,7 @@ from sudare.frames.rows import Arrays, Rows
 from sudare.linear.noise_once import Facts, applied, public_grid
 from sudare.linear.rows import row_step
 from sudare.privacy.accounting import (
+    FOURIER_ERROR,
     TOTAL_VARIATION_SHARE,
     Cost,
     approximate_cost,
@@ -32,7 +33,6 @@ from sudare.privacy.accounting import (
     rounded_up,
     total_variation_delta,
 )
-from sudare.privacy.composition import FOURIER_ERROR
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource, WordSource
