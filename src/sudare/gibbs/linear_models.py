@@ -14,13 +14,22 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
-from sudare.gibbs.ball_mechanisms import RidgeDraws
-from sudare.gibbs.mechanisms import SAMPLERS, GibbsDraws, Sampled, SamplerName, check_drawing, public_penalty
+from sudare.gibbs.mechanisms import (
+    SAMPLERS,
+    LinearDraws,
+    LogisticDraws,
+    RidgeDraws,
+    Sampled,
+    SamplerName,
+    check_drawing,
+    public_penalty,
+)
 from sudare.gibbs.pac_bayes import risk_bound
 from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Loss
 from sudare.linear.noise_once import Facts
 from sudare.linear.private_linear_model import PrivateLinearModel
+from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Encoding, Schema
@@ -51,7 +60,7 @@ class GibbsLinearModel(PrivateLinearModel):
     sampler_: SamplerName
 
     @abstractmethod
-    def _drawing(self, facts: Facts) -> GibbsDraws | RidgeDraws:
+    def _drawing(self, facts: Facts) -> LinearDraws:
         """The method for these facts, without and with a regularization."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -73,7 +82,7 @@ class GibbsLinearModel(PrivateLinearModel):
     def _look_at(self, rows: Rows, sampled: Sampled) -> None:
         """Facts for the owner."""
 
-    def plan(self, rows: int, declared: Schema) -> Plan[GibbsDraws | RidgeDraws]:
+    def plan(self, rows: int, declared: Schema) -> Plan[LinearDraws]:
         """Method and guarantee for so many rows of these columns; sets what is public about the method."""
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
         method = self._drawing(self._facts(rows, declared, penalty))
@@ -154,11 +163,11 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
         self.account = account
         self.random_state = random_state
 
-    def _drawing(self, facts: Facts) -> GibbsDraws:
+    def _drawing(self, facts: Facts) -> LogisticDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
         if facts.penalty == 0:
             facts = replace(facts, penalty=public_penalty(facts, epsilon, delta, draws))
-        return GibbsDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work))
+        return LogisticDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work))
 
     def _look_at(self, rows: Rows, sampled: Sampled) -> None:
         several_rows = self.declared_.person is not None and self.declared_.person.most_rows > 1
@@ -238,11 +247,7 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        radius = self.radius
-        if radius is not None and (
-            not isinstance(radius, Real) or not 1 / _LARGEST_RADIUS <= radius <= _LARGEST_RADIUS
-        ):
-            raise InvalidParameter(f"radius must be a positive number or None, got {radius!r}.", "Use None.")
+        Numbers(1 / _LARGEST_RADIUS, _LARGEST_RADIUS, optional=True).check("radius", self.radius)
 
     def _written_target(self) -> Any:
         return {"low": self.target_bounds_[0], "high": self.target_bounds_[1]}

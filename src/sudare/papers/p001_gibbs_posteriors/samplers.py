@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import envelope
-from sudare.gibbs.mechanisms import GibbsDraws, Sampled
+from sudare.gibbs.mechanisms import LogisticDraws, Sampled
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_once import Facts
 from sudare.linear.rows import bounded_rows
@@ -37,7 +37,7 @@ class Case:
     """A posterior to draw from, how it was drawn from, and what was measured."""
 
     name: str
-    method: GibbsDraws
+    method: LogisticDraws
     asked_seconds: float
     processor_seconds: float
     sampled: Sampled
@@ -61,7 +61,7 @@ def proximal_steps(width: int, smallest: float, largest: float, distance: float)
     return math.ceil(math.log(start / distance) / math.log1p(smallest / pull))
 
 
-def precisions(method: GibbsDraws) -> tuple[float, float]:
+def precisions(method: LogisticDraws) -> tuple[float, float]:
     """m and M, from public facts."""
     facts, beta = method.facts, method.inverse_temperature
     return beta * facts.penalty, beta * (facts.penalty + facts.rows * facts.norm_bound**2 / 4)
@@ -84,7 +84,7 @@ def measured(name: str, asked: float, make: Callable[[], tuple[Rows, float]], ra
     """Processor time of one release, mode and envelope included; the second of two where a draw is quick, so that code is compiled."""
     rows, norm_bound = make()
     facts = Facts(rows.count, rows.width, norm_bound, Logistic(), ratio * rows.count * norm_bound**2)
-    method = GibbsDraws(facts, EPSILON, DELTA, sampler="auto")
+    method = LogisticDraws(facts, EPSILON, DELTA, sampler="auto")
     source = SystemNoise()
     taken = math.inf
     for _ in range(3 if asked <= 1 else 1):
@@ -168,7 +168,7 @@ def times_table(cases: list[Case]) -> ResultTable:
 def steps_panel() -> Panel:
     """Steps against the distance, n = 1,000, p = 10."""
     facts = Facts(1_000, 10, 1.0, Logistic(), 10.0)
-    smallest, largest = precisions(GibbsDraws(facts, EPSILON, DELTA))
+    smallest, largest = precisions(LogisticDraws(facts, EPSILON, DELTA))
     return curves(
         DISTANCES,
         [
