@@ -20,7 +20,7 @@ from sudare.linear.noise_once import Facts
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.column_sums import exact_moments, exact_sums, fixed_point_step
 from sudare.schema import Number, Person, Schema
-from sudare.statistics.estimators import PrivateMean, PrivateStandardScaler
+from sudare.statistics import PrivateMean, PrivateStandardScaler
 from tests.guarantees.person_plans import DELTA, EPSILON, descent_releases, dictionary_plan, hidden_steps
 
 CORNERS = st.sampled_from([-1.0, -1.0 + 2.0**-31, -0.3, 0.0, 2.0**-31, 0.7, 1.0 - 2.0**-31, 1.0])

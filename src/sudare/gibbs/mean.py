@@ -34,7 +34,7 @@ from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Bounds, Plan
 from sudare.privacy.release_content import on_grid
 from sudare.schema import Schema
-from sudare.statistics.estimators import PrivateMean
+from sudare.statistics import PrivateMean
 
 Floats = NDArray[np.float64]
 

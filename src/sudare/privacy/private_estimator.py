@@ -101,6 +101,12 @@ def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
         raise unfit("its tensors do not have the shapes and types of its learner")
 
 
+def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> None:
+    """Raise ReleaseMalformed unless all released values lie from low to high; NaN does not."""
+    if not np.all((values >= low) & (values <= high)):
+        raise unfit("its numbers lie outside of what was declared")
+
+
 @contextmanager
 def no_other_thread_fits(model: object) -> Iterator[None]:
     """Raise InvalidParameter if another thread is fitting this estimator, before anything is charged; until the end no other one may.
