@@ -26,7 +26,8 @@ from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
-from sudare.linear.noise_once import Facts, ObjectivePerturbation
+from sudare.linear.mechanism import Facts
+from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.privacy.noise import Integers
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Schema

@@ -27,7 +27,7 @@ from sudare.experts import MirrorAveraging
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
 from sudare.gibbs.mechanisms import FIXED_PROPOSALS, LogisticDraws, public_penalty
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.gibbs.test_sklearn_checks import distance_from_rows, pull_of_rows

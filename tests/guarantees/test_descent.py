@@ -22,7 +22,7 @@ from sudare.linear.descent import (
     sampled_multiplier,
 )
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee

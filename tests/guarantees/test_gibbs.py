@@ -26,7 +26,7 @@ from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
 from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.linear.rows import joint_norm
 from sudare.privacy.accounting import (
     Cost,

@@ -17,7 +17,7 @@ from sudare.audit.linear import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Laplace

@@ -17,7 +17,8 @@ from sudare.frames.rows import Rows
 from sudare.linear.batched_fits import minimised_nodes
 from sudare.linear.calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.noise_once import Facts, ObjectivePerturbation
+from sudare.linear.mechanism import Facts
+from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.solvers import Objective, minimised
 from sudare.privacy.accounting import exact, gaussian_delta
 from sudare.privacy.guarantee import Guarantee

@@ -16,7 +16,7 @@ from sudare.joint.sum_requests import clipped_gradients
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.column_sums import exact_moments, exact_sums, fixed_point_step
 from sudare.schema import Number, Person, Schema

@@ -22,7 +22,7 @@ from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws, public_penalty
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.privacy.noise import SystemNoise
 
 Drawing = LogisticDraws | RidgeDraws | MeanDraws

@@ -19,10 +19,12 @@ from sudare.audit.evidence import Floats
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
+from sudare.linear.estimators import PrivateLinearModel
 from sudare.linear.losses import Loss
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Method, ObjectivePerturbation, OutputPerturbation
-from sudare.linear.private_linear_model import PrivateLinearModel
+from sudare.linear.mechanism import LinearMechanism
+from sudare.linear.objective_perturbation import ObjectivePerturbation
+from sudare.linear.output_perturbation import OutputPerturbation
 from sudare.linear.rows import bounded_rows
 from sudare.linear.solvers import Objective, minimised
 
@@ -97,7 +99,7 @@ def rays(width: int, reach: float) -> Floats:
 # The law of every method
 
 
-def law_epsilon(method: Method, pair: tuple[Rows, Rows]) -> float | None:
+def law_epsilon(method: LinearMechanism, pair: tuple[Rows, Rows]) -> float | None:
     """The largest privacy loss of a method on two tables of bounded rows; None where the law of its output is not known.
 
     Objective perturbation is looked at before its finishing noise, which costs a hundredth of ε and hides next to nothing.

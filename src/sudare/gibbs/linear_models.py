@@ -25,10 +25,9 @@ from sudare.gibbs.mechanisms import (
     public_penalty,
 )
 from sudare.gibbs.pac_bayes import risk_bound
-from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.estimators import PrivateLinearModel, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Loss
-from sudare.linear.noise_once import Facts
-from sudare.linear.private_linear_model import PrivateLinearModel
+from sudare.linear.mechanism import Facts
 from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan

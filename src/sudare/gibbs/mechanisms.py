@@ -6,7 +6,7 @@ Each is priced from public facts alone, and draws exactly or within a distance t
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,7 +32,7 @@ from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import Draws, exact_draws
 from sudare.gibbs.temperatures import proportional_beta
 from sudare.gibbs.truncated_gaussian import largest_gradient_cost, squared_posterior
-from sudare.linear.noise_once import Facts, applied
+from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.solvers import Objective, WorstCase, solved_gradient
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
@@ -114,10 +114,9 @@ def grid_below(smallest_deviation: float) -> float:
     return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
 
 
-class LinearDraws(ABC):
+class LinearDraws(LinearMechanism):
     """What draws of a linear model's posterior share: the mean of the draws is the model, one row of parameters an output."""
 
-    facts: Facts
     draws: int
 
     @property
@@ -125,24 +124,9 @@ class LinearDraws(ABC):
     def inverse_temperature(self) -> float:
         """β of the posterior."""
 
-    @property
-    @abstractmethod
-    def grid(self) -> float:
-        """The power of two whose multiples the parameters are."""
-
-    @property
-    @abstractmethod
-    def cost(self) -> Cost:
-        """What all draws together cost."""
-
     @abstractmethod
     def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
         """Draws of every output, with what their owner may know."""
-
-    @property
-    def penalty(self) -> float:
-        """ρ, as asked for."""
-        return self.facts.penalty
 
     @property
     def noise_scale(self) -> float:
@@ -161,10 +145,6 @@ class LinearDraws(ABC):
     def combined(self, points: Floats) -> Floats:
         """The mean of draws, on the grid: scores are linear, so it has the mean score of the draws."""
         return on_grid(points.mean(axis=0), self.grid)
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The mean of the draws as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)
 
 
 @dataclass(frozen=True)

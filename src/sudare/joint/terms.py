@@ -14,7 +14,7 @@ from sudare.joint.member_rows import ModelReading, MomentReading
 from sudare.joint.noise_shares import GaussianShares, PureShares, ShareNoise
 from sudare.linear.descent import Recipe, public_recipe
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_mu_within, pure_cost
 from sudare.privacy.column_sums import fixed_point_step
 from sudare.privacy.declared_columns import promise, rows_per_unit

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Arrays, Rows
-from sudare.linear.noise_once import Facts, applied, public_grid
+from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.rows import row_step
 from sudare.privacy.accounting import (
     FOURIER_ERROR,
@@ -125,7 +125,7 @@ def travelled(steps: int, momentum: float = _MOMENTUM) -> float:
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(LinearMechanism):
     """(ε, δ)-DP parameters by noisy gradient descent, replace-one rows. Proof: proofs/descent.md."""
 
     facts: Facts
@@ -244,10 +244,6 @@ class GradientDescent:
             if step >= recipe.steps - recipe.averaged:
                 average += place / recipe.averaged
         return on_grid(average, self.grid)
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)
 
 
 def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Arrays]:

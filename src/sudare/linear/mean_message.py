@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sudare.frames.rows import Rows
 from sudare.linear.calibration import laplace_is_quieter
-from sudare.linear.noise_once import Facts, applied, public_grid
+from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.rows import row_step
 from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
@@ -25,7 +25,7 @@ _SUM_BITS: Final = 52
 
 
 @dataclass(frozen=True)
-class MeanMessage:
+class MeanMessage(LinearMechanism):
     """ε-DP or (ε, δ)-DP gradient at zero, replace-one rows. Proof: proofs/mean_message.md.
 
     One output: Σ y·x. Several: the sums of the rows of each class, one block a class, made into one-against-the-rest
@@ -108,7 +108,3 @@ class MeanMessage:
         if self.facts.outputs > 1:
             noisy = 2 * noisy - noisy.sum(axis=0)
         return on_grid(noisy * self._scale, self.grid)
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)

@@ -16,7 +16,7 @@ from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.mechanisms import LogisticDraws, Sampled
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.linear.rows import bounded_rows
 from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
