@@ -206,7 +206,7 @@ class CombinedExperts(BaseEstimator):
         return np.where(y == classes[1], 1.0, -1.0)
 
     def _largest_score(self) -> float | None:
-        """Where scores are cut off."""
+        """The largest |score| that is used; None for no limit."""
         return None
 
     def _loss_blocks(self, rows: Any, targets: Floats) -> Iterator[Floats]:

@@ -122,7 +122,7 @@ class CustomDraws:
 
     @cached_property
     def grid(self) -> float:
-        """A millionth of that."""
+        """The grid of the draws: about a millionth of the noise scale."""
         return power_of_two_below(self.noise_scale) * 2.0**-_GRID_BITS
 
     def sampled(

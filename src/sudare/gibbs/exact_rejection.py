@@ -48,7 +48,7 @@ class Sampler:
 
     @cached_property
     def log_weights(self) -> Floats:
-        """Of the pieces."""
+        """Logarithms of the pieces' weights."""
         return np.array([piece.log_weight for piece in self.envelope.pieces])
 
     @property

@@ -195,7 +195,7 @@ class GradientDescent(LinearMechanism):
 
     @property
     def grid(self) -> float:
-        """Far below the noise."""
+        """A power of two far below the noise of a step: the grid of the parameters."""
         return public_grid(self._step_noise)
 
     @property
@@ -227,7 +227,7 @@ class GradientDescent(LinearMechanism):
         return np.asarray(np.trunc(shortened / slope_grid), dtype=np.float64)
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """Descend from zero."""
+        """Parameters after all steps from zero, averaged over the last ones, on the grid."""
         facts, recipe = self.facts, self.recipe
         place = np.zeros((facts.outputs, facts.width))
         velocity, average = np.zeros_like(place), np.zeros_like(place)

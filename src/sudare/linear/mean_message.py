@@ -71,7 +71,7 @@ class MeanMessage(LinearMechanism):
 
     @property
     def cost(self) -> Cost:
-        """Pure ε, or Gaussian."""
+        """That of the noise: pure ε, or Gaussian."""
         return self.mechanism.cost
 
     @cached_property
@@ -89,7 +89,7 @@ class MeanMessage(LinearMechanism):
 
     @property
     def grid(self) -> float:
-        """Far below the noise."""
+        """A power of two far below the noise: the grid of the parameters."""
         return public_grid(self.noise_scale)
 
     def sums(self, rows: Rows) -> Floats:

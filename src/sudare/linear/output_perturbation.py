@@ -65,7 +65,7 @@ class OutputPerturbation(LinearMechanism):
 
     @property
     def cost(self) -> Cost:
-        """Pure ε, or Gaussian."""
+        """That of the noise: pure ε, or Gaussian."""
         return self.mechanism.cost
 
     @property
@@ -75,7 +75,7 @@ class OutputPerturbation(LinearMechanism):
 
     @property
     def grid(self) -> float:
-        """Far below the noise."""
+        """A power of two far below the noise: the grid of the parameters."""
         return public_grid(self.noise_scale)
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:

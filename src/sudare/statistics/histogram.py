@@ -121,7 +121,7 @@ class PrivateHistogram(PrivateEstimator):
         return float(np.mean(cells @ np.log(np.maximum(probabilities, 0.5 / rows))))
 
     def release_content(self) -> Content:
-        """The counts."""
+        """What is released: the counts."""
         counts = np.concatenate(list(self.counts_.values()))
         return self._content({"counts": counts}, {"counts": None})
 

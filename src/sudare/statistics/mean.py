@@ -101,7 +101,7 @@ class PrivateMean(PrivateEstimator):
         return -float(np.mean((scaled - (self.mean_ - low) / (high - low)) ** 2))
 
     def release_content(self) -> Content:
-        """The means."""
+        """What is released: the means."""
         return self._content({"mean": self.mean_}, {"mean": self.grid_})
 
     def check_numbers(self, content: Content) -> None:

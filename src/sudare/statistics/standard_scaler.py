@@ -111,7 +111,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         self.bounds_ = (low - self.mean_) / self.scale_, (high - self.mean_) / self.scale_
 
     def release_content(self) -> Content:
-        """Means and deviations."""
+        """What is released: means and deviations."""
         tensors = {"mean": self.mean_, "scale": self.scale_}
         return self._content(tensors, dict.fromkeys(tensors, self.grid_))
 
