@@ -19,7 +19,7 @@ from sudare.audit.evidence import Floats
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
-from sudare.linear.estimators import PrivateLinearModel
+from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import Loss
 from sudare.linear.mean_message import MeanMessage
 from sudare.linear.mechanism import LinearMechanism

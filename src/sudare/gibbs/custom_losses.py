@@ -17,8 +17,7 @@ from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
 from sudare.gibbs.mechanisms import FIXED_PROPOSALS, check_drawing
 from sudare.gibbs.temperatures import proportional_beta
-from sudare.linear.reading import unnamed_columns
-from sudare.linear.rows import bounded_rows
+from sudare.linear.rows import bounded_rows, norm_bounded_columns
 from sudare.linear.solvers import nesterov_step
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
@@ -321,7 +320,7 @@ class GibbsPosterior(PrivateEstimator):
         """Rows within the norm bound, and targets within their bounds where the loss takes any."""
         matrix = checked_matrix(self, X, reset=reset)
         if reset:
-            self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
+            self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
         rows = bounded_rows(matrix, float(self.norm_bound))[0]
         if self.target_bounds is None:
             return (rows,)

@@ -25,7 +25,8 @@ from sudare.gibbs.mechanisms import (
     public_penalty,
 )
 from sudare.gibbs.pac_bayes import risk_bound
-from sudare.linear.estimators import PrivateLinearModel, PrivateLogisticRegression, PrivateRidge
+from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Loss
 from sudare.linear.mechanism import Facts
 from sudare.parameter_checks import Numbers

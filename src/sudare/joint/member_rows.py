@@ -14,8 +14,7 @@ from sudare.dictionary.block_sums import statistics_over
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import batches
 from sudare.frames.rows import checked_rows, is_stored
-from sudare.linear.reading import bias_beside, has_one_hot
-from sudare.linear.rows import bounded_rows, joint_norm, row_step, with_bias
+from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Rows as private learners see them: within a public norm exactly, on a public fixed-point grid.
+"""Rows as private linear models see them: their public layout, and values within a public norm exactly, on a public fixed-point grid.
 
 Each row is bounded and rounded by itself, so neighbouring tables stay neighbours.
 """
@@ -8,16 +8,74 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.privacy.accounting import rounded_up
+from sudare.privacy.declared_columns import number_within, unnamed_columns
 from sudare.privacy.mechanisms import power_of_two_below
+from sudare.schema import Encoding, Number, Schema
 
 Floats = NDArray[np.float64]
 
 ROW_BITS: Final = 26
+
+
+class RowLayout(NamedTuple):
+    """What is public about a row: how many features, the bound on its norm, the constant column, and both together.
+
+    `joint_sum` bounds the sum of absolute values, the constant one included: infinite where only the norm is known.
+    """
+
+    features: int
+    norm_bound: float
+    bias: float
+    joint_norm: float
+    nonnegative: bool
+    joint_sum: float = math.inf
+
+    @property
+    def width(self) -> int:
+        """Columns, the constant one included."""
+        return self.features + (self.bias != 0)
+
+
+@functools.lru_cache(maxsize=256)
+def array_layout(features: int, norm_bound: float, fit_intercept: bool) -> RowLayout:
+    """The layout of rows of an array whose norms are bounded."""
+    bias = bias_beside(norm_bound) if fit_intercept else 0.0
+    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative=False)
+
+
+@functools.lru_cache(maxsize=256)
+def table_layout(declared: Schema, encoding: Encoding, fit_intercept: bool) -> RowLayout:
+    """The layout of encoded rows of a table.
+
+    No constant column is needed where some column is encoded one-hot: its parts add up to one already.
+    """
+    norm_bound = declared.norm_bound(encoding)
+    bias = bias_beside(norm_bound) if fit_intercept and not has_one_hot(declared, encoding) else 0.0
+    nonnegative = bool(np.all(declared.bounds(encoding)[0] >= 0))
+    features = len(declared.names(encoding))
+    joint_sum = rounded_up(Fraction(declared.sum_bound(encoding)) + Fraction(bias))
+    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative, joint_sum)
+
+
+def bias_beside(norm_bound: float) -> float:
+    """The constant column: a power of two near half the row norm, so that it adds little to the noise."""
+    return power_of_two_below(norm_bound) / 2
+
+
+def has_one_hot(declared: Schema, encoding: Encoding) -> bool:
+    """Whether some column becomes a group of columns of which one is 1 and the others are 0."""
+    return encoding == "binned" or not all(isinstance(column, Number) for column in declared.features.values())
+
+
+def norm_bounded_columns(count: int, norm_bound: float) -> Schema:
+    """What is known of the columns of an array whose rows are within a norm."""
+    return unnamed_columns((number_within(-norm_bound, norm_bound),) * count)
 
 
 def row_step(norm_bound: float, bits: int = ROW_BITS) -> float:
