@@ -213,7 +213,7 @@ def test_a_number_can_be_the_target() -> None:
     assert schema.encode_target({"y": [-1, 2.5, 11]}).tolist() == [0.0, 2.5, 10.0]
     assert Schema.from_toml(schema.to_toml()) == schema
     with pytest.raises(SchemaError, match="no label"):
-        schema.encode_label([1])
+        schema.decode_label([1])
     with pytest.raises(SchemaError, match="no target"):
         Schema({"x": Number(0, 1)}).encode_target({"x": [1]})
 
@@ -372,7 +372,7 @@ def test_a_draft_asks_what_an_odd_column_is() -> None:
 def test_labels_become_codes_and_come_back() -> None:
     schema = Schema({"y": Label(("low", "high"), missing="unknown")})
     assert schema.classes == ("low", "high", "unknown")
-    found = schema.encode_label(pd.Series(["high", None, "low"]))
+    found = schema.encode_target({"y": pd.Series(["high", None, "low"])})
     assert found.tolist() == [1, 2, 0]
     assert schema.decode_label(found).tolist() == ["high", "unknown", "low"]
     assert schema.encode_target({"y": ["low"]}).tolist() == [0]
@@ -380,9 +380,9 @@ def test_labels_become_codes_and_come_back() -> None:
         with pytest.raises(InvalidParameter):
             schema.decode_label(wrong)  # type: ignore[arg-type]
     with pytest.raises(UnknownCategory, match=r"'y'.*`classes`"):
-        schema.encode_label(["medium"])
+        schema.encode_target({"y": ["medium"]})
     with pytest.raises(MissingValue, match="'y'"):
-        Schema({"y": Label((0, 1))}).encode_label([0, None])
+        Schema({"y": Label((0, 1))}).encode_target({"y": [0, None]})
 
 
 def test_decoded_classes_keep_their_type() -> None:

@@ -35,9 +35,9 @@ from sudare.errors import (
     WrongType,
 )
 from sudare.schema import ENCODINGS, Category, Encoding, Label, Number, Schema, SchemaEncoder, counted, encode
-from sudare.schema.arrays import block_rows
+from sudare.schema.encoded_array import block_rows
 from sudare.schema.encoder import bin_positions, encoded_by_blocks
-from sudare.schema.layout import square_root_rounded_up
+from sudare.schema.encodings import square_root_rounded_up
 from tests.schema_strategies import SCHEMAS_WITH_TABLES, assert_keeps, numbers, schemas
 
 EVERY_ENCODING = pytest.mark.parametrize("encoding", ENCODINGS)

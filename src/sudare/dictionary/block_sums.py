@@ -18,8 +18,8 @@ from sudare.dictionary.e_step import CHUNK_ROWS, Sum, pairwise_total
 from sudare.errors import DataError, ExtraMissing, InvalidParameter
 from sudare.frames import batches
 from sudare.frames.rows import fixed_blocks
+from sudare.schema.column_values import numbers
 from sudare.schema.table import attempt
-from sudare.schema.values import numbers
 
 Floats = NDArray[np.float64]
 

@@ -7,6 +7,7 @@ into their messages, so theirs are replaced outside of the `except` block and le
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -65,7 +66,9 @@ def batches(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
     if isinstance(source, str | os.PathLike):
-        return all_files_batches(files_at(source), columns, batch_rows, schema, declared_header(source))
+        has_header = declared_header(source)
+        files = (file_batches(file, columns, batch_rows, schema, has_header) for file in files_at(source))
+        return itertools.chain.from_iterable(files)
     if isinstance(source, SqlSource):
         return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
     parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
@@ -199,25 +202,14 @@ def is_parquet(file: Path) -> bool:
     return file.name.lower().endswith(PARQUET_ENDINGS)
 
 
-def all_files_batches(
-    files: Sequence[Path],
-    columns: Sequence[str] | None,
-    batch_rows: int,
-    schema: Schema | None,
-    has_header: bool | None = None,
+def file_batches(
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None
 ) -> Iterator[Table]:
-    """The tables of one file after the other."""
-    for file in files:
-        if is_parquet(file):
-            yield from quietly(parquet_batches(file, columns, batch_rows, schema), parquet_explanation(file))
-        else:
-            rows = csv_batches(file, columns, batch_rows, schema, has_header)
-            yield from quietly(rows, csv_explanation(file, schema, has_header))
-
-
-def parquet_explanation(file: Path) -> Callable[[Exception], SudareError]:
-    """Turns an error of the Parquet reader into ours."""
-    return lambda error: unreadable(file, "Parquet")
+    """The tables of one file."""
+    if is_parquet(file):
+        return quietly(parquet_batches(file, columns, batch_rows, schema), lambda error: unreadable(file, "Parquet"))
+    rows = csv_batches(file, columns, batch_rows, schema, has_header)
+    return quietly(rows, lambda error: unreadable_csv(error, file, schema, has_header))
 
 
 def unreadable(file: Path, form: str) -> SourceUnreadable:
@@ -258,7 +250,7 @@ def csv_reader(file: Path, options: Any, names: Sequence[str] | None) -> Any:
     )
 
 
-def csv_types(file: Path, expected: Collection[str] = (), has_header: bool | None = None) -> pa.Schema:
+def csv_types(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
     """The names of the columns of a CSV file, and the types its first block suggests."""
     opened = csv_as_written(file, expected, has_header)
     return pa.schema(list(zip(unique_names(public_names(opened.names, has_header)), opened.types, strict=True)))
@@ -296,7 +288,7 @@ def first_line(file: Path) -> str:
 
 
 def csv_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None = None
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None
 ) -> Iterator[Table]:
     expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
     written = csv_as_written(file, expected, has_header).names
@@ -347,30 +339,24 @@ def words_for_missing(name: str, schema: Schema | None) -> list[str]:
     return [word for word in MISSING_WORDS if word not in facts.levels]
 
 
-def csv_explanation(
-    file: Path, schema: Schema | None, has_header: bool | None = None
-) -> Callable[[Exception], SudareError]:
-    """Turns an error of the CSV reader into ours, which names the column if the schema declares it."""
-
-    def explain(error: Exception) -> SudareError:
-        # With a single thread Arrow names the row as well.
-        found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
-        if not found:
-            return unreadable(file, "CSV")
-        name = csv_types(file, declared_types(schema), has_header).names[int(found[1])]
-        if name not in declared_types(schema):
-            return SourceUnreadable(
-                f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",
-                "Give schema=…, so that types are declared and not guessed.",
-            )
-        facts = schema.columns[name] if schema else None
-        kind = "numbers" if isinstance(facts, Number) else f"{'classes' if isinstance(facts, Label) else 'categories'}"
-        return WrongType(
-            f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
-            "Correct the file (it must be UTF-8, with a point in decimals), or change the declaration in the schema.",
+def unreadable_csv(error: Exception, file: Path, schema: Schema | None, has_header: bool | None) -> SudareError:
+    """What to say of a CSV file that failed; a column is named if the schema declares it."""
+    # With a single thread Arrow names the row as well.
+    found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
+    if not found:
+        return unreadable(file, "CSV")
+    name = csv_types(file, declared_types(schema), has_header).names[int(found[1])]
+    if name not in declared_types(schema):
+        return SourceUnreadable(
+            f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",
+            "Give schema=…, so that types are declared and not guessed.",
         )
-
-    return explain
+    facts = schema.columns.get(name) if schema else None
+    kind = "numbers" if isinstance(facts, Number) else "classes" if isinstance(facts, Label) else "categories"
+    return WrongType(
+        f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
+        "Correct the file (it must be UTF-8, with a point in decimals), or change the declaration in the schema.",
+    )
 
 
 def unreadable_database(error: Exception) -> SourceUnreadable:

@@ -15,7 +15,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.private_estimator import PrivateEstimator, TensorRule, check_shapes
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Schema
-from sudare.schema.layout import ENCODINGS
+from sudare.schema.encodings import ENCODINGS
 
 
 class ReleasedLayers(PrivateEstimator):

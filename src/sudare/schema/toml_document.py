@@ -12,7 +12,7 @@ import tomli_w
 from sudare.errors import SchemaError
 from sudare.parsing import NotParsed, parsed_toml
 from sudare.schema.columns import Category, Column, Label, Number, Person
-from sudare.schema.layout import plain_number
+from sudare.schema.encodings import plain_number
 
 KINDS: dict[str, type[Column]] = {"number": Number, "category": Category, "label": Label}
 LARGEST_FILE_BYTES = 2**24

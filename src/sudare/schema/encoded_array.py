@@ -7,9 +7,9 @@ from typing import TypeGuard
 
 import numpy as np
 
+from sudare.schema.column_values import missing_value
 from sudare.schema.columns import Column, Number
-from sudare.schema.layout import Encoding, Floats, encoded_bounds
-from sudare.schema.values import missing_value
+from sudare.schema.encodings import Encoding, Floats, encoded_bounds
 
 BLOCK_VALUES = 2**15
 
@@ -84,7 +84,7 @@ class EncodedArray:
             yield block
 
     def _write(self, block: Floats, part: Floats) -> None:
-        """Writes an encoded block into an array of its shape."""
+        """Write an encoded block into an array of its shape."""
         low, high, shift, scale, least, most = (fact[: len(block)] for fact in self._facts)
         # Where something is missing neither holds.
         if (block >= low).all() and (block <= high).all():
