@@ -18,6 +18,7 @@ from sudare.dictionary.families import Family, Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
 from sudare.frames.rows import Rows, checked_rows, is_stored
+from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema
 from sudare.schema.column_values import clipped_numbers, codes, numbers
 from sudare.schema.table import Table, as_table
@@ -150,12 +151,7 @@ def _layout(tables: Sequence[Any], schema: Schema | None, bounds: Bounds | None,
             )
     if bounds is None:
         return Layout(names[0])
-    try:
-        low, high = (np.array(np.broadcast_to(np.asarray(end, dtype=np.float64), len(names[0]))) for end in bounds)
-    except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"bounds must be two numbers or two sequences of {len(names[0])}.", "Give for example bounds=(0, 110)."
-        ) from None
+    low, high = map(np.array, given_bounds(bounds, len(names[0])))
     if not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
         raise InvalidParameter("Every column needs finite bounds with low < high.", "Give for example bounds=(0, 110).")
     return Layout(names[0], low, high)

@@ -1,4 +1,8 @@
-"""How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere."""
+"""How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere.
+
+Rows are counted and checked by `sudare.frames.rows`. Sums read the batches of a file anew: one table is read in several ways in one
+training, and what was counted for one way need not be counted again for the next.
+"""
 
 from __future__ import annotations
 

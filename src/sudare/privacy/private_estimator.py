@@ -23,6 +23,7 @@ from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, Sudar
 from sudare.privacy.accounting import Cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
+    given_bounds,
     is_from_bounds,
     natural_bounds,
     number_within,
@@ -369,12 +370,7 @@ class PrivateEstimator(BaseEstimator):
                 f"{type(self).__name__} needs public bounds, got none.",
                 "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
             )
-        try:
-            low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in self.bounds)
-        except (TypeError, ValueError):
-            raise InvalidParameter(
-                f"bounds must be two numbers or two sequences of {count}.", "Give for example bounds=(0, 110)."
-            ) from None
+        low, high = given_bounds(self.bounds, count)
         return unnamed_columns(tuple(map(self._bounded_column, low.tolist(), high.tolist())))
 
     def _bounded_column(self, low: float, high: float) -> Number:
