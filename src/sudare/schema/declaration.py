@@ -232,7 +232,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
         """The schema in a TOML file."""
-        content = attempt(lambda: read_at_most(path, LARGEST_FILE_BYTES + 1))
+        content = attempt(lambda: first_bytes(path, LARGEST_FILE_BYTES + 1))
         if content is None:
             raise SchemaError(
                 f"The schema file {os.fspath(path)!r} cannot be read.", "Check the path and the permissions."
@@ -331,6 +331,7 @@ def held_by(table: object, name: str) -> str:
     return holds(found.column(name).type) if isinstance(found, Table) else "values of several types"
 
 
-def read_at_most(path: str | os.PathLike[str], size: int) -> bytes:
+def first_bytes(path: str | os.PathLike[str], size: int) -> bytes:
+    """The beginning of a file, or all of it if it is not longer than `size`."""
     with open(path, "rb") as file:
         return file.read(size)
