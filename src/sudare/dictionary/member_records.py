@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sudare.dictionary.block_sums import BLOCK_ROWS, statistics_over
-from sudare.dictionary.e_step import Sum
 from sudare.dictionary.families import Family, Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
+from sudare.frames.block_sums import BLOCK_ROWS, Sum, statistics_over
 from sudare.frames.rows import Rows, checked_rows, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema

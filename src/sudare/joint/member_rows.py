@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.block_sums import statistics_over
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import batches
+from sudare.frames.block_sums import statistics_over
 from sudare.frames.rows import checked_rows, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode
