@@ -22,6 +22,7 @@ from sudare.linear.solvers import nesterov_step
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
@@ -237,7 +238,7 @@ class GibbsPosterior(PrivateEstimator):
         smoothness: float | None = None,
         dimension: int | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DEFAULT_DELTA,
         norm_bound: float = 1.0,
         target_bounds: tuple[float, float] | None = None,
         regularization: float = 1.0,

@@ -29,6 +29,7 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up_root
 from sudare.privacy.column_sums import exact_sums, fixed_point_step, on_grid_within, public_grid
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Bounds, Plan
@@ -143,7 +144,7 @@ class GibbsMean(PrivateMean):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DEFAULT_DELTA,
         *,
         bounds: Bounds | None = None,
         schema: Schema | None = None,
