@@ -155,16 +155,11 @@ class GibbsMean(PrivateMean):
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
+        super().__init__(epsilon, delta, bounds=bounds, schema=schema, account=account, random_state=random_state)
         self.prior_scale = prior_scale
         self.radius = radius
         self.draws = draws
         self.fixed_work = fixed_work
-        self.account = account
-        self.random_state = random_state
 
     def plan(self, rows: int, declared: Schema) -> Plan[MeanDraws]:
         """A record of p columns has norm √p at most; a person's records may all point one way."""
