@@ -125,7 +125,7 @@ def test_a_loss_with_targets():
         bent, bent_slope, epsilon=20.0, regularization=0.1, target_bounds=(0, 1), draws=2, random_state=0
     ).fit(X, y)
     assert model.draws_.shape == (2, 3)
-    with pytest.raises(DataError, match="one finite number"):
+    with pytest.raises(DataError, match="y is missing"):
         clone(model).fit(X, None)
 
 
