@@ -1,7 +1,7 @@
-"""What every private learner shares: declared columns, the way through the door, and what it lets out.
+"""What every private learner shares: declared columns, a plan, a charge before the noise, and what is released.
 
 A learner plans first (`plan`: shape and parameters in, mechanism and guarantee out; no data), so that its price is
-known before anything is spent; then it passes through the door and adds the noise.
+known before anything is spent; then it charges the account, and only then draws the noise.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ class PrivateEstimator(BaseEstimator):
     # Charge, then noise; the result is sealed last
 
     def _enter(self, plan: Plan[Calibrated], mark: str = "", purpose: str = "") -> Passage:
-        """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only.
+        """Charge the account for the plan, then return the noise. A mark's charge is entered once only.
 
         This is the only place where a fit gets its guarantee: that of its plan, as it was charged.
         """
@@ -388,7 +388,7 @@ class PrivateEstimator(BaseEstimator):
     def _as_the_outcome_of(self, passage: Passage, account: Account | None) -> Self:
         """This model, fitted within a larger computation, under the guarantee of all of it; raises if it was changed since.
 
-        The guarantee is the passage's, and valid only if that of the fit itself is.
+        The guarantee is that of the larger charge, and valid only if that of the fit itself is.
         """
         check_unchanged(self, self.release_content())
         whole = passage.guarantee
