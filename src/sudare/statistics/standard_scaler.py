@@ -39,6 +39,10 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
     Use this where scikit-learn's StandardScaler would put exact means and deviations in front of a private learner.
 
+    Parameters
+    ----------
+    epsilon, delta, bounds, schema, account, random_state : as in PrivateMean.
+
     Attributes
     ----------
     mean_, scale_ : what `transform` subtracts and divides by.
