@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.neural.clipped_network import gradient_sum, layer_slopes, layer_values, output_residuals
-from sudare.neural.training_methods import flattened
-from sudare.neural.training_settings import Course
+from sudare.neural.training_methods import Facts, flattened
 from sudare.papers.p002_networks import anonymized_learning as module
 from sudare.papers.p002_networks.anonymized_learning import (
     Quantisation,
@@ -29,9 +28,11 @@ from sudare.papers.p002_networks.anonymized_learning import (
     shortened_gradients,
     update_intervals,
 )
+from sudare.papers.p002_networks.approaches import AnonymizedLearning
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.noise import SeededNoise, SystemNoise
+from sudare.schema import Number, Schema
 from tests.papers.p002_networks.test_parameter_intervals import network
 
 LOSS = "cross_entropy"
@@ -244,19 +245,10 @@ def test_noise_is_drawn_for_every_update_of_every_epoch_in_parts_that_memory_hol
     monkeypatch.setattr(module, "discrete_laplace", recorded)
     monkeypatch.setattr(module, "_MOST_DRAWN_AT_ONCE", 2 * 8)
     x, targets = map(np.asarray, rows_of(3, 20))
-    layers = descended_with_noise(
-        x,
-        targets,
-        (3, 2),
-        LOSS,
-        Course(3, 4, 0.1),
-        THRESHOLD,
-        Fraction(3, 2),
-        "example",
-        (np.zeros(3), np.ones(3)),
-        8.0,
-        SeededNoise(0),
-    )
+    schema = Schema({name: Number(0, 1) for name in "abc"})
+    facts = Facts(20, (3, 2), LOSS, "replace-one", schema, "scaled", (0, 1))
+    method = AnonymizedLearning(facts, 2.0, epochs=3, batch_size=4, learning_rate=0.1, threshold=THRESHOLD)
+    layers = descended_with_noise(method, x, targets, SeededNoise(0))
     assert np.all(np.abs(flattened(layers)) <= 8)
     scale = levels_of(4, Fraction(3, 2)) * Fraction(3, 2)
     assert drawn == 3 * [(2 * 8, scale), (2 * 8, scale), (8, scale)]
