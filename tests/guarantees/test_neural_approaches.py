@@ -20,7 +20,7 @@ from sudare.papers.p002_networks import parameter_intervals as intervals
 from sudare.papers.p002_networks.anonymized_learning import Quantisation, levels_of, noisy_update
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, LearningFirst, parameters_in
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
-from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema
@@ -40,7 +40,9 @@ def after_learning():
     method = LearningFirst(FACTS, EPSILON, limit=0.25, epochs=200, batch_size=1, learning_rate=1.0)
     ends = {
         label: flattened(
-            ordinarily_learned(ROW, LABELS[[label]], SIZES, "cross_entropy", method.sgd, SeededNoise(1), method.limit)
+            trained_without_privacy(
+                ROW, LABELS[[label]], SIZES, "cross_entropy", method.sgd, SeededNoise(1), method.limit
+            )
         )
         for label in (0, 1)
     }

@@ -23,8 +23,7 @@ from sudare.errors import (
     UnknownCategory,
 )
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
-from sudare.neural.dp_sgd import Recipe, check_recipe, public_recipe
-from sudare.neural.training_methods import VACUOUS_EPSILON, flattened, layered
+from sudare.neural.dp_sgd import public_recipe
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import private_estimator as base_room
 from sudare.report.card import card_of, card_rows, remarks_of
@@ -475,45 +474,7 @@ def test_every_fit_goes_through_the_door(monkeypatch):
             kind(bounds=(-1, 1), **declared, **QUICK).fit(*crossed(20))
 
 
-# Public rules
-
-
-def test_the_public_recipe_is_always_usable():
-    for rows in (1, 50, 3000, 10**5, 10**8):
-        for epsilon in (0.01, 1.0, 10.0):
-            for neighbours in ("replace-one", "add-remove"):
-                recipe = public_recipe(rows, epsilon, 1e-6, neighbours)
-                check_recipe(recipe)
-                assert 200 <= recipe.max_iter <= 400
-                assert 0 < recipe.learning_rate <= 2
-                assert recipe.sampling_rate == 1 or recipe.sampling_rate * 2**32 == int(recipe.sampling_rate * 2**32)
-                assert recipe.max_physical_batch_size <= 8192
-
-
-def test_what_is_given_is_taken():
-    recipe = public_recipe(
-        1000,
-        1.0,
-        1e-6,
-        "replace-one",
-        max_iter=7,
-        sampling_rate=0.3,
-        clip=2.0,
-        learning_rate=0.4,
-        momentum=0.5,
-        max_physical_batch_size=9,
-    )
-    assert recipe == Recipe(7, math.floor(0.3 * 2**32) / 2**32, 2.0, 0.4, 0.5, 9)
-
-
-def test_layers_come_back_from_one_vector():
-    layers = layered(np.arange(3 * 4 + 4 + 4 * 2 + 2, dtype=float), (3, 4, 2))
-    assert [(weights.shape, bias.shape) for weights, bias in layers] == [((3, 4), (4,)), ((4, 2), (2,))]
-    np.testing.assert_array_equal(flattened(layers), np.arange(26))
-
-
-def test_the_refusal_begins_above_what_the_card_calls_very_weak():
-    assert VACUOUS_EPSILON == 20
+# Without JAX
 
 
 WITHOUT_JAX = """

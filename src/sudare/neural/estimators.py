@@ -469,6 +469,7 @@ class DpSgdTraining(PrivateNetwork):
     def _trained(self, plan: Plan[TrainingMethod], rows: Singles, targets: Singles) -> Layers:
         method = cast(DpSgd, plan.mechanism)
         self.recipe_, self.noise_multiplier_ = method.recipe, method.noise_multiplier
+        self.n_iter_ = method.recipe.max_iter
         with _progress(self.verbose, method.recipe.max_iter) as tell:
             if self.checkpoint is None:
                 return method.run(rows, targets, RunSeed.drawn(self._enter(plan).noise), tell=tell)
@@ -550,7 +551,7 @@ class PrivateMLPClassifier(DpSgdTraining, NetworkClassifier):
 
     Attributes
     ----------
-    classes_ : as in scikit-learn.
+    classes_, n_iter_ : as in scikit-learn; the number of steps is public.
     recipe_, noise_multiplier_, noise_scale_, grid_ : settings of the training, noise over clip, size of noise, grid (public).
     guarantee_, receipt_ : what is promised to a record, and the ledger entry that was written first.
     """

@@ -18,14 +18,14 @@ from sudare.papers.p002_networks import anonymized_learning as module
 from sudare.papers.p002_networks.anonymized_learning import (
     Quantisation,
     clipped_sum,
-    dealt_out,
-    descended_with_noise,
     entry_levels,
+    fixed_batches,
     largest_entries,
     levels_of,
     noisy_update,
     shaped_like,
     shortened_gradients,
+    trained_with_noisy_updates,
     update_intervals,
 )
 from sudare.papers.p002_networks.approaches import AnonymizedLearning
@@ -248,7 +248,7 @@ def test_noise_is_drawn_for_every_update_of_every_epoch_in_parts_that_memory_hol
     schema = Schema({name: Number(0, 1) for name in "abc"})
     facts = Facts(20, (3, 2), LOSS, "replace-one", schema, "scaled", (0, 1))
     method = AnonymizedLearning(facts, 2.0, epochs=3, batch_size=4, learning_rate=0.1, threshold=THRESHOLD)
-    layers = descended_with_noise(method, x, targets, SeededNoise(0))
+    layers = trained_with_noisy_updates(method, x, targets, SeededNoise(0))
     assert np.all(np.abs(flattened(layers)) <= 8)
     scale = levels_of(4, Fraction(3, 2)) * Fraction(3, 2)
     assert drawn == 3 * [(2 * 8, scale), (2 * 8, scale), (8, scale)]
@@ -258,7 +258,7 @@ def test_noise_is_drawn_for_every_update_of_every_epoch_in_parts_that_memory_hol
 @given(rows=st.integers(1, 300), batch=st.integers(1, 64))
 def test_every_row_is_dealt_out_once(rows, batch):
     order = np.random.default_rng(rows).random(rows)
-    chosen, kept = dealt_out(rows, batch, order)
+    chosen, kept = fixed_batches(rows, batch, order)
     assert sorted(chosen[kept == 1].tolist()) == list(range(rows))
     assert kept.sum() == rows
     assert np.ptp(kept.sum(axis=1)) <= 1

@@ -6,9 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import InvalidParameter
 from sudare.neural.training_methods import Facts, flattened, layer_outputs
@@ -20,16 +18,9 @@ from sudare.papers.p002_networks.approaches import (
     parameters_in,
     record_cost,
 )
-from sudare.papers.p002_networks.estimators import (
-    AnonymizedLearningClassifier,
-    AnonymizingFirstClassifier,
-    LearningFirstClassifier,
-)
-from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import exact, gaussian_delta, mu_of_pure
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.report.card import remarks_of
-from sudare.schema import Category, Label, Number, Schema
+from sudare.schema import Category, Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100, bins=(25, 50, 75)), "smoker": Category(("no", "yes"))})
 SIZES = (6, 4, 2)
@@ -187,40 +178,3 @@ def test_a_number_can_be_the_target(table):
 def test_what_cannot_be_done_is_told(wrong, words):
     with pytest.raises(InvalidParameter, match=words):
         wrong()
-
-
-@pytest.mark.parametrize(
-    ("estimator", "options"),
-    [
-        (AnonymizingFirstClassifier, {"synthetic_rows": 500}),
-        (LearningFirstClassifier, {}),
-        (AnonymizedLearningClassifier, {}),
-    ],
-)
-def test_a_release_tells_what_was_promised_to_whom(estimator, options, tmp_path):
-    """Charged at the record's ε before anything is learned; the paper's notion only beside it."""
-    generator = np.random.default_rng(2)
-    people = pd.DataFrame({"age": generator.uniform(0, 100, 200), "smoker": generator.choice(["no", "yes"], 200)})
-    people["ill"] = (people["age"] > 50).astype(int)
-    schema = Schema({**SCHEMA.columns, "ill": Label((0, 1))})
-    account = Ledger(tmp_path / "ledger.db").account("people", epsilon=100.0)
-    model = estimator((4,), epsilon=1.0, delta=0.0, schema=schema, account=account, epochs=1, **options)
-    of_parameters = estimator is not AnonymizingFirstClassifier
-    promised = 38.0 if of_parameters else 1.0
-    assert model.set_params(accept_weak_guarantee=True).declared_promise(lambda: 200).epsilon == promised
-    model.set_params(accept_weak_guarantee=False)
-    if of_parameters:
-        with pytest.raises(InvalidParameter, match="promises ε = 38"):
-            model.fit(people)
-        assert account.spent().epsilon == 0
-        model.set_params(accept_weak_guarantee=True)
-    model.fit(people)
-    assert account.spent().epsilon == model.guarantee_.epsilon == promised
-    key = Ed25519PrivateKey.generate()
-    Release.of(model).save(tmp_path / "network.sudare", key=key)
-    received = Release.load(tmp_path / "network.sudare", trusted=[key.public_key()])
-    np.testing.assert_array_equal(received.model().predict(people), model.predict(people))
-    told = dict(remarks_of(received.manifest()["parameters"]))
-    assert ("beside it" in told) == ("accepted" in told) == of_parameters
-    assert "arithmetic" not in told
-    assert received.model().parameter_guarantee_ == model.parameter_guarantee_

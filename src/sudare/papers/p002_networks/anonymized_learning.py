@@ -266,7 +266,7 @@ def after_updates(
     return jax.lax.scan(step, state, (chosen, kept, drawn))[0]
 
 
-def dealt_out(rows: int, batch_size: int, order: Floats) -> tuple[Places, Singles]:
+def fixed_batches(rows: int, batch_size: int, order: Floats) -> tuple[Places, Singles]:
     """Row numbers of every batch, a line each, and 1 for a row and 0 for padding: each row is in one batch.
 
     `order` has a number for each row; batches are cut from the order that these make. They never depend on data.
@@ -280,13 +280,15 @@ def dealt_out(rows: int, batch_size: int, order: Floats) -> tuple[Places, Single
     return chosen.reshape(lines, batch), kept.reshape(lines, batch)
 
 
-def descended_with_noise(method: AnonymizedLearning, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
+def trained_with_noisy_updates(
+    method: AnonymizedLearning, rows: Singles, targets: Singles, source: NoiseSource
+) -> Layers:
     """The running average of the parameters: every epoch reads every row once, always in the same batch.
 
     Noise has `method.noise_factor` times the width of an entry's interval as its scale.
     """
     facts, sgd, clipping, threshold = method.facts, method.sgd, method.clipping, method.entry_threshold
-    chosen, kept = dealt_out(len(rows), sgd.batch_size, source.words(len(rows)).astype(np.float64))
+    chosen, kept = fixed_batches(len(rows), sgd.batch_size, source.words(len(rows)).astype(np.float64))
     lines, batch = chosen.shape
     quantisation = Quantisation(threshold, levels_of(batch, method.noise_factor))
     scale = quantisation.levels * method.noise_factor

@@ -100,14 +100,14 @@ class AnonymizingFirst:
 
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """Counted with noise, drawn anew, learned from."""
-        from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+        from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 
         facts, engine = self.facts, self._counting()
         model = engine.model(engine.measured(self._coded(rows, targets), source))
         count = max(facts.rows, _FEWEST_SYNTHETIC_ROWS) if self.synthetic_rows is None else self.synthetic_rows
         drawn = model.drawn(count, np.random.default_rng(source.words(4).tolist()))
         made, wanted = self._encoded(drawn)
-        return ordinarily_learned(made, wanted, facts.sizes, facts.loss, self.sgd, source)
+        return trained_without_privacy(made, wanted, facts.sizes, facts.loss, self.sgd, source)
 
     def _counting(self) -> MarginalEngine | MicroaggregationEngine:
         if self.engine == "marginals":

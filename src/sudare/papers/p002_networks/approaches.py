@@ -174,10 +174,10 @@ class LearningFirst(_OnParameters):
 
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """Learned within the limit, then noised, then clipped."""
-        from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+        from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 
         sizes = self.facts.sizes
-        layers = ordinarily_learned(rows, targets, sizes, self.facts.loss, self.sgd, source, self.limit)
+        layers = trained_without_privacy(rows, targets, sizes, self.facts.loss, self.sgd, source, self.limit)
         # Whatever learning did: the noise rests on the limit, and no error may tell that something went wrong.
         within = np.clip(np.nan_to_num(flattened(layers), nan=0.0), -self.limit, self.limit)
         noisy = self.mechanism.apply(within, source)
@@ -249,6 +249,6 @@ class AnonymizedLearning(_OnParameters):
 
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """The running average of the parameters after all updates."""
-        from sudare.papers.p002_networks.anonymized_learning import descended_with_noise
+        from sudare.papers.p002_networks.anonymized_learning import trained_with_noisy_updates
 
-        return descended_with_noise(self, rows, targets, source)
+        return trained_with_noisy_updates(self, rows, targets, source)

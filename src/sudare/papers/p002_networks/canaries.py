@@ -116,7 +116,7 @@ def planted(trial: Trial, start: Any, generator: np.random.Generator) -> Planted
     )
 
 
-def audit_of_descent(trial: Trial, generator: np.random.Generator, confidence: float) -> Audit:
+def audit_of_training(trial: Trial, generator: np.random.Generator, confidence: float) -> Audit:
     """The product's descent, whole: sampling, clipping, noise, steps and averaging."""
     # The product starts its last layer at zero: with one layer, all that is there in the end are moves.
     start = ((jnp.zeros(trial.sizes), jnp.zeros(2)),)
@@ -138,7 +138,7 @@ def measured(tell: Tell, canaries: int = CANARIES) -> list[Audit]:
     """The audit of every claim."""
     tell(f"{canaries:,} canaries")
     generator = np.random.default_rng(SEED)
-    return [audit_of_descent(Trial(canaries, BYSTANDERS, epsilon, DELTA), generator, CONFIDENCE) for epsilon in CLAIMS]
+    return [audit_of_training(Trial(canaries, BYSTANDERS, epsilon, DELTA), generator, CONFIDENCE) for epsilon in CLAIMS]
 
 
 def table(audits: list[Audit]) -> ResultTable:

@@ -23,7 +23,7 @@ from sudare.papers.p002_networks.estimators import (
     AnonymizingFirstClassifier,
     LearningFirstClassifier,
 )
-from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.privacy.noise import SeededNoise
 from sudare.report.plots import MARKERS, SERIES_COLOURS, Panel, Theme, finished
@@ -101,7 +101,9 @@ def plain_scores(split: Split, seed: int) -> Scores:
     train, test = (encode(ADULT_SCHEMA, table, "binned").matrix for table in split)
     targets = np.eye(2, dtype=np.float32)[ADULT_SCHEMA.encode_target(split.train).astype(np.intp)]
     sizes = (train.shape[1], *HIDDEN, 2)
-    layers = ordinarily_learned(train.astype(np.float32), targets, sizes, "cross_entropy", PLAIN, SeededNoise(seed))
+    layers = trained_without_privacy(
+        train.astype(np.float32), targets, sizes, "cross_entropy", PLAIN, SeededNoise(seed)
+    )
     classes = np.array(ADULT_SCHEMA.classes, dtype=object)
     return scores_of(classes[np.argmax(layer_outputs(layers, test), axis=1)], split.test)
 

@@ -27,7 +27,7 @@ from sudare.privacy.noise import NoiseSource
 from sudare.sums.streams import SEED_BYTES
 
 
-def ordinarily_learned(
+def trained_without_privacy(
     rows: Singles,
     targets: Singles,
     sizes: tuple[int, ...],
