@@ -25,7 +25,7 @@ from sudare.frames import column_types, read
 from sudare.frames.sources import CsvFile, SqlSource
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.linear import PrivateLogisticRegression
-from sudare.neural import PrivateMLPClassifier
+from sudare.papers.p002_networks.estimators import AnonymizedLearningClassifier
 from sudare.papers.p003_decentralised import graphs
 from sudare.papers.p003_decentralised.averaging import averaged
 from sudare.papers.p003_decentralised.hidden_sums import hidden_sum
@@ -264,8 +264,7 @@ def test_an_address_in_the_place_of_a_file_is_not_quoted(address: str) -> None:
     [
         (PrivateLogisticRegression(method="lbfgs", schema=ILL), "'lbfgs'"),
         (GibbsLogisticRegression(sampler="nuts", schema=ILL), "'nuts'"),
-        (PrivateMLPClassifier("dpsgd", schema=ILL), "'dpsgd'"),
-        (PrivateMLPClassifier(37.5, schema=ILL), "a float"),
+        (AnonymizedLearningClassifier(clipping="rows", schema=ILL), "'rows'"),
     ],
 )
 def test_a_word_that_is_none_of_the_known_ones_is_told(learner: Any, word: str) -> None:

@@ -48,7 +48,7 @@ def play_network(folder: Path, ledger: Ledger, key: Ed25519PrivateKey) -> Networ
     screened.to_parquet(source)
     account = ledger.account("screening-2026", epsilon=BUDGET_EPSILON, delta=BUDGET_DELTA, source=source)
     network = PrivateMLPClassifier(
-        hidden=HIDDEN, epsilon=NETWORK_EPSILON, delta=NETWORK_DELTA, schema=SCHEMA, account=account
+        hidden_layer_sizes=HIDDEN, epsilon=NETWORK_EPSILON, delta=NETWORK_DELTA, schema=SCHEMA, account=account
     ).fit(screened)
     Release.of(network).save(folder / "network.sudare", key=key)
     received = Release.load(folder / "network.sudare", trusted=[key.public_key()])

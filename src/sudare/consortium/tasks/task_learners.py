@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
-from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS
+from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, current_parameters
 from sudare.errors import InvalidParameter
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learner_registry import learner_class
@@ -33,7 +33,8 @@ def learner_of(task: ModelsTask | CensusTask, schema: Schema, account: Account |
         if delta != 0:
             raise InvalidParameter(f"{name} has a pure ε; the task agrees on a δ.", "Leave delta out of the task.")
         del agreed["delta"]
-    return _built(learner, {**LEARNER_DEFAULTS[name], **task.parameters, **agreed})
+    parameters = current_parameters(task.name, name, task.parameters)
+    return _built(learner, {**LEARNER_DEFAULTS[name], **parameters, **agreed})
 
 
 def dictionary_of(task: DictionaryTask, schema: Schema) -> PatternDictionary:

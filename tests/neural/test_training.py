@@ -15,7 +15,7 @@ import pytest
 
 from sudare.errors import DataError, SeededNoiseRefused
 from sudare.neural import checkpoint
-from sudare.neural import private_network as models
+from sudare.neural import estimators as models
 from sudare.privacy import Release
 from tests.neural.killed_run import STEPS, account_in, model
 from tests.neural.tables import crossed
@@ -47,16 +47,16 @@ def test_a_killed_run_is_charged_once_and_repeats_its_noise(moment, charged, ste
     kill_a_run(tmp_path, moment)
     kept = checkpoint.load(tmp_path / "run")
     assert len(charges(tmp_path)) == charged
-    assert (kept.standing.step if kept.standing else None) == step
+    assert (kept.state.step if kept.state else None) == step
     resumed = model(tmp_path).fit(*crossed())
     assert len(charges(tmp_path)) == 1
     assert resumed.receipt_.position == charges(tmp_path)[0].position
     assert (resumed.guarantee_.epsilon, resumed.guarantee_.valid) == (2.0, True)
     finished = checkpoint.load(tmp_path / "run")
-    assert finished.standing.step == STEPS
+    assert finished.state.step == STEPS
     assert kept.seed in (None, finished.seed)
     # The whole run again, from the first step, with the seed that was kept: the same numbers.
-    checkpoint.save(tmp_path / "run", replace(finished, standing=None))
+    checkpoint.save(tmp_path / "run", replace(finished, state=None))
     again = model(tmp_path).fit(*crossed())
     np.testing.assert_array_equal(again.parameters_, resumed.parameters_)
     assert len(charges(tmp_path)) == 1
@@ -79,9 +79,9 @@ def test_other_data_or_parameters_are_refused_and_cost_nothing(tmp_path):
         model(tmp_path).fit(X[1:], y[1:])
     for changed in (
         {"epsilon": 1.0},
-        {"hidden": (5,)},
+        {"hidden_layer_sizes": (5,)},
         {"clip": 0.5},
-        {"rate": 0.1},
+        {"learning_rate": 0.1},
         {"bounds": (-2, 2)},
         {"classes": [1, 0]},
     ):
