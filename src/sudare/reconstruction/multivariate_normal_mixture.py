@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
-from sudare.reconstruction.product_channel import ProductChannel, along_axes
+from sudare.reconstruction.channels import ProductChannel
 
 Floats = NDArray[np.float64]
 
@@ -202,9 +202,8 @@ class MixtureLikelihood:
         for number in range(self.components):
             centred = statistics - densities[:, number] @ statistics
             slopes.append((weights[number] * densities[:, number])[:, np.newaxis] * centred)
-        stacked = np.hstack(slopes).reshape(*self.grid.shape, -1)
-        # With several problems in the last axis, the axes of the answers come last.
-        seen = along_axes(self.channel.matrices, stacked).reshape(stacked.shape[-1], -1)
+        stacked = np.ascontiguousarray(np.hstack(slopes).T).reshape(-1, *self.grid.shape)
+        seen = self.channel.forward(stacked).reshape(len(stacked), -1)
         seen *= np.sqrt(self.counts.sum() / np.maximum(expected.ravel(), _LEAST_PROBABILITY))
         chain = self._chain(weights, means, factors)
         return np.asarray(chain.T @ (seen @ seen.T) @ chain + self._prior_curvature(weights, factors))
