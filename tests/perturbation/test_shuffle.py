@@ -66,8 +66,9 @@ def test_narrow_columns_travel_in_one_word_and_stay_together() -> None:
     ticks = np.column_stack([numbers & 255, numbers >> 8 & 255, numbers >> 16]).astype(np.uint8)
     columns = [numbers, ticks, numbers % 3 == 0]
     assert sum(map(shuffle.row_bytes, columns)) == 8
-    words = shuffle.words_of_rows(columns)
-    for before, after in zip(columns, shuffle.rows_of_words(words, columns), strict=True):
+    rows_of_bytes = shuffle.rows_as_bytes(columns)
+    assert rows_of_bytes.shape == (rows, 8)
+    for before, after in zip(columns, shuffle.columns_of_bytes(rows_of_bytes, columns), strict=True):
         assert before.dtype == after.dtype
         assert np.array_equal(before, after)
     first, second, third = shuffle.shuffled_together(columns, SeededNoise(0))
@@ -130,7 +131,7 @@ def test_every_place_has_as_many_half_words(rows: int) -> None:
 
 
 def test_buckets_are_a_power_of_two_that_a_byte_can_choose() -> None:
-    assert [shuffle.bucket_count(rows) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]
+    assert [shuffle.bucket_count(rows, 2**12) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]
 
 
 # Amplification

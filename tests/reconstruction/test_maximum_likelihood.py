@@ -88,3 +88,18 @@ def test_projection_is_the_nearest_point(point: list[float]) -> None:
     assert nearest.min() >= 0
     direction = target - nearest
     assert direction.max() <= direction @ nearest + 1e-9
+
+
+@given(
+    values=st.lists(st.floats(-1e3, 1e3, allow_nan=False), min_size=1, max_size=12),
+    total=st.floats(0.1, 1e3),
+)
+def test_projection_on_any_total(values: list[float], total: float) -> None:
+    found = projected_on_simplex(np.array(values), total)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(total, rel=1e-9)
+    # The nearest such vector: positive entries all moved by the same, zeros at least as far.
+    moved = np.array(values) - found
+    level = moved[found > 0]
+    assert np.allclose(level, level[0], atol=1e-9 * (1 + np.abs(values).max()))
+    assert (moved[found == 0] <= level[0] + 1e-9 * (1 + np.abs(values).max())).all()

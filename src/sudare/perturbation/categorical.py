@@ -20,7 +20,7 @@ from sudare.errors import DataError, SchemaError, UnknownCategory
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.exact_draws import CHUNK_VALUES, WORD_BITS, ratio_within
 from sudare.privacy.noise import NoiseSource
-from sudare.schema import Category, Label, Level
+from sudare.schema import Category, Level
 from sudare.schema.table import as_column
 from sudare.schema.values import codes as level_codes
 
@@ -91,7 +91,7 @@ class CategoryPerturbation(Perturbation):
         return level_codes(as_column(values, "with the values"), self._category, "values")
 
     def codes(self, column: NDArray[Any]) -> Integers:
-        """The same."""
+        """The positions themselves."""
         return column
 
     def answered(self, values: Any) -> Integers:
@@ -108,10 +108,6 @@ class CategoryPerturbation(Perturbation):
     @abstractmethod
     def ticks(self, outputs: NDArray[Any]) -> Ticks:
         """Outputs as rows of ticks, one column a category."""
-
-    def likelihoods(self, outputs: NDArray[Any]) -> NDArray[np.float64]:
-        """P(output | value) up to a factor for each output: `odds` where the value is in the answer, 1 where it is not."""
-        return np.where(self.ticks(outputs), self.odds, 1.0)
 
     def description(self) -> dict[str, Any]:
         """Kind, values, ε, and both probabilities of a tick."""
@@ -149,11 +145,6 @@ class RetainReplace(CategoryPerturbation):
     @property
     def _others(self) -> int:
         return len(self.values) - 1
-
-    @property
-    def retained(self) -> float:
-        """ρ: the probability that a value is kept and not replaced."""
-        return float(Fraction(self.own_weight - self.other_weight, 2**self._bits))
 
     @property
     def tick_probabilities(self) -> tuple[float, float]:
@@ -379,6 +370,3 @@ def level_array(levels: Sequence[Level]) -> NDArray[Any]:
 def best_kind(count: int, epsilon: float) -> type[CategoryPerturbation]:
     """Retain-replace where V < 3e^ε + 2, as its variance is the smaller one there (Wang et al. 2017); else subset selection."""
     return RetainReplace if count < 3 * math.exp(epsilon) + 2 else SubsetSelection
-
-
-CategoryColumn = Category | Label

@@ -28,11 +28,25 @@ from sudare.schema.columns import level_text
 _CHUNK_BYTES: Final = 2**22
 
 
-class FileColumns(Mapping[str, NDArray[Any]]):
-    """Stored columns in a Parquet file of ours, read when they are asked for."""
+# What is added to the name of a release whose rows are in a file beside it.
+ROWS_SUFFIX: Final = ".rows.parquet"
 
-    def __init__(self, frame: Frame, file: NDArray[np.uint8]) -> None:
-        self._frame, self.file = frame, file
+
+class FileColumns(Mapping[str, NDArray[Any]]):
+    """Stored columns in a Parquet file of ours, read when they are asked for; without a file, they did not come with their release."""
+
+    def __init__(self, frame: Frame, file: NDArray[np.uint8] | None) -> None:
+        self._frame, self._file = frame, file
+
+    @property
+    def file(self) -> NDArray[np.uint8]:
+        """The bytes of the file."""
+        if self._file is None:
+            raise DataError(
+                "The rows are not in the release but in a Parquet file beside it: they are more than a release holds.",
+                "Open it with table.opened('NAME.rows.parquet').",
+            )
+        return self._file
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._frame.column(self.file, name)
@@ -42,29 +56,6 @@ class FileColumns(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self._frame.codes)
-
-
-# What is added to the name of a release whose rows are in a file beside it.
-ROWS_SUFFIX: Final = ".rows.parquet"
-
-
-class RowsElsewhere(Mapping[str, NDArray[Any]]):
-    """Columns whose rows did not come with their release."""
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        raise DataError(
-            "The rows are not in the release but in a Parquet file beside it: they are more than a release holds.",
-            "Open it with table.opened('NAME.rows.parquet').",
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,8 +110,8 @@ class PerturbedTable:
         for name, perturbation in self.perturbations.items():
             values = self.column(name)
             if isinstance(perturbation, SetPerturbation):
-                for position, level in enumerate(perturbation.values):
-                    columns[f"{name}={level_text(level)}"] = pa.array(np.ascontiguousarray(values[:, position]))
+                for own, ticks in zip(self.frame.codes[name].names, values.T, strict=True):
+                    columns[own] = pa.array(np.ascontiguousarray(ticks))
             elif isinstance(perturbation, CategoryPerturbation) and values.dtype == object:
                 columns[name] = pa.array([level_text(level) for level in values])
             else:

@@ -16,7 +16,7 @@ from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
 from sudare.perturbation.parquet import Columns, Frame
-from sudare.perturbation.perturbed_table import ROWS_SUFFIX, PerturbedTable, RowsElsewhere, described
+from sudare.perturbation.perturbed_table import ROWS_SUFFIX, FileColumns, PerturbedTable, described
 from sudare.perturbation.release_format import (
     ROWS_TENSOR,
     check_manifest,
@@ -31,7 +31,7 @@ from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled
 from sudare.perturbation.two_pass_source import RecordSource, Seen, perturbed, perturbed_parts
 from sudare.privacy.accounting import exact
 from sudare.privacy.array_checks import checked_matrix
-from sudare.privacy.declared_columns import promise, written_columns
+from sudare.privacy.declared_columns import promise, rows_per_unit, written_columns
 from sudare.privacy.guarantee import Guarantee, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
@@ -165,13 +165,12 @@ class RecordPerturbation(PrivateEstimator):
         twin = clone(self)
         seen = twin._opened(X).looked_through()
         plan = twin.plan(seen.rows, twin.declared_)
-        person = twin.declared_.person
         statement = Statement.of(
             plan.guarantee,
             seen.rows,
             shuffled=self.shuffle,
             row_epsilon=plan.row_epsilon,
-            rows_per_person=1 if person is None else person.most_rows,
+            rows_per_person=rows_per_unit(twin.declared_),
         )
         return plan, statement, seen
 
@@ -214,7 +213,7 @@ class RecordPerturbation(PrivateEstimator):
     def _keep_table(
         self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns, digest: str | None = None
     ) -> None:
-        person, rows = self.declared_.person, self.n_rows_
+        rows = self.n_rows_
         if rows is None:
             raise ValueError("a perturbed table has a number of rows")
         self.split_ = {name: each.epsilon for name, each in perturbations.items()}
@@ -223,7 +222,7 @@ class RecordPerturbation(PrivateEstimator):
             stored,
             self.guarantee_,
             row_epsilon,
-            rows_per_person=1 if person is None else person.most_rows,
+            rows_per_person=rows_per_unit(self.declared_),
             shuffled=self.shuffle,
             rows=rows,
             expected_digest=digest,
@@ -257,12 +256,12 @@ class RecordPerturbation(PrivateEstimator):
         return replace(super().check_content(content, schema_digest), notion="local")
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if the columns cost no more than is promised, and the rows are those that they give."""
-        parameters, person = content.parameters, self.declared_.person
+        """Raise ReleaseMalformed unless the columns cost no more than is promised, and the rows are those that they give."""
+        parameters = content.parameters
         perturbations, row_epsilon = written_perturbations(parameters), exact(parameters["row_epsilon"])
         spent = sum(exact(each.epsilon) for each in perturbations.values())
-        most_rows = 1 if person is None else person.most_rows
-        if not spent <= row_epsilon or row_epsilon * most_rows > exact(parameters["epsilon"]):
+        unit_epsilon = row_epsilon * rows_per_unit(self.declared_)
+        if not spent <= row_epsilon or unit_epsilon > exact(parameters["epsilon"]):
             raise unfit("its columns cost more than it promises")
         check_rows(content, perturbations)
 
@@ -279,9 +278,6 @@ class RecordPerturbation(PrivateEstimator):
     def _take(self, content: Content) -> None:
         parameters = content.parameters
         perturbations = written_perturbations(parameters)
-        frame = Frame.of(perturbations, parameters["rows"])
-        stored: Columns = RowsElsewhere(tuple(perturbations))
-        if ROWS_TENSOR in content.tensors:
-            stored = {name: frame.column(content.tensors[ROWS_TENSOR], name) for name in perturbations}
+        stored = FileColumns(Frame.of(perturbations, parameters["rows"]), content.tensors.get(ROWS_TENSOR))
         self.guarantee_ = promise(parameters["epsilon"], 0.0, self.neighbours, self.declared_, notion="local")
         self._keep_table(perturbations, parameters["row_epsilon"], stored, parameters["rows_digest"])
