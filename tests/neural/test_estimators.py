@@ -28,7 +28,7 @@ from sudare.neural.training_methods import VACUOUS_EPSILON, flattened, layered
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import private_estimator as base_room
 from sudare.privacy.accounting import pure_cost
-from sudare.report.card import card_of, card_rows
+from sudare.report.card import card_rows
 from sudare.schema import Person, Schema
 from tests.neural.tables import NUMBER_SCHEMA, SCHEMA, crossed, patients
 from tests.release_kit import KEY, TRUSTED
@@ -202,7 +202,7 @@ def test_a_promise_to_parameters_is_printed_beside_that_to_records_and_must_be_a
     model = PrivateMLPClassifier("learning_first", accept_parameter_guarantee=True, **parameters).fit(X, y)
     assert model.guarantee_ == Guarantee(200.0)
     assert model.parameter_guarantee_ == Guarantee(1.0, notion="parameter")
-    rows = dict(card_rows(card_of(Release.of(model).manifest(), {"parameters": 94}, signature="unchecked")))
+    rows = dict(card_rows(Release.of(model).card("unchecked")))
     assert rows["beside it"].startswith("ε = 1.0 for one parameter of the model")
     assert "says next to nothing" in rows["accepted"]
     assert "ε = 200" in rows["guarantee"]
@@ -235,7 +235,7 @@ def test_a_release_predicts_as_its_model(declared, account, tmp_path):
     assert again.guarantee_ == model.guarantee_
     assert again.receipt_ == model.receipt_
     assert again.hidden == (4,)
-    rows = dict(card_rows(card_of(release.manifest(), {"parameters": 9}, signature="unchecked")))
+    rows = dict(card_rows(release.card("unchecked")))
     assert rows["arithmetic"].startswith("whole-numbered noise")
     assert "beside it" not in rows
     assert "accepted" not in rows

@@ -12,7 +12,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from sudare.demo.scene import Line, Scene, Tell, trusted_card
+from sudare.demo.scene import Line, Scene, Tell
 from sudare.perturbation import PerturbedTable, RecordPerturbation
 from sudare.privacy import Ledger, Release
 from sudare.reconstruction import CategoricalReconstruction
@@ -172,7 +172,7 @@ def _promise_part(release: Release, lines: list[str]) -> Part:
     return Part(
         title="What a household was promised",
         result="Nobody can link a row of the released table to a household with more than an even chance; what that means is said in three ways, which belong together.",
-        blocks=[trusted_card(release), Table(("the promise",), [(line,) for line in lines])],
+        blocks=[release.card(), Table(("the promise",), [(line,) for line in lines])],
         how_to_read=[
             "The promise about linking needs the rows' order to be lost, which perturbing does. The local promise holds for every single answer even towards whoever sees it "
             "arrive; for k = 2 among a hundred thousand it is weak on its own.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,8 +14,17 @@ from sudare.neural.training_methods import VACUOUS_EPSILON, Floats
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.private_estimator import PrivateEstimator, TensorRule, check_shapes
 from sudare.privacy.release_content import Content, unfit
+from sudare.report.numbers import rounded_up
 from sudare.schema import Schema
 from sudare.schema.layout import ENCODINGS
+
+FLOAT_NOISE: Final = (
+    "floating-point noise: drawn and added in 32-bit floats, so the guarantee is that of ideal arithmetic"
+)
+WHOLE_NOISE: Final = (
+    "whole-numbered noise, its distance to the ideal law counted in δ; gradients were multiplied in 32-bit floats, with room "
+    "for their rounding if the processor keeps to IEEE 754"
+)
 
 
 class ReleasedLayers(PrivateEstimator):
@@ -23,7 +32,6 @@ class ReleasedLayers(PrivateEstimator):
 
     numbers_only = False
     relations = ("replace-one", "add-remove")
-    # The privacy card tells `exact_noise`, `parameter_epsilon` and `vacuous`.
     extra_parameters = (
         "approach",
         "encoding",
@@ -48,6 +56,23 @@ class ReleasedLayers(PrivateEstimator):
     record_delta_: float
     recipe_: Recipe
     noise_multiplier_: float
+
+    @classmethod
+    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Inexact noise, and the promise to a parameter beside that to a record."""
+        remarks = []
+        if parameters["exact_noise"] is False:
+            remarks.append(("arithmetic", FLOAT_NOISE))
+        elif parameters["approach"] == "gradient":
+            remarks.append(("arithmetic", WHOLE_NOISE))
+        if parameters["parameter_epsilon"] is not None:
+            promised = rounded_up(parameters["parameter_epsilon"])
+            text = f"ε = {promised} for one parameter of the model; for a record it is the guarantee above"
+            remarks.append(("beside it", text))
+        if parameters["vacuous"]:
+            text = "the guarantee to a record says next to nothing; its owner released it all the same"
+            remarks.append(("accepted", text))
+        return tuple(remarks)
 
     @abstractmethod
     def _outputs(self) -> int:

@@ -251,6 +251,11 @@ class RecordPerturbation(PrivateEstimator):
         return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
 
     @classmethod
+    def released_sizes(cls, content: Content) -> dict[str, int]:
+        """A perturbed value a row of each column: the tensor is a Parquet file."""
+        return {name: content.parameters["rows"] for name, _ in content.parameters["columns"]}
+
+    @classmethod
     def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
         """What a released content promises, if it is one that `from_release` can take."""
         return replace(super().check_content(content, schema_digest), notion="local")

@@ -190,6 +190,16 @@ class PrivateEstimator(BaseEstimator):
     def _take(self, content: Content) -> None:
         """Set the learned attributes from released content."""
 
+    @classmethod
+    def released_sizes(cls, content: Content) -> dict[str, int]:
+        """How many numbers leave under each name, for the privacy card."""
+        return {name: int(tensor.size) for name, tensor in content.tensors.items()}
+
+    @classmethod
+    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Further rows of the privacy card, (label, text): what has to be said of this release and not of most."""
+        return ()
+
     def price(self, X: object, y: object = None) -> Quote:
         """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
         if self.account is None:

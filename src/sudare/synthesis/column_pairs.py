@@ -94,10 +94,9 @@ def breadth_first_order(forest: Sequence[Pair], columns: int) -> dict[int, int |
 
 def path_between(parents: Mapping[int, int | None], first: int, second: int) -> list[int] | None:
     """The columns from one to the other along the forest, both ends included; None where they are in different trees."""
-    upwards, column = [], first
-    while column is not None:
-        upwards.append(column)
-        column = parents[column]
+    upwards = [first]
+    while (parent := parents[upwards[-1]]) is not None:
+        upwards.append(parent)
     back = [second]
     while back[-1] not in upwards:
         parent = parents[back[-1]]

@@ -26,7 +26,6 @@ from sudare.papers.p002_networks.approaches import (
 from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import exact, gaussian_delta, mu_of_pure
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from sudare.report.card import remarks_of
 from sudare.schema import Category, Label, Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100, bins=(25, 50, 75)), "smoker": Category(("no", "yes"))})
@@ -215,7 +214,7 @@ def test_a_release_tells_what_was_promised_to_whom(approach, tmp_path):
     Release.of(model).save(tmp_path / "network.sudare", key=key)
     received = Release.load(tmp_path / "network.sudare", trusted=[key.public_key()])
     np.testing.assert_array_equal(received.model().predict(people), model.predict(people))
-    told = dict(remarks_of(received.manifest()["parameters"]))
+    told = dict(received.card().remarks)
     assert ("beside it" in told) == ("accepted" in told) == (approach != "anonymizing_first")
     assert "arithmetic" not in told
 
