@@ -154,7 +154,7 @@ class RetainReplace(CategoryPerturbation):
 
     @property
     def ratio(self) -> Fraction:
-        """Own over other weight."""
+        """The largest ratio of probabilities: own weight over other weight."""
         return Fraction(self.own_weight, self.other_weight)
 
     def draw(self, codes: Integers, source: NoiseSource) -> Integers:
@@ -172,20 +172,20 @@ class RetainReplace(CategoryPerturbation):
         return ahead
 
     def packed(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        """Codes."""
+        """Codes in the smallest unsigned type."""
         return outputs.astype(unsigned_type(len(self.values)))
 
     def unpacked(self, stored: NDArray[Any]) -> Integers:
-        """Codes."""
+        """Codes as they were drawn."""
         return stored.astype(np.int64)
 
     def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Categories."""
+        """The categories that the codes stand for."""
         categories: NDArray[Any] = level_array(self.values)[stored]
         return categories
 
     def ticks(self, outputs: NDArray[Any]) -> Ticks:
-        """One tick a row."""
+        """Rows with a single tick, that of the category."""
         ticks: Ticks = outputs[:, np.newaxis] == np.arange(len(self.values))
         return ticks
 
@@ -197,7 +197,7 @@ class SetPerturbation(CategoryPerturbation):
 
     @property
     def chunk_values(self) -> int:
-        """Fewer rows where a row is longer."""
+        """How many values are drawn at a time: fewer where there are more categories."""
         return max(256, _TICKS_AT_ONCE // len(self.values))
 
     def packed(self, outputs: NDArray[Any]) -> NDArray[np.uint8]:
@@ -222,7 +222,7 @@ class SetPerturbation(CategoryPerturbation):
         return self.unpacked(stored)
 
     def ticks(self, outputs: NDArray[Any]) -> Ticks:
-        """As they are."""
+        """The outputs themselves; raise DataError unless they are rows of ticks."""
         if outputs.ndim != 2 or outputs.shape[1] != len(self.values) or outputs.dtype != np.bool_:
             raise DataError(
                 f"{type(self).__name__} answers with rows of {len(self.values)} ticks.",

@@ -82,7 +82,7 @@ class Perturbation(ABC):
 
     @abstractmethod
     def unpacked(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """The outputs again."""
+        """Outputs from what `packed` gave."""
 
     @abstractmethod
     def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:

@@ -111,7 +111,7 @@ class AliasTable:
         return counts[:outcomes]
 
     def drawn(self, words: Words) -> Integers:
-        """One outcome a word."""
+        """The outcome that each word leads to."""
         columns = (words >> np.uint64(WORD_BITS - self.bits)).astype(np.int64)
         places = words & np.uint64(2 ** (WORD_BITS - self.bits) - 1)
         return np.where(places < self.thresholds.take(columns), columns, self.aliases.take(columns))
@@ -141,7 +141,7 @@ class StepNoise:
         return self.reach - self.distance
 
     def drawn(self, inputs: Integers, source: NoiseSource) -> Integers:
-        """Inputs with noise."""
+        """Inputs with noise, cut to the possible outputs."""
         noisy = self.table.drawn(source.words(len(inputs)))
         noisy += inputs
         noisy -= self.reach

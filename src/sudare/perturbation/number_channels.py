@@ -82,7 +82,7 @@ class NumberPerturbation(Perturbation):
         return low - self.overshoot * self.grid, low + (self.steps + self.overshoot) * self.grid
 
     def column(self, values: Any) -> Floats:
-        """Numbers."""
+        """Values as floats; raise WrongType or DataError unless they are one column of numbers without gaps."""
         return checked_numbers(values)
 
     def codes(self, column: NDArray[Any]) -> Integers:
@@ -107,7 +107,7 @@ class NumberPerturbation(Perturbation):
         return outputs
 
     def packed(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        """Steps from the least output."""
+        """Steps from the least output, in the smallest unsigned type."""
         return (outputs + self.overshoot).astype(unsigned_type(self.output_count))
 
     def unpacked(self, stored: NDArray[Any]) -> Integers:
@@ -115,7 +115,7 @@ class NumberPerturbation(Perturbation):
         return stored.astype(np.int64) - self.overshoot
 
     def decoded(self, stored: NDArray[Any]) -> Floats:
-        """low + output·grid."""
+        """Perturbed numbers in the column's unit: low + output·grid."""
         values: Floats = stored.astype(np.float64)
         values -= self.overshoot
         values *= self.grid
@@ -213,7 +213,7 @@ def checked_bounds(bounds: object) -> Bounds:
 
 
 def checked_numbers(values: Any) -> Floats:
-    """A column of numbers without gaps."""
+    """Values as floats; raise WrongType or DataError unless they are one column of numbers without gaps."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -241,7 +241,7 @@ def _holds_numbers(values: NDArray[Any]) -> bool:
 
 
 def checked_edges(edges: ArrayLike, name: str) -> Floats:
-    """Edges of bins, rising."""
+    """Edges of bins as floats; raise InvalidParameter unless they rise strictly."""
     try:
         checked = np.array(edges, dtype=np.float64)
     except (TypeError, ValueError):

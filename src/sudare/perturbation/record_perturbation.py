@@ -15,7 +15,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
-from sudare.perturbation.parquet import Columns, Frame
+from sudare.perturbation.parquet import Columns, FileLayout
 from sudare.perturbation.perturbed_table import ROWS_SUFFIX, FileColumns, PerturbedTable, described
 from sudare.perturbation.release_format import (
     ROWS_TENSOR,
@@ -103,10 +103,10 @@ class RecordPerturbation(PrivateEstimator):
         source = self._opened(X)
         seen = source.looked_through()
         plan = self.plan(seen.rows, self.declared_)
-        frame = Frame.of(plan.perturbations, seen.rows)
-        on_disk = self.shuffle and source.is_streamed and frame.size > HELD_BYTES
+        layout = FileLayout.of(plan.perturbations, seen.rows)
+        on_disk = self.shuffle and source.is_streamed and layout.size > HELD_BYTES
         if on_disk:
-            check_room(frame)
+            check_room(layout)
         noise = self._enter(plan).noise
         stored: Columns
         if on_disk:
@@ -145,7 +145,7 @@ class RecordPerturbation(PrivateEstimator):
             split=self.split,
             methods=self.methods,
         )
-        check_size(Frame.of(plan.perturbations, rows))
+        check_size(FileLayout.of(plan.perturbations, rows))
         if self.account is not None:
             check_manifest(plan, declared)
         return plan
@@ -158,9 +158,9 @@ class RecordPerturbation(PrivateEstimator):
         return self.plan(rows(), self._suited(self.schema)).guarantee
 
     def _plan_for(self, X: Any, y: Any) -> RecordPlan:
-        return self.rehearsed(X)[0]
+        return self.dry_run(X)[0]
 
-    def rehearsed(self, X: object) -> tuple[RecordPlan, Statement, Seen]:
+    def dry_run(self, X: object) -> tuple[RecordPlan, Statement, Seen]:
         """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
         twin = clone(self)
         seen = twin._opened(X).looked_through()
@@ -233,7 +233,7 @@ class RecordPerturbation(PrivateEstimator):
     def release_content(self) -> Content:
         """What is promised, and the rows as a Parquet file; of more rows than a release holds only the file's digest."""
         table = self.table_
-        file = b"".join(table.parquet()) if fits_inside(table.frame) else None
+        file = b"".join(table.parquet()) if fits_inside(table.layout) else None
         digest = table.digest() if file is None else hashlib.sha256(file).hexdigest()
         parameters = {
             "epsilon": self.guarantee_.epsilon,
@@ -283,6 +283,6 @@ class RecordPerturbation(PrivateEstimator):
     def _take(self, content: Content) -> None:
         parameters = content.parameters
         perturbations = written_perturbations(parameters)
-        stored = FileColumns(Frame.of(perturbations, parameters["rows"]), content.tensors.get(ROWS_TENSOR))
+        stored = FileColumns(FileLayout.of(perturbations, parameters["rows"]), content.tensors.get(ROWS_TENSOR))
         self.guarantee_ = promise(parameters["epsilon"], 0.0, self.neighbours, self.declared_, notion="local")
         self._keep_table(perturbations, parameters["row_epsilon"], stored, parameters["rows_digest"])

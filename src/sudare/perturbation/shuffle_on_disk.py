@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.column_perturbation import Perturbation
-from sudare.perturbation.parquet import Columns, Frame
+from sudare.perturbation.parquet import Columns, FileLayout
 from sudare.perturbation.perturbed_table import FileColumns, stored_shape
 from sudare.perturbation.shuffle import bucket_count, columns_of_bytes, row_bytes, rows_as_bytes, shuffled
 from sudare.privacy.noise import NoiseSource
@@ -82,14 +82,14 @@ def shuffled_on_disk(
     perturbations: Mapping[str, Perturbation], rows: int, parts: Iterable[Columns], source: NoiseSource
 ) -> FileColumns:
     """Perturbed rows that come in parts, in one uniformly random order, in a nameless Parquet file."""
-    frame = Frame.of(perturbations, rows)
+    layout = FileLayout.of(perturbations, rows)
     like = {name: np.empty(*stored_shape(each, 0)) for name, each in perturbations.items()}
     width = sum(map(row_bytes, like.values()))
     try:
         with Buckets(width, bucket_count(rows * width, BUCKET_BYTES), source) as buckets:
             for part in parts:
                 buckets.throw(rows_as_bytes(list(part.values())))
-            return FileColumns(frame, written_file(frame, like, buckets, source))
+            return FileColumns(layout, written_file(layout, like, buckets, source))
     except OSError as error:
         raise DataError(
             f"The rows could not be shuffled on disk ({error.strerror}).",
@@ -97,27 +97,27 @@ def shuffled_on_disk(
         ) from None
 
 
-def written_file(frame: Frame, like: Columns, buckets: Buckets, source: NoiseSource) -> Bytes:
+def written_file(layout: FileLayout, like: Columns, buckets: Buckets, source: NoiseSource) -> Bytes:
     """The buckets shuffled and written one after the other; what a multiple of eight rows leaves over goes to the next."""
     with tempfile.TemporaryFile() as file:
-        os.ftruncate(file.fileno(), frame.size)
-        for place, piece in frame.fixed_pieces():
+        os.ftruncate(file.fileno(), layout.size)
+        for place, piece in layout.fixed_pieces():
             write_at(file, place, piece)
         start, left_over = 0, rows_as_bytes(list(like.values()))
         for bucket in buckets.emptied():
             order = shuffled(np.arange(len(bucket), dtype=np.uint32), source)
             waiting = np.concatenate((left_over, bucket[order]))
             whole = len(waiting) // _ROWS_ALIGNED * _ROWS_ALIGNED
-            write_rows(file, frame, like, waiting[:whole], start)
+            write_rows(file, layout, like, waiting[:whole], start)
             start, left_over = start + whole, waiting[whole:]
-        write_rows(file, frame, like, left_over, start)
+        write_rows(file, layout, like, left_over, start)
         return np.memmap(file, dtype=np.uint8, mode="r")
 
 
-def write_rows(file: IO[bytes], frame: Frame, like: Columns, rows: Bytes, start: int) -> None:
+def write_rows(file: IO[bytes], layout: FileLayout, like: Columns, rows: Bytes, start: int) -> None:
     """Write some rows, the first of them row `start`, into columns like these."""
     part = dict(zip(like, columns_of_bytes(rows, list(like.values())), strict=True))
-    for place, piece in frame.value_pieces(part, start):
+    for place, piece in layout.value_pieces(part, start):
         write_at(file, place, piece)
 
 
@@ -129,12 +129,12 @@ def write_at(file: IO[bytes], place: int, piece: bytes) -> None:
         place, rest = place + taken, rest[taken:]
 
 
-def check_room(frame: Frame) -> None:
+def check_room(layout: FileLayout) -> None:
     """Raise InvalidParameter unless the disk has room for the buckets and the file; looked at before anything is charged."""
     facts = os.statvfs(tempfile.gettempdir())
     free = facts.f_bavail * facts.f_frsize
-    if free < 2 * frame.size:
+    if free < 2 * layout.size:
         raise InvalidParameter(
-            f"Shuffling takes {2 * frame.size >> 20} MiB of temporary files, and there is room for {free >> 20}.",
+            f"Shuffling takes {2 * layout.size >> 20} MiB of temporary files, and there is room for {free >> 20}.",
             "Make room, or name another folder in TMPDIR. Nothing was charged.",
         )

@@ -48,12 +48,12 @@ class Layout:
 
     @property
     def widths(self) -> Floats:
-        """Of the cells, and zero for the atoms."""
+        """The widths of the cells, and zero for the atoms."""
         return np.concatenate((np.diff(self.edges), np.zeros(len(self.atoms))))
 
     @property
     def middles(self) -> Floats:
-        """Of the cells, and the atoms."""
+        """The middles of the cells, and the atoms."""
         return np.concatenate(((self.edges[1:] + self.edges[:-1]) / 2, self.atoms))
 
     def carrying(self, states: States) -> Floats:

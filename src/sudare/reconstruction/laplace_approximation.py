@@ -56,7 +56,7 @@ class Fit(Generic[ModelT]):
 
     @property
     def log_likelihood(self) -> float:
-        """Without the prior."""
+        """The log-posterior without the prior."""
         return self.log_posterior + float(self.parameters @ self.parameters) / 2
 
     def spread(self) -> Floats:

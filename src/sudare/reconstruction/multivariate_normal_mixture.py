@@ -53,7 +53,7 @@ class Grid:
 
     @cached_property
     def points(self) -> Floats:
-        """One row a cell."""
+        """The middles, one row a cell."""
         axes = [(np.arange(size) + 0.5) / size for size in self.shape]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.columns)
 
@@ -112,7 +112,7 @@ class MixtureLikelihood:
         self._diagonal = np.flatnonzero(self._lower[0] == self._lower[1])
 
     def packed(self, weights: Floats, means: Floats, covariances: Floats) -> Floats:
-        """Parameters."""
+        """The vector of parameters for given weights, means and covariances, within their limits."""
         factors = np.linalg.cholesky(np.linalg.inv(covariances))[:, self._lower[0], self._lower[1]]
         factors[:, self._diagonal] = np.clip(np.log(factors[:, self._diagonal]), *_LOG_PRECISION_LIMITS)
         logarithms = np.log(np.maximum(weights, 1e-4 * weights.max()))[:, np.newaxis]

@@ -160,9 +160,9 @@ class PrivateSynthesizer(PrivateEstimator):
         return Plan(self._staged(declared), guarantee)
 
     def _plan_for(self, X: Any, y: Any) -> Plan[StagedNoise]:
-        return self.rehearsed(X, y)[0]
+        return self.dry_run(X, y)[0]
 
-    def rehearsed(self, X: object, y: object = None) -> tuple[Plan[StagedNoise], CodedRows]:
+    def dry_run(self, X: object, y: object = None) -> tuple[Plan[StagedNoise], CodedRows]:
         """Plan, and what looking through the rows tells the owner. Nothing is counted with noise, charged or stored."""
         twin = clone(self)
         rows = twin._looked_through(X, y)
@@ -260,7 +260,7 @@ class PrivateSynthesizer(PrivateEstimator):
         return self._content(self.released_, _grids(self.released_), extra)
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if the tensors are those of the engine, on their grid."""
+        """Raise ReleaseMalformed unless the tensors are those of the engine, on their grid."""
         if not self._engine().fits(content.tensors):
             raise unfit("its tensors are not those of its learner")
         if dict(content.grids) != _grids(content.tensors):
