@@ -17,10 +17,10 @@ from benchmarks.workloads import linear_experts, overlapping_patterns, sparse_co
 from sudare.dictionary.e_step import gaussian_statistics
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.experts import MirrorAveraging
+from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression
 from sudare.linear.batched_fits import fit_nodes
 from sudare.linear.losses import Logistic
-from sudare.linear.rows import HeldRows
 from sudare.linear.solvers import Objective, minimised
 from sudare.neural import clipped_network as network
 from sudare.neural.calibration import public_recipe
@@ -113,7 +113,7 @@ def logistic_nodes(nodes: int, rows: int, columns: int) -> Run:
 def logistic_large(rows: int, columns: int) -> Run:
     """Logistic regression without noise to a certified gradient norm of 1e-6."""
     X, labels = unit_rows(rows, columns)
-    held = HeldRows(X, (2.0 * labels - 1)[:, np.newaxis])
+    held = Rows.held(X, (2.0 * labels - 1)[:, np.newaxis])
     objective = Objective(held, Logistic(), 1.0, np.zeros(columns), 1.0)
     return lambda: minimised(objective, 1e-6)
 

@@ -19,6 +19,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from sudare.errors import SudareError, every_error
+from sudare.glossary import TERMS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,10 +51,13 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "errors/index.md": [f"errors/{error.__name__}.md" for error in every_error()],
         "proofs/index.md": [f"proofs/{page.name}" for page in proof_pages()],
     }
-    config.nav = [
-        {title: [page, *below[page]] if page in below else page for title, page in item.items()}
-        for item in config.nav or []
-    ]
+    for section in config.nav or []:
+        for title, pages in section.items():
+            if isinstance(pages, list):
+                section[title] = [
+                    {name: [page, *below[page]] if page in below else page for name, page in entry.items()}
+                    for entry in pages
+                ]
     return config
 
 
@@ -70,7 +74,7 @@ def made_pages() -> dict[str, str]:
     pages |= {f"errors/{error.__name__}.md": error_page(error) for error in every_error()}
     pages |= {"proofs/index.md": proofs_index()}
     pages |= {f"proofs/{page.name}": from_folder(page.read_text("utf-8"), "proofs") for page in proof_pages()}
-    pages |= {"command-line.md": command_line_page(), "python.md": python_page()}
+    pages |= {"command-line.md": command_line_page(), "python.md": python_page(), "glossary.md": glossary_page()}
     for source, target in (("README", "index"), ("CONTRIBUTING", "contributing"), ("CHANGELOG", "changelog")):
         pages[f"{target}.md"] = from_folder((ROOT / f"{source}.md").read_text("utf-8"), "")
     return pages
@@ -170,6 +174,15 @@ def error_page(error: type[SudareError]) -> str:
         )
         if part
     )
+
+
+# Words
+
+
+def glossary_page() -> str:
+    """Every word with its meaning, in English and Japanese."""
+    rows = [f"| **{each.name}** {each.japanese} | {each.meaning} | {each.japanese_meaning} |" for each in TERMS]
+    return "# Glossary\n\n| | | |\n| --- | --- | --- |\n" + "\n".join(rows)
 
 
 # Command line

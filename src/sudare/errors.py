@@ -1,6 +1,6 @@
 """One error tree: every message says what was wrong, what was got and what to do, and prints no private value.
 
-Each class carries the exit code the command line ends with and a help text; `docs/errors/` has a page for each.
+Each class carries the exit code the command line ends with and a help text, which `sudare explain` tells and the documentation has a page for.
 Codes are grouped by ten: 1x input, 3x budget, 4x ledger, 5x release, 6x audit, 7x surroundings, 8x sums over members, 9x consortium.
 """
 

@@ -1,4 +1,4 @@
-"""How the consortium's files are read and written: bounded, whole or not at all, and private ones seen by their owner only."""
+"""How files are read and written: bounded, whole or not at all, and private ones seen by their owner only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shlex
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -84,24 +84,31 @@ def _forbidden(status: os.stat_result) -> int:
     return _OTHERS & ~stat.S_IRGRP if is_mounted else _OTHERS
 
 
-def write_new(path: Path, content: bytes, mode: int = PRIVATE_MODE) -> None:
-    """A file that was not there, durable and complete, or none; `FileExistsError` if there is one."""
+def write_new(path: Path, content: bytes | Iterable[bytes], mode: int = PRIVATE_MODE) -> None:
+    """Write a file that was not there, durable and complete, or none. Raise FileExistsError if there is one.
+
+    Content may come in pieces; an error on the way leaves nothing.
+    """
     temporary = _written_beside(path, content, mode)
     try:
         # Unlike a renaming, a link never replaces a file that appeared meanwhile.
         os.link(temporary, path)
     finally:
-        os.unlink(temporary)
-    _make_name_durable(path)
+        _remove(temporary)
+    try:
+        _make_name_durable(path)
+    except OSError:
+        os.unlink(path)
+        raise
 
 
 def write_atomically(path: Path, content: bytes, mode: int = PRIVATE_MODE) -> None:
-    """The file replaced: whoever reads meanwhile, or after a crash, sees the old one or the new one."""
+    """Replace the file: whoever reads meanwhile, or after a crash, sees the old one or the new one."""
     temporary = _written_beside(path, content, mode)
     try:
         os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
+    except BaseException:
+        _remove(temporary)
         raise
     _make_name_durable(path)
 
@@ -216,18 +223,26 @@ def _bounded(handle: int, path: Path, what: str) -> bytes:
     return content
 
 
-def _written_beside(path: Path, content: bytes, mode: int) -> str:
-    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.", suffix=".partial")
+def _written_beside(path: Path, content: bytes | Iterable[bytes], mode: int) -> str:
+    """The name of a temporary file in the same folder, with the content forced to disk."""
+    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=".sudare-", suffix=".partial")
     try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        with open(handle, "wb") as stream:
+            os.fchmod(handle, mode)
+            for piece in [content] if isinstance(content, bytes) else content:
+                stream.write(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
     except BaseException:
-        os.unlink(temporary)
+        _remove(temporary)
         raise
     return temporary
+
+
+def _remove(temporary: str) -> None:
+    """Remove a partial file. One that cannot be removed is litter; it must not make a file that is there look as if it were not."""
+    with contextlib.suppress(OSError):
+        os.unlink(temporary)
 
 
 def _make_name_durable(path: Path) -> None:

@@ -37,7 +37,7 @@ class Numbers:
         )
 
     def check(self, name: str, value: object) -> None:
-        """Nothing, if a value is one of these numbers; otherwise an error that names the argument."""
+        """Raise InvalidParameter, naming the argument, unless the value is one of these numbers."""
         if not self.holds(value):
             raise InvalidParameter(f"{name} must be {self}, got {_shown(value)}.", f"Give {name} such a number.")
 

@@ -22,11 +22,12 @@ from sudare.audit.linear import (
     step_weights,
 )
 from sudare.audit.registry import EPSILONS, linear_comparison, run_audit
+from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
-from sudare.linear.noise_once import Facts, ObjectivePerturbation
-from sudare.linear.rows import HeldRows
+from sudare.linear.mechanism import Facts
+from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.privacy.noise import Integers
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Schema
@@ -89,10 +90,12 @@ def test_densities_of_objective_perturbation_are_densities(loss: Loss, kind: str
 
 
 def test_counted_rows_are_the_table() -> None:
-    held = HeldRows(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]), np.array([[1.0], [1.0], [1.0], [-1.0]]))
+    held = Rows.held(
+        np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]), np.array([[1.0], [1.0], [1.0], [-1.0]])
+    )
     counted = CountedRows.of(held)
     points = np.array([[0.3, -2.0], [1.0, 5.0]])
-    one_by_one = CountedRows(held.matrix, held.targets[:, 0], np.ones(4))
+    one_by_one = CountedRows(held.together()[0], held.together()[1][:, 0], np.ones(4))
     assert sorted(counted.counts) == [1, 1, 2]
     for loss in LOSSES:
         np.testing.assert_allclose(

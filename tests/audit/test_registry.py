@@ -26,7 +26,7 @@ from sudare.errors import InvalidParameter, UnknownName
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Schema
-from sudare.statistics.estimators import PrivateMean
+from sudare.statistics import PrivateMean
 
 
 def test_the_names() -> None:

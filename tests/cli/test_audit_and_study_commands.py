@@ -88,12 +88,12 @@ def tiny_study() -> Study:
 
 def test_study(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sudare.papers.load_study", lambda name: tiny_study())
-    told = sudare("study", "tiny", "--out", tmp_path / "out")
+    told = sudare("study", "tiny", "--output", tmp_path / "out")
     assert told.exit_code == 0
     for text in ("A tiny study", "A table", "1.0 ± 0.6", "0.5", "replace-one, δ = 0"):
         assert text in told.stdout
     assert (tmp_path / "out" / "tiny.png").read_bytes().startswith(b"\x89PNG")
-    values = sudare("study", "tiny", "--out", tmp_path / "out", "--repeats", 5, "--json").values
+    values = sudare("study", "tiny", "--output", tmp_path / "out", "--repeats", 5, "--json").values
     assert values["tables"][0]["rows"][0][1]["repeats"] == 5
     written = json.loads((tmp_path / "out" / "tiny.json").read_text("utf-8"))
     assert written["tables"] == values["tables"]
@@ -106,7 +106,7 @@ def test_study_list(sudare: Sudare) -> None:
 
 def test_a_study_without_data_says_what_to_do(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDARE_DATA", str(tmp_path))
-    refused = sudare("study", "core", "--out", tmp_path / "out")
+    refused = sudare("study", "core", "--output", tmp_path / "out")
     assert refused.exit_code == DataUnavailable.exit_code
     assert "SUDARE_DATA" in refused.stderr
     assert not (tmp_path / "out").exists()

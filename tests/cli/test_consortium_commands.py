@@ -10,7 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import Agreement, Approvals, Budget, Identity, Member, ModelsTask, Statements, permit, standing
+from sudare.consortium import (
+    Agreement,
+    Approvals,
+    Budget,
+    CensusTask,
+    DictionaryTask,
+    Identity,
+    Member,
+    MemberEntry,
+    ModelsTask,
+    Statements,
+    Sums,
+    permit,
+    standing,
+)
 from sudare.consortium.agreement.joining import Joining, joined, signed
 from sudare.errors import NotApproved
 from sudare.privacy import Guarantee
@@ -30,7 +44,7 @@ classes = [0, 1]
 """
 NEW = (
     "consortium", "new", "agreement.toml", "--name", "two-clinics", "--schema", "schema.toml",
-    "--task", "risk learning method=one-sum epsilon=0.5 tolerance=1 parameters.fit_intercept=true",
+    "--task", "risk learning method=one-sum epsilon=0.5 parameters.fit_intercept=true",
     "--task", "scales scaler epsilon=0.25",
 )  # fmt: skip
 
@@ -394,7 +408,7 @@ def test_a_private_dictionary_from_its_words_to_the_status(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
     (tmp_path / "schema.toml").write_text(SCHEMA)
-    task = "wear dictionary patterns=2 epsilon=1.5 delta=1e-6 colluders=1 parameters.private_iterations=8"
+    task = "wear dictionary patterns=2 epsilon=1.5 delta=1e-6 parameters.private_iterations=8"
     new = ("consortium", "new", "agreement.toml", "--name", "two-plants", "--schema", "schema.toml", "--task")
     assert "`tasks.wear.delta` is missing" in sudare(*new, "wear dictionary patterns=2 epsilon=1.5").stderr
     assert "wear (dictionary, ε 1.5, δ 1e-06)" in sudare(*new, task).stdout
@@ -405,8 +419,10 @@ def test_a_private_dictionary_from_its_words_to_the_status(
     words = ("--member", "east/member.toml")
     approved = sudare("approve", "wear", *words, "--dry-run").stdout
     assert "It costs at most ε 1.5, δ 1e-6." in approved
-    assert "noisy" in approved
-    told = "ε 1.5, δ 1e-6 in all, towards 1 of 2 members together and everyone else"
+    assert "In sums all 2 members must stay; none may be dishonest; the noise counts on 1 share of 2." in unwrapped(
+        approved
+    )
+    told = "ε 1.5, δ 1e-6 in all, towards everyone"
     assert f"{told}; not charged yet." in unwrapped(sudare("status", *words).stdout)
     assert "exact" not in sudare("status", *words).stdout
 
@@ -420,8 +436,67 @@ def test_a_private_dictionary_from_its_words_to_the_status(
     assert f"{told}; charged; 1,233 noisy totals in 9 sums." in unwrapped(sudare("status", *words).stdout)
     (noisy,) = sudare("status", *words, "--json").values["noisy"]
     assert noisy == {
-        "task": "wear", "epsilon": 1.5, "delta": 1e-6, "colluders": 1, "members": 2, "charges": 1, "sums": 10, "numbers": 1234,
+        "task": "wear", "epsilon": 1.5, "delta": 1e-6, "charges": 1, "sums": 10, "numbers": 1234,
     }  # fmt: skip
+
+
+def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consortium: Path, sudare: Sudare) -> None:
+    words = ("--member", "east/member.toml")
+    two = "In sums all 2 members must stay; none may be dishonest; the noise counts on 1 share of 2."
+    numbers = {"members": 2, "threshold": 2, "dishonest": 0, "colluders": 1}
+    commands: list[tuple[str, ...]] = [
+        ("consortium", "check", "agreement.toml"),
+        ("consortium", "sign", *words, "--dry-run"),
+        ("status", *words),
+        ("approve", "risk", *words, "--dry-run"),
+    ]
+    for command in commands:
+        assert two in unwrapped(sudare(*command).stdout)
+        assert sudare(*command, "--json").values["sums"] == numbers
+
+    agreement = Agreement.load("agreement.toml")
+    more = tuple(
+        MemberEntry(name, Identity.generated().public_key.hex(), Budget(2.0, 1e-6)) for name in ("south", "west")
+    )
+    four = replace(agreement, members=(*agreement.members, *more), sums=Sums(threshold=3, dishonest=1))
+    four.save("agreement.toml")
+    line = "In sums 3 of 4 members must stay; 1 may be dishonest; the noise counts on 1 share of 4."
+    for command in commands:
+        assert line in unwrapped(sudare(*command).stdout)
+
+    exact = DictionaryTask("patterns", 2, consent=True)
+    replace(four, tasks=(exact, *four.tasks)).save("agreement.toml")
+    approved = unwrapped(sudare("approve", "patterns", *words, "--dry-run").stdout)
+    assert "In sums 3 of 4 members must stay; 1 may be dishonest." in approved
+    replace(four, tasks=(CensusTask("ages", ("age",), 0.5),)).save("agreement.toml")
+    assert "In sums" not in sudare("consortium", "check", "agreement.toml").stdout
+    assert sudare("approve", "ages", *words, "--dry-run", "--json").values["sums"] is None
+
+
+def test_sums_whose_numbers_do_not_fit_are_told_before_anybody_signs(consortium: Path, sudare: Sudare) -> None:
+    agreement = Agreement.load("agreement.toml")
+    replace(agreement, sums=Sums(dishonest=1)).save("agreement.toml")
+    found = sudare("status", "--member", "east/member.toml")
+    assert "Sums cannot be made as things are: `sums.dishonest` does not fit 2 members" in unwrapped(found.stdout)
+    assert sudare("status", "--member", "east/member.toml", "--json").values["sums"]["colluders"] is None
+
+
+def test_a_task_that_counts_shares_itself_is_told_where_that_is_said_now(sudare: Sudare, tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    new = (
+        "consortium",
+        "new",
+        tmp_path / "agreement.toml",
+        "--name",
+        "clinics",
+        "--schema",
+        tmp_path / "schema.toml",
+        "--task",
+    )
+    refused = sudare(*new, "risk learning method=one-sum epsilon=0.5 tolerance=2")
+    assert refused.exit_code != 0
+    assert "`tasks.risk.tolerance` is no field of a task any more" in unwrapped(refused.stderr)
+    assert "`dishonest` of [sums]" in unwrapped(refused.stderr)
 
 
 def unwrapped(text: str) -> str:

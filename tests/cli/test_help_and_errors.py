@@ -45,7 +45,7 @@ def test_the_commands_there_are() -> None:
     assert found == {
         "", "demo", "schema", "schema draft", "schema check", "fit", "inspect", "budget", "audit", "risk", "risk sums", "risk chunks", "study", *budget,
         "perturb", "reconstruct", "crosstab", "synthesize", "sample", *key, *consortium, "status", "approve", "deny",
-        "node", "run", "score", "relay", "relay kits",
+        "node", "run", "score", "relay", "relay kits", "explain",
     }  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def test_errors_have_exit_codes_of_their_own(house: Path, sudare: Sudare, monkey
         assert told.exit_code == error.exit_code
         assert told.stdout == ""
         assert f"{error.__name__}: What was wrong. What to do." in told.stderr
-        assert "see docs/errors" in told.stderr
+        assert "see `sudare explain" in told.stderr
         as_json = sudare("budget", "--json")
         assert as_json.exit_code == error.exit_code
         assert as_json.values["error"]["name"] == error.__name__

@@ -22,10 +22,10 @@ DOCUMENT: dict[str, Any] = {
     "tasks": {
         "models": {"kind": "models", "learner": "PrivateLogisticRegression", "epsilon": 0.5, "delta": 0.0},
         "patterns": {"kind": "dictionary", "patterns": 4, "consent": True, "parameters": {"sparsity": 0.2}},
-        "risk": {"kind": "learning", "method": "descent", "epsilon": 1.0, "delta": 1e-6, "tolerance": 2},
-        "scale": {"kind": "scaler", "epsilon": 0.25, "delta": 0.0, "tolerance": 2},
+        "risk": {"kind": "learning", "method": "descent", "epsilon": 1.0, "delta": 1e-6},
+        "scale": {"kind": "scaler", "epsilon": 0.25, "delta": 0.0},
         "survey": {"kind": "census", "columns": ["age", "smoker"], "epsilon": 1.0},
-        "wear": {"kind": "dictionary", "patterns": 4, "epsilon": 1.0, "delta": 1e-6, "colluders": 2},
+        "wear": {"kind": "dictionary", "patterns": 4, "epsilon": 1.0, "delta": 1e-6},
     },
     "schema": {
         "columns": {

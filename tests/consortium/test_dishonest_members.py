@@ -225,9 +225,9 @@ def dictionaries(members: int) -> Callable[[int], Any]:
     return dictionary_walk(members)
 
 
-def learners(folder: Path, members: int, known_shares: int) -> tuple[list[Account], Callable[[int], LearningWalk]]:
+def learners(folder: Path, members: int, colluders: int) -> tuple[list[Account], Callable[[int], LearningWalk]]:
     accounts = [Ledger(folder / f"{place}.db").account("rows", 9.0) for place in range(members)]
-    agreed, held = terms(members=members, known_shares=known_shares), member_tables(members)
+    agreed, held = terms(members=members, colluders=colluders), member_tables(members)
     return accounts, lambda place: LearningWalk(agreed, held[place], accounts[place], purpose="task 'joint'")
 
 

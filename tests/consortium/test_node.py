@@ -108,7 +108,7 @@ def test_a_private_dictionary_is_charged_and_not_disclosed_and_has_a_card(tmp_pa
         card = (member.folder / "results/wear/card.txt").read_text()
         assert "28 noisy totals in 3 sums" in card
         assert "ε = 2.0, δ = 1e-6: moderate" in card
-        assert "3, each with a share of the noise; 1 of the shares may be known" in card
+        assert "3, each with a share of the noise; 2 of the shares may be known" in card
         assert "own_weights" in card
         assert f"account '{member.account_name}', entry {charge.position}" in card
         assert "from age, pressure" in card
@@ -139,7 +139,7 @@ def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_
     runner = activity_of(WEAR, place)
     assert isinstance(runner, SumRunner)
     private = runner._walk._private
-    assert (private.rows_per_unit, private.known_shares, private.iterations) == (2, 1, 2)
+    assert (private.rows_per_unit, private.colluders, private.iterations) == (2, 2, 2)
     assert runner._walk._entrance._guarantee.unit == "person"
     tables[0].assign(patient=np.arange(60) // 3).to_csv(members[0].folder / "patients.csv", index=False)
     with pytest.raises(PersonRowsExceeded):

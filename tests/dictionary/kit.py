@@ -8,7 +8,7 @@ from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Terms
 from sudare.dictionary.families import Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 
 FAMILIES = (
@@ -67,4 +67,4 @@ def chapter_terms(members=3, **changes):
 
 
 def held(tables):
-    return [HeldRecords(table) for table in tables]
+    return [Records.of(table) for table in tables]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from sudare.dictionary.block_sums import BLOCK_ROWS, _parts_of_cluster, fixed_blocks, statistics_over
+from sudare.dictionary.block_sums import BLOCK_ROWS, _parts_of_cluster, statistics_over
 from sudare.dictionary.e_step import gaussian_statistics
 from sudare.errors import ColumnMissing, DataError, ExtraMissing, InvalidParameter, WrongType
 
@@ -78,16 +78,6 @@ def test_memory_holds_one_block(step):
 
     assert statistics_over(parts(), function) == 10 * BLOCK_ROWS
     assert seen == list(range(2, 21, 2))
-
-
-@pytest.mark.parametrize("sizes", [[1], [5, 5, 5], [7, 0, 1, 20, 3], [10, 10]])
-def test_fixed_blocks(sizes):
-    rows = np.arange(sum(sizes) * 2.0).reshape(-1, 2)
-    ends = np.cumsum(sizes)
-    blocks = list(fixed_blocks((rows[end - size : end] for end, size in zip(ends, sizes, strict=True)), 5))
-    np.testing.assert_array_equal(np.concatenate(blocks), rows)
-    assert [len(block) for block in blocks[:-1]] == [5] * (len(blocks) - 1)
-    assert 1 <= len(blocks[-1]) <= 5
 
 
 def test_a_source_must_hold_rows_of_one_kind():

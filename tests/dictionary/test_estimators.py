@@ -210,7 +210,7 @@ def bad_tables():
             [pd.DataFrame(good, columns=list("abcd")), pd.DataFrame(good, columns=list("abce"))],
             "members 1 and 2 differ in name",
         ),
-        "empty member": ([good, good[:0]], "Member 2: There are no records"),
+        "empty member": ([good, good[:0]], "Member 2: The table has no rows"),
         "NaN": ([good, gap], "Member 2: Column 'x1' holds gaps"),
         "infinity": ([endless, good], "Member 1: Column 'x1' holds gaps"),
         "constant sensor": ([constant, constant], "Column 'x2' is the same in all records"),

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sudare.errors import DataError, InvalidParameter, NotReleasable
 from sudare.experts import AverageExperts, ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
-from sudare.experts.expert_set import Panel
+from sudare.experts.expert_set import ExpertSet
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.schema import Label, Number, Schema
@@ -38,10 +38,10 @@ class ConsensusOnAnyTable(OwnPlusConsensus):
     def _learn(self, rows, targets):
         line = Line if is_classifier(self) else RegressionLine
         width = np.asarray(rows).shape[1]
-        asked = self.panel_
-        self.panel_ = Panel.of([line(np.ones(width)), line(np.eye(width)[0])])
+        asked = self.expert_set_
+        self.expert_set_ = ExpertSet.of([line(np.ones(width)), line(np.eye(width)[0])])
         super()._learn(rows, targets)
-        self.panel_ = asked
+        self.expert_set_ = asked
 
 
 # One check gives infinite targets, and scikit-learn's own `type_of_target` warns before it refuses them.
@@ -387,7 +387,7 @@ def test_private_models_of_arrays_answer_in_one_product(own):
     rows = X / np.linalg.norm(X, axis=1, keepdims=True)
     senders = [PrivateLogisticRegression(1.0, classes=[0, 1], random_state=seed).fit(rows, y) for seed in range(3)]
     one = MirrorAveraging(senders).fit(rows, y)
-    assert one.panel_.stacked is not None
+    assert one.expert_set_.stacked is not None
     scores = np.stack([sender.decision_function(rows) for sender in senders], axis=1)
     np.testing.assert_allclose(one.decision_function(rows), scores @ one.weights_, atol=1e-12)
 

@@ -61,7 +61,7 @@ def test_each_problem_of_a_batch_is_solved_as_if_alone(task):
         alone = batch_fitted(
             designs[number : number + 1], targets[number : number + 1], (10.0, 1.0, 0.1), np.ones(3), "classification"
         )
-        assert alone.penalty[0] == together.penalty[number]
+        assert alone.penalties[0] == together.penalties[number]
         np.testing.assert_allclose(alone.coefficients[0], together.coefficients[number], atol=1e-7)
 
 
@@ -70,7 +70,7 @@ def test_held_out_rows_do_not_choose_their_own_prediction():
     generator = np.random.default_rng(8)
     designs = generator.normal(size=(40, 30, 8))
     targets = np.sign(generator.normal(size=(40, 30)))
-    chosen = batch_fitted(designs, targets, (1000.0, 0.01), np.ones(8), "classification").penalty
+    chosen = batch_fitted(designs, targets, (1000.0, 0.01), np.ones(8), "classification").penalties
     # A fair coin per problem would give 20 ± 3; 35 or more of 40 large ones has chance 1e-6 for a fair coin.
     assert (chosen == 1000.0).sum() >= 35
 
@@ -115,7 +115,7 @@ def test_no_direction_is_the_receiver_alone(task):
     alone = batch_fitted(designs, targets, (10.0, 0.1), np.ones(3), "classification")
     theta, chosen = own_plus_consensus(designs, targets, nothing, (10.0, 0.1))
     np.testing.assert_allclose(theta, alone.coefficients, atol=1e-7)
-    np.testing.assert_array_equal(chosen, alone.penalty)
+    np.testing.assert_array_equal(chosen, alone.penalties)
 
 
 def test_a_huge_penalty_leaves_only_the_consensus(task):

@@ -30,7 +30,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release
-from sudare.statistics.estimators import PrivateMean
+from sudare.statistics import PrivateMean
 
 ROOT = Path(__file__).parents[2]
 Acknowledge = Callable[..., None]

@@ -68,7 +68,7 @@ DOCUMENTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "member": (read_member, MEMBER + "\n[policy]\nmost_epsilon = 1.0\n[transport]\nrelay = 'a:1'\n"),
     "decision": (read_event, json.dumps(EVENT)),
     "head": (parsed_head, json.dumps({"ledger": "a" * 32, "position": 3, "hash": "b" * 64})),
-    "task": (task_from_words, "risk learning method=one-sum epsilon=0.5 tolerance=1 parameters.fit_intercept=true"),
+    "task": (task_from_words, "risk learning method=one-sum epsilon=0.5 parameters.fit_intercept=true"),
 }
 WORDS = [
     *"[]{}=\"'.,#\n\\?-\t\0\x1b", "inf", "nan", "-0.0", "1e400", "true", "1979-05-27", "0x10", "9" * 400, "5e-324", '""', "[[]]",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
+from sudare.frames.rows import Rows
 from sudare.gibbs.posteriors import Posterior
 from sudare.linear.losses import Logistic
-from sudare.linear.rows import HeldRows
 from sudare.linear.solvers import Objective, minimised
 
 
@@ -19,7 +19,7 @@ def logistic_posterior(
     matrix = random.standard_normal((rows, width)) * random.uniform(0.2, 1.0, width)
     matrix /= max(1.0, float(np.linalg.norm(matrix, axis=1).max()))
     labels = np.where(random.random(rows) < expit(4 * matrix @ random.standard_normal(width)), 1.0, -1.0)
-    objective = Objective(HeldRows(matrix, labels[:, np.newaxis]), Logistic(), penalty, np.zeros(width), 1.0)
+    objective = Objective(Rows.held(matrix, labels[:, np.newaxis]), Logistic(), penalty, np.zeros(width), 1.0)
     solved = minimised(objective, tolerance)
     return Posterior(
         labels[:, np.newaxis] * matrix, inverse_temperature, penalty, 1.0, solved.parameters, solved.gradient_bound

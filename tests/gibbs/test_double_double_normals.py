@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.gibbs import double_double_normals as fine
-from sudare.gibbs.double_double_normals import Fine, fine_normals
+from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
 from sudare.privacy.noise import SeededNoise, SystemNoise
 
 HIGHS = st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
 
-def fine_number(high: float, share: float) -> Fine:
-    return Fine(np.array([high]), np.array([share * np.spacing(abs(high)) / 2]))
+def fine_number(high: float, share: float) -> DoubleDouble:
+    return DoubleDouble(np.array([high]), np.array([share * np.spacing(abs(high)) / 2]))
 
 
 @given(HIGHS, st.floats(-1, 1), HIGHS, st.floats(-1, 1), st.floats(1e-3, 1e3))
@@ -34,7 +34,7 @@ def test_sums_and_products_are_right_to_a_hundred_bits(first, low, second, other
 
 def test_normal_numbers_have_their_law():
     """Dvoretzky–Kiefer–Wolfowitz: a false alarm at most once in 1e7."""
-    draws = fine_normals(200_000, SystemNoise())
+    draws = double_double_normals(200_000, SystemNoise())
     allowed = float(np.sqrt(np.log(2e7) / (2 * 200_000)))
     assert stats.kstest(draws.high, "norm").statistic <= allowed
     # Low parts are as fine as they say, and fair.
@@ -50,7 +50,7 @@ def test_a_wrong_weight_is_noticed(monkeypatch):
     monkeypatch.setattr(fine, "_ENDS", np.cumsum(lowered))
     monkeypatch.setattr(fine, "_TOTAL", int(lowered.sum()))
     monkeypatch.setattr(fine, "_FAIR_WORDS", np.uint64(2**64 // int(lowered.sum()) * int(lowered.sum()) - 1))
-    draws = fine_normals(200_000, SeededNoise(0))
+    draws = double_double_normals(200_000, SeededNoise(0))
     assert stats.kstest(draws.high, "norm").statistic > 0.02
 
 
@@ -64,7 +64,7 @@ def test_weights_are_above_the_density():
 @pytest.mark.parametrize(("word", "expected"), [(0, True), (2**64 - 1, False)])
 def test_open_decisions_are_made_with_more_bits(word, expected):
     """At x = 0 the weight is a little more than the density: only the very last words are refused."""
-    value = Fine(np.zeros(1), np.zeros(1))
+    value = DoubleDouble(np.zeros(1), np.zeros(1))
     assert fine._is_accepted(value, 0, np.array([word], dtype=np.uint64), SeededNoise(0)) == expected
 
 
@@ -77,5 +77,5 @@ def test_a_decision_within_the_rounding_is_made_in_balls(monkeypatch):
 
     monkeypatch.setattr(fine, "_is_accepted", counted)
     monkeypatch.setattr(fine, "_LOG_ERROR", 1.0)
-    assert len(fine_normals(50, SeededNoise(0)).high) == 50
+    assert len(double_double_normals(50, SeededNoise(0)).high) == 50
     assert seen

@@ -25,9 +25,9 @@ from sudare.errors import (
 )
 from sudare.experts import MirrorAveraging
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
-from sudare.gibbs.mechanisms import FIXED_PROPOSALS, GibbsDraws, public_penalty
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS, LogisticDraws, public_penalty
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Label, Number, Person, Schema
 from tests.gibbs.test_sklearn_checks import distance_from_rows, pull_of_rows
@@ -109,7 +109,7 @@ def test_the_public_rule_looks_at_public_facts_only():
     # With very many rows it is never so small that rounding could swallow it.
     many = replace(facts, rows=10**7)
     assert public_penalty(many, 1.0, 1e-5) > 3 * public_penalty(facts, 1.0, 1e-5)
-    drawn = GibbsDraws(replace(many, penalty=public_penalty(many, 1.0, 1e-5)), 1.0, 1e-5, sampler="auto")
+    drawn = LogisticDraws(replace(many, penalty=public_penalty(many, 1.0, 1e-5)), 1.0, 1e-5, sampler="auto")
     assert drawn.cost.mu is not None
     assert drawn.proximal_plan is not None
 
@@ -527,7 +527,7 @@ def test_a_penalty_that_rounding_would_swallow_is_refused_before_the_charge(acco
 
 def test_a_mode_that_floats_cannot_find_is_refused_before_the_charge():
     with pytest.raises(InvalidParameter, match="well enough"):
-        GibbsDraws(Facts(10**8, 5, 2.0, Logistic(), 4e4), 1.0, 1e-5)
+        LogisticDraws(Facts(10**8, 5, 2.0, Logistic(), 4e4), 1.0, 1e-5)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-300, 1e-6), (1.0, 1e-300), (1e-9, 1e-12)])

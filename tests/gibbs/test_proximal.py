@@ -14,11 +14,10 @@ from scipy.special import expit
 
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs import proximal
-from sudare.gibbs.double_double_normals import Fine, fine_normals
+from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
-from sudare.gibbs.row_products import DenseRows, SparseRows
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
 from tests.gibbs.test_rejection import allowed_gap, cumulative, largest_gap
@@ -32,7 +31,7 @@ def plan_for(posterior, distance=1e-12):
 def restricted(posterior, plan, seed):
     """A restricted law at a random goal, around the tangent point that the chain would use."""
     chain = proximal._Chain(posterior, plan)
-    goal = fine_normals(chain.width, SeededNoise(seed)).times(2 * plan.spread)
+    goal = double_double_normals(chain.width, SeededNoise(seed)).times(2 * plan.spread)
     tangent = chain.tangent_near_mode(chain.tangent_at(np.zeros(chain.width)), goal)
     return proximal._Restricted.of(chain, tangent, goal)
 
@@ -78,15 +77,21 @@ def test_a_mode_that_is_worse_than_planned_is_refused():
 # Products
 
 
-def test_sparse_and_dense_rows_give_the_same_products():
+def test_sparse_and_dense_rows_give_the_same_products(monkeypatch):
     random = np.random.default_rng(0)
     rows = random.standard_normal((50, 12)) * (random.random((50, 12)) < 0.2)
-    scores, offset, offsets = random.standard_normal(50), random.standard_normal(12), random.standard_normal((3, 12))
-    dense, sparse = DenseRows(rows), SparseRows(rows)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+    posterior = replace(logistic_posterior(50, 12, 0, 0.5, 1.2), rows=rows)
+    offset, offsets = random.standard_normal(12), random.standard_normal((3, 12))
+    sparse = proximal._Chain(posterior, plan_for(posterior))
+    monkeypatch.setattr(proximal, "_SPARSE_BELOW", 0.0)
+    dense = proximal._Chain(posterior, plan_for(posterior))
+    assert type(sparse._rows) is not type(dense._rows)
     np.testing.assert_allclose(sparse.changes(offsets), dense.changes(offsets), atol=1e-13)
-    for one, two in zip(dense.slopes(scores, offset), sparse.slopes(scores, offset), strict=True):
+    for one, two in zip(dense.tangent_at(offset), sparse.tangent_at(offset), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-13)
-    np.testing.assert_allclose(dense.slopes(scores, offset)[0], expit(-(scores + rows @ offset)), rtol=1e-13)
+    expected = expit(-(posterior.scores + rows @ offset))
+    np.testing.assert_allclose(dense.tangent_at(offset).weights, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 200])
@@ -105,9 +110,9 @@ def test_acceptance_is_the_ratio_of_densities_and_at_most_one(rows, width):
     posterior = logistic_posterior(rows, width, 3, 0.5, 1.2)
     plan = plan_for(posterior)
     law = restricted(posterior, plan, 7)
-    noise = fine_normals(8 * width, SeededNoise(1))
-    steps = Fine.of(np.tile(law.mean, 8)).plus(noise.times(law.chain.deviation))
-    points, normal = (Fine(*(part.reshape(8, width) for part in pair)) for pair in (steps, noise))
+    noise = double_double_normals(8 * width, SeededNoise(1))
+    steps = DoubleDouble.of(np.tile(law.mean, 8)).plus(noise.times(law.chain.deviation))
+    points, normal = (DoubleDouble(*(part.reshape(8, width) for part in pair)) for pair in (steps, noise))
     words = SeededNoise(2).words(8)
     gaps, errors = proximal._gaps(law, points, normal, words)
     log_acceptance = gaps + np.log((words + 0.5) / 2.0**64)
@@ -125,13 +130,13 @@ def test_acceptance_is_the_ratio_of_densities_and_at_most_one(rows, width):
 def test_floats_and_balls_agree_on_acceptance(seed):
     posterior = logistic_posterior(15, 3, seed, 0.5, 1.0)
     law = restricted(posterior, plan_for(posterior), seed)
-    noise = fine_normals(24, SeededNoise(seed))
-    steps = Fine.of(np.tile(law.mean, 8)).plus(noise.times(law.chain.deviation))
-    points, normal = (Fine(*(part.reshape(8, 3) for part in pair)) for pair in (steps, noise))
+    noise = double_double_normals(24, SeededNoise(seed))
+    steps = DoubleDouble.of(np.tile(law.mean, 8)).plus(noise.times(law.chain.deviation))
+    points, normal = (DoubleDouble(*(part.reshape(8, 3) for part in pair)) for pair in (steps, noise))
     words = SeededNoise(5).words(8)
     gaps, errors = proximal._gaps(law, points, normal, words)
     for index in range(8):
-        point, one = (Fine(pair.high[index], pair.low[index]) for pair in (points, normal))
+        point, one = (DoubleDouble(pair.high[index], pair.low[index]) for pair in (points, normal))
         exact = float(proximal._log_acceptance(law, point, one).mid()) - math.log((int(words[index]) + 0.5) / 2**64)
         assert abs(exact - gaps[index]) <= errors[index] + 1e-15
         assert proximal._is_accepted(law, point, one, words[index : index + 1], SeededNoise(0)) == (gaps[index] > 0)

@@ -10,12 +10,11 @@ from flint import ctx as ball_context
 from scipy import stats
 
 from sudare.errors import NotSolved
-from sudare.gibbs import ball_arithmetic as balls
-from sudare.gibbs import rejection
+from sudare.gibbs import exact_rejection, rejection
+from sudare.gibbs.exact_rejection import Sampler, chosen
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms, normal_balls, normals
 from sudare.gibbs.posteriors import Posterior
-from sudare.gibbs.proposals import Sampler, chosen
 from sudare.gibbs.rejection import exact_draws
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
@@ -76,7 +75,7 @@ def test_floats_and_balls_decide_alike(rows: int, width: int) -> None:
         outcomes, points = rejection._decided(sampler, piece, members)
         alone = Sampler(posterior, replace(bound, pieces=[piece]), GRID)
         for member, outcome, point in zip(members, outcomes, points, strict=True):
-            exact_outcome, exact_point = balls.decided_exactly(alone, member, source)
+            exact_outcome, exact_point = exact_rejection.decided_exactly(alone, member, source)
             assert np.isnan(outcome) or outcome == exact_outcome
             if outcome == 1:
                 assert np.array_equal(point, exact_point)
@@ -86,8 +85,8 @@ def test_a_decision_on_the_boundary_is_left_open_and_then_made() -> None:
     """Of two pieces of equal weight, the word in the middle chooses neither until more bits are known."""
     words = np.array([2**63, 2**63 - 1, 0, 2**64 - 1], dtype=np.uint64)
     assert chosen(np.zeros(2), words).tolist() == [-1, -1, 0, 1]
-    with pytest.raises(balls.Open):
-        balls.is_less(
+    with pytest.raises(exact_rejection.Undecided):
+        exact_rejection.is_less(
             LazyUniforms(words[:1], SystemNoise()).balls()[0], LazyUniforms(words[:1], SystemNoise()).balls()[0]
         )
     posterior = logistic_posterior(5, 2, 2, 0.5, 1.0)
@@ -97,7 +96,7 @@ def test_a_decision_on_the_boundary_is_left_open_and_then_made() -> None:
     share = np.exp(bound.pieces[0].log_weight - np.logaddexp.reduce(sampler.log_weights))
     word[0, 0] = np.uint64(int(share * 2**64))
     assert chosen(sampler.log_weights, word[:, 0])[0] == -1
-    outcome, _ = balls.decided_exactly(sampler, word[0], SeededNoise(1))
+    outcome, _ = exact_rejection.decided_exactly(sampler, word[0], SeededNoise(1))
     assert outcome in (0.0, 1.0)
 
 

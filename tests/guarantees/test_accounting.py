@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from sudare.papers.own.batch_composition import declared_batch
 from sudare.privacy.accounting import (
     Budget,
     Cost,
@@ -37,7 +38,6 @@ from sudare.privacy.accounting import (
     pure_cost,
     rounded_down,
 )
-from sudare.privacy.composition import declared_batch, parallel_cost
 from sudare.privacy.guarantee import Guarantee, group_delta
 
 STEP = Fraction(1, 20)
@@ -270,72 +270,6 @@ class TestGroups:
         assert cost.mu is not None
         # N(0,1) and N(kμ,1) are the ends of the chain.
         assert gaussian_delta(size * cost.mu, rounded_down(grouped.epsilon)) <= grouped.delta
-
-
-def noisy_count(count: int, epsilon: float, largest: int) -> np.ndarray:
-    """The law of a count with geometric noise, cut off at 0 and `largest`: ε-DP when the count moves by one."""
-    ratio = math.exp(-epsilon)
-    inside = (1 - ratio) / (1 + ratio) * ratio ** np.abs(np.arange(largest + 1) - count)
-    inside[0] = ratio**count / (1 + ratio)
-    inside[-1] = ratio ** (largest - count) / (1 + ratio)
-    return inside
-
-
-def largest_loss(first: np.ndarray, second: np.ndarray) -> float:
-    return float(np.max(np.abs(np.log(first) - np.log(second))))
-
-
-class TestParallelParts:
-    """Three parts, a noisy count in each, all tables of three rows and all replacements of one row."""
-
-    EPSILONS = (0.3, 1.0, 0.7)
-    COSTS = tuple(map(pure_cost, EPSILONS))
-
-    def joint_law(self, counts: Sequence[int]) -> np.ndarray:
-        laws = [noisy_count(count, epsilon, 3) for count, epsilon in zip(counts, self.EPSILONS, strict=True)]
-        return functools.reduce(np.multiply.outer, laws).ravel()
-
-    def test_laws_are_laws(self) -> None:
-        for count in range(4):
-            assert noisy_count(count, 0.7, 3).sum() == pytest.approx(1.0)
-
-    def test_by_value_the_two_largest_count_and_the_largest_alone_would_be_wrong(self) -> None:
-        losses = []
-        for table in itertools.product(range(3), repeat=3):
-            for row, value in itertools.product(range(3), repeat=2):
-                neighbour = (*table[:row], value, *table[row + 1 :])
-                counts = [[rows.count(part) for part in range(3)] for rows in (table, neighbour)]
-                losses.append(largest_loss(self.joint_law(counts[0]), self.joint_law(counts[1])))
-        claimed = float(parallel_cost(self.COSTS, "by-value").epsilon)
-        assert max(losses) == pytest.approx(claimed)
-        assert max(losses) > float(parallel_cost(self.COSTS, "public").epsilon) * 1.5
-
-    def test_by_value_one_part_is_touched_when_a_row_is_added(self) -> None:
-        losses = [
-            largest_loss(
-                self.joint_law(counts), self.joint_law([*counts[:part], counts[part] + 1, *counts[part + 1 :]])
-            )
-            for counts in itertools.product(range(3), repeat=3)
-            for part in range(3)
-        ]
-        assert max(losses) == pytest.approx(float(parallel_cost(self.COSTS, "by-value", "add-remove").epsilon))
-
-    def test_public_parts_cost_the_largest(self) -> None:
-        """Row i is in part i, whatever it holds; it counts if it is one."""
-        losses = []
-        for table in itertools.product(range(2), repeat=3):
-            for row in range(3):
-                neighbour = (*table[:row], 1 - table[row], *table[row + 1 :])
-                losses.append(largest_loss(self.joint_law(table), self.joint_law(neighbour)))
-        assert max(losses) == pytest.approx(float(parallel_cost(self.COSTS, "public").epsilon))
-
-    def test_gaussian_parts_by_value(self) -> None:
-        """Means that move by μ₁ and μ₂ at once are √(μ₁²+μ₂²) apart."""
-        costs = [gaussian_cost(0.5, 1e-6), gaussian_cost(1.0, 1e-6), gaussian_cost(0.2, 1e-6)]
-        cost = parallel_cost(costs, "by-value")
-        apart = math.hypot(costs[0].mu or 0, costs[1].mu or 0)
-        assert gaussian_delta(apart, float(cost.epsilon)) == pytest.approx(float(cost.delta), rel=1e-9)
-        assert gaussian_delta(apart, float(cost.epsilon)) <= cost.delta * (1 + Fraction(1, 2**50))
 
 
 def exact_batch_delta(epsilon: Fraction, times: int, composed: Fraction) -> Fraction:

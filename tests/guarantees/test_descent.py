@@ -12,6 +12,7 @@ from scipy import stats
 
 from sudare.audit import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows
 from sudare.linear import descent
 from sudare.linear.descent import (
     GradientDescent,
@@ -21,8 +22,8 @@ from sudare.linear.descent import (
     sampled_multiplier,
 )
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.linear.mechanism import Facts
+from sudare.linear.rows import bounded_rows
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise, SystemNoise
@@ -47,13 +48,13 @@ def test_a_row_moves_the_sum_by_two_clips_at_most_exactly(seed, loss, clip, outp
     targets = random.choice([-1.0, 1.0], size=(20, outputs))
     place = random.normal(scale=5, size=(outputs, 3))
     alone = [
-        method.clipped_sum(HeldRows(matrix[i : i + 1], targets[i : i + 1]), place).astype(object).ravel()
+        method.clipped_sum(Rows.held(matrix[i : i + 1], targets[i : i + 1]), place).astype(object).ravel()
         for i in range(20)
     ]
     row, slope = method._steps_of
     limit = math.floor((clip / (row * slope)) ** 2 * (1 + 1e-12))
     assert all(sum(int(v) ** 2 for v in vector) <= limit for vector in alone)
-    together = method.clipped_sum(HeldRows(matrix, targets), place).ravel()
+    together = method.clipped_sum(Rows.held(matrix, targets), place).ravel()
     assert [int(v) for v in together] == [sum(int(v[j]) for v in alone) for j in range(len(together))]
 
 
@@ -194,7 +195,7 @@ def test_sampled_descent_runs_and_refuses_persons():
     facts = Facts(50, 2, 1.0, Logistic(), 0.0)
     random = np.random.default_rng(0)
     matrix, _ = bounded_rows(random.normal(size=(50, 2)), 1.0)
-    fitted = GradientDescent(facts, 1.0, 1e-5, recipe).fitted(HeldRows(matrix, np.ones((50, 1))), SeededNoise(0))
+    fitted = GradientDescent(facts, 1.0, 1e-5, recipe).fitted(Rows.held(matrix, np.ones((50, 1))), SeededNoise(0))
     assert fitted.shape == (1, 2)
     assert np.all(np.isfinite(fitted))
     with pytest.raises(InvalidParameter, match="persons"):

@@ -20,7 +20,7 @@ from sudare.audit import distinguish_gaussian
 from sudare.dictionary.exact_training_member import needed_weights
 from sudare.dictionary.families import Frame, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import (
     Clip,
@@ -220,7 +220,7 @@ def test_a_curious_member_of_two_learns_no_more_than_was_promised():
 def test_colluders_learn_no_more_than_was_promised():
     """S = 5, t = 3: the shares of two honest members are enough."""
     question, pair = far_pair()
-    plan = replace(question.plan, members=5, known_shares=3)
+    plan = replace(question.plan, members=5, colluders=3)
     audit = gate(replace(question, plan=plan), pair, honest=[np.array([[0.0]])])
     assert audit.holds, str(audit)
     assert audit.tightness > 0.3, str(audit)
@@ -244,7 +244,7 @@ def test_a_plan_that_forgets_who_looks_is_refused():
 def test_too_few_colluders_planned_for_are_refused():
     """Bug: t = 1 where three collude."""
     question, pair = far_pair()
-    plan = replace(question.plan, members=5, known_shares=1)
+    plan = replace(question.plan, members=5, colluders=1)
     audit = gate(replace(question, plan=plan), pair, honest=[np.array([[0.0]])])
     assert not audit.holds, str(audit)
 
@@ -283,7 +283,7 @@ def test_exact_weights_of_a_members_own_are_refused():
 
     def own(table, count):
         patterns = Patterns({"means": question.means, "precisions": question.precisions})
-        weights = needed_weights(HeldRecords(table), SparseGaussian(), question.frame, patterns, np.full(2, 0.5))
+        weights = needed_weights(Records.of(table), SparseGaussian(), question.frame, patterns, np.full(2, 0.5))
         asked = replace(question, weights=np.maximum(weights, 1e-6))
         return seen_by_a_curious_member(asked, (), source)(table, count)
 
@@ -298,7 +298,7 @@ def whole_training(private, honest, source):
     def outputs(table):
         script = trained_privately(private)
         question, seen = next(script), []
-        members = [HeldRecords(table), *held(honest)]
+        members = [Records.of(table), *held(honest)]
         while True:
             if isinstance(question, NoisyMoments | NoisyOpening):
                 total = np.sum([noisy_answer(each, question, source) for each in members], axis=0)

@@ -42,8 +42,8 @@ ROSTER = Roster(NAMES, tuple(each.public for each in KEYS))
 FALSE_ALARM = 1e-7
 
 
-def terms(known_shares: int) -> LearningTerms:
-    return LearningTerms("one-sum", READING, EPSILON, DELTA, MEMBERS, known_shares)
+def terms(colluders: int) -> LearningTerms:
+    return LearningTerms("one-sum", READING, EPSILON, DELTA, MEMBERS, colluders)
 
 
 def table(position: int) -> MemberTable:
@@ -56,16 +56,16 @@ def words(rows: int) -> np.ndarray:
     return np.array([rows], dtype=np.uint64)
 
 
-def request_after(rows: int, known_shares: int) -> NoisySum:
+def request_after(rows: int, colluders: int) -> NoisySum:
     """The sum that members ask for who were told so many rows."""
-    request = Conversation(lambda: script_of(terms(known_shares))).after((words(rows),))
+    request = Conversation(lambda: script_of(terms(colluders))).after((words(rows),))
     assert isinstance(request, NoisySum)
     return request
 
 
-def addend_after(rows: int, position: int, known_shares: int) -> np.ndarray:
+def addend_after(rows: int, position: int, colluders: int) -> np.ndarray:
     """What a member's walk hands out after it was told so many rows, with real noise."""
-    walk = LearningWalk(terms(known_shares), table(position))
+    walk = LearningWalk(terms(colluders), table(position))
     state, own = walk.begun()
     assert own.tolist() == [ROWS]
     _, addend = walk.step(state, words(rows), tuple(range(MEMBERS)))
@@ -73,8 +73,8 @@ def addend_after(rows: int, position: int, known_shares: int) -> np.ndarray:
     return addend
 
 
-def exact_sum(rows: int, positions: Sequence[int], known_shares: int) -> np.ndarray:
-    request = request_after(rows, known_shares)
+def exact_sum(rows: int, positions: Sequence[int], colluders: int) -> np.ndarray:
+    request = request_after(rows, colluders)
     return np.sum([exact_answer(table(each), request) for each in positions], axis=0)
 
 

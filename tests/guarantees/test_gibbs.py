@@ -17,16 +17,17 @@ from scipy.optimize import brentq
 
 from sudare.audit import distinguish_gaussian
 from sudare.audit.linear import misclassified_pair
-from sudare.gibbs.ball_mechanisms import MeanDraws, RidgeDraws
-from sudare.gibbs.ball_posteriors import linear_posterior
+from sudare.frames.rows import Rows
 from sudare.gibbs.custom_losses import CustomDraws
 from sudare.gibbs.gaussian_envelope import envelope
-from sudare.gibbs.mechanisms import GibbsDraws
+from sudare.gibbs.mean import MeanDraws
+from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
+from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows, joint_norm
+from sudare.linear.mechanism import Facts
+from sudare.linear.rows import joint_norm
 from sudare.privacy.accounting import (
     Cost,
     gaussian_cost,
@@ -98,12 +99,12 @@ def profile(pair: HeldPair, beta: float, penalty: float, epsilon: float, nodes: 
     return max(float(np.maximum(one - growth * other, 0).sum()) for one, other in (laws, laws[::-1]))
 
 
-class HotDraws(GibbsDraws):
+class HotDraws(LogisticDraws):
     """The planted bug: β × 1.3."""
 
     @cached_property
     def inverse_temperature(self) -> float:
-        return 1.3 * GibbsDraws(self.facts, self.epsilon, self.delta, self.draws).inverse_temperature
+        return 1.3 * LogisticDraws(self.facts, self.epsilon, self.delta, self.draws).inverse_temperature
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 5.0])
@@ -111,7 +112,7 @@ def test_the_logistic_profile_holds_is_nearly_reached_and_a_hotter_one_is_found(
     penalty = 40.0
     pair = pair_without_bias()
     facts = logistic_facts(penalty)
-    exact = profile(pair, GibbsDraws(facts, epsilon, DELTA).inverse_temperature, penalty, epsilon, 801)
+    exact = profile(pair, LogisticDraws(facts, epsilon, DELTA).inverse_temperature, penalty, epsilon, 801)
     assert 0.75 * DELTA < exact <= DELTA
     hot = profile(pair, HotDraws(facts, epsilon, DELTA).inverse_temperature, penalty, epsilon, 801)
     assert hot > 2 * DELTA
@@ -123,8 +124,8 @@ def test_a_forgotten_bias_norm_is_found():
     pair = pair_with_bias(bias)
     assert np.linalg.norm(pair.first) == pytest.approx(joint_norm(1.0, bias))
     assert abs(pair.first[2]) == abs(pair.second[2]) == bias
-    honest = GibbsDraws(logistic_facts(penalty, norm_bound=joint_norm(1.0, bias), width=3), epsilon, DELTA)
-    forgetful = GibbsDraws(logistic_facts(penalty, norm_bound=1.0, width=3), epsilon, DELTA)
+    honest = LogisticDraws(logistic_facts(penalty, norm_bound=joint_norm(1.0, bias), width=3), epsilon, DELTA)
+    forgetful = LogisticDraws(logistic_facts(penalty, norm_bound=1.0, width=3), epsilon, DELTA)
     assert 0.6 * DELTA < profile(pair, honest.inverse_temperature, penalty, epsilon, 161) <= DELTA
     assert profile(pair, forgetful.inverse_temperature, penalty, epsilon, 161) > 2 * DELTA
 
@@ -142,12 +143,12 @@ def test_linear_losses_reach_delta_to_one_percent(epsilon, width):
 # Sampled audits
 
 
-def logistic_mechanism(method: GibbsDraws):
+def logistic_mechanism(method: LogisticDraws):
     """Many draws of one posterior, as production makes one."""
 
     def drawn(table, count):
         rows, targets = table
-        posterior = method.posterior(HeldRows(rows, targets[:, np.newaxis]))
+        posterior = method.posterior(Rows.held(rows, targets[:, np.newaxis]))
         return exact_draws(posterior, envelope(posterior), method.grid, count, SOURCE, 10**7).points
 
     return drawn
@@ -160,18 +161,18 @@ def audited(mechanism, pair, method, samples):
     return distinguish_gaussian(mechanism, pair, claimed, mu, samples, batched=True, measured_share=0.7)
 
 
-class CarelessDraws(GibbsDraws):
+class CarelessDraws(LogisticDraws):
     """The planted bug: sensitivity of adding a row instead of replacing one, β × 4."""
 
     @cached_property
     def inverse_temperature(self) -> float:
-        return 4 * GibbsDraws(self.facts, self.epsilon, self.delta, self.draws).inverse_temperature
+        return 4 * LogisticDraws(self.facts, self.epsilon, self.delta, self.draws).inverse_temperature
 
 
 def test_logistic_draws_cannot_be_told_apart_better_than_claimed():
     pair = misclassified_pair(0.5, np.array([0.0, 1.0]), 400)
     facts = logistic_facts(10.0)
-    method = GibbsDraws(facts, 5.0, DELTA)
+    method = LogisticDraws(facts, 5.0, DELTA)
     good = audited(logistic_mechanism(method), pair, method, 20_000)
     assert good.holds, str(good)
     assert good.tightness > 0.3, str(good)
@@ -219,7 +220,7 @@ def test_ridge_draws_cannot_be_told_apart_better_than_claimed():
     targets = np.ones((7, 1))
     flipped = targets.copy()
     flipped[0] = -1.0
-    pair = HeldRows(rows, targets), HeldRows(rows, flipped)
+    pair = Rows.held(rows, targets), Rows.held(rows, flipped)
     facts = Facts(7, 2, 1.0, CappedSquares(1e6), 30.0)
     method = RidgeDraws(facts, 1.0, 5.0, DELTA)
     good = audited(ball_mechanism(method), pair, method, 20_000)
@@ -271,7 +272,7 @@ def test_draws_of_a_users_loss_cannot_be_told_apart_better_than_claimed():
 # What sampling within γ costs
 
 
-def independent_distance(method: GibbsDraws) -> float:
+def independent_distance(method: LogisticDraws) -> float:
     """γ of all chains by the formula of proofs/proximal.md, from public numbers only."""
     plan, facts = method.proximal_plan, method.facts
     assert plan is not None
@@ -281,7 +282,7 @@ def independent_distance(method: GibbsDraws) -> float:
     return facts.outputs * method.draws * math.sqrt(first / 2) * (1 + m * plan.spread**2) ** -plan.steps
 
 
-def is_paid_for(method: GibbsDraws) -> bool:
+def is_paid_for(method: LogisticDraws) -> bool:
     """Whether the cost names the distance and (ε, δ) covers both parts."""
     cost = method.cost
     assert cost.mu is not None
@@ -290,7 +291,7 @@ def is_paid_for(method: GibbsDraws) -> bool:
     return cost.total_variation >= Fraction(independent_distance(method)) and covered <= Fraction(method.delta)
 
 
-class UnpaidDraws(GibbsDraws):
+class UnpaidDraws(LogisticDraws):
     """The planted bug: the chain's distance is not charged."""
 
     @cached_property
@@ -303,9 +304,9 @@ class UnpaidDraws(GibbsDraws):
 def test_the_distance_of_the_proximal_sampler_is_charged(epsilon, draws):
     facts = replace(logistic_facts(3.0, rows=1000), outputs=2)
     for sampler in ("auto", "proximal"):
-        assert is_paid_for(GibbsDraws(facts, epsilon, DELTA, draws, sampler))
+        assert is_paid_for(LogisticDraws(facts, epsilon, DELTA, draws, sampler))
         assert not is_paid_for(UnpaidDraws(facts, epsilon, DELTA, draws, sampler))
-    assert GibbsDraws(facts, epsilon, DELTA, draws, "exact").cost.total_variation == 0
+    assert LogisticDraws(facts, epsilon, DELTA, draws, "exact").cost.total_variation == 0
 
 
 class ShortPlan(ProximalPlan):
@@ -320,12 +321,12 @@ def test_a_chain_that_stops_early_is_found():
     """Near its start N(θ₀, I/M) the chain is far narrower than the posterior, and the start depends on the data."""
     pair = misclassified_pair(0.5, np.array([0.0, 1.0]), 400)
     facts = logistic_facts(1.0)
-    method = GibbsDraws(facts, 5.0, DELTA)
+    method = LogisticDraws(facts, 5.0, DELTA)
 
     def mechanism(kind):
         def drawn(table, count):
             rows, targets = table
-            posterior = method.posterior(HeldRows(rows, targets[:, np.newaxis]))
+            posterior = method.posterior(Rows.held(rows, targets[:, np.newaxis]))
             plan = kind(401, 2, 1.0, method.inverse_temperature, 1.0, method.tolerance, 1e-6)
             return [proximal_draw(posterior, plan, method.grid, SOURCE).point for _ in range(count)]
 
@@ -339,7 +340,7 @@ def test_mu_of_one_draw_is_what_the_method_claims():
     """k draws at β/k each compose to the claimed μ."""
     facts = logistic_facts(3.0)
     for draws in (1, 4):
-        method = GibbsDraws(facts, 1.0, DELTA, draws)
+        method = LogisticDraws(facts, 1.0, DELTA, draws)
         one = 2 * method.inverse_temperature / math.sqrt(method.inverse_temperature * 3.0)
         assert one * math.sqrt(draws) == pytest.approx(gaussian_mu_within(1.0, DELTA), rel=1e-12)
         assert one * math.sqrt(draws) <= gaussian_mu_within(1.0, DELTA)

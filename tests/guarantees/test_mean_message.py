@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.densities import cloud, gamma_norm_log_density
 from sudare.audit.linear import law_epsilon
+from sudare.frames.rows import Rows
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.linear.mechanism import Facts
+from sudare.linear.rows import bounded_rows
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Laplace
 from sudare.privacy.noise import SystemNoise
@@ -25,7 +26,7 @@ from sudare.privacy.noise import SystemNoise
 
 def _blocks_sum(method, row, label, outputs):
     targets = np.where(np.arange(outputs) == label, 1.0, -1.0)[np.newaxis]
-    return method.sums(HeldRows(row[np.newaxis], targets if outputs > 1 else np.array([[2.0 * label - 1]]))).ravel()
+    return method.sums(Rows.held(row[np.newaxis], targets if outputs > 1 else np.array([[2.0 * label - 1]]))).ravel()
 
 
 def _unit_rows(nonnegative):
@@ -73,7 +74,7 @@ def test_claimed_epsilon_is_reached_by_laplace_noise(epsilon):
     """On two rows that share no column; the twin that takes R₂ for R₁ is caught."""
     facts = Facts(1, 24, np.sqrt(3), Logistic(), 0.0, sum_bound=3.0)
     rows = bounded_rows(np.kron(np.ones((2, 3)), np.eye(8)[0]), facts.norm_bound)[0]
-    pair = tuple(HeldRows(rows[side : side + 1], np.array([[1.0 - 2 * side]])) for side in range(2))
+    pair = tuple(Rows.held(rows[side : side + 1], np.array([[1.0 - 2 * side]])) for side in range(2))
     assert 0.99 * epsilon < law_epsilon(MeanMessage(facts, epsilon), pair) <= epsilon
     planted = MeanMessage(replace(facts, sum_bound=np.sqrt(3)), epsilon)
     assert law_epsilon(planted, pair) > 1.5 * epsilon
@@ -87,8 +88,8 @@ def test_sums_do_not_depend_on_the_order_of_rows(rows, seed, regression):
     targets = random.uniform(-1, 1, size=(rows, 1)) if regression else random.choice([-1.0, 1.0], size=(rows, 1))
     method = MeanMessage(Facts(rows, 3, 1.0, CappedSquares() if regression else Logistic(), 0.0), 1.0)
     order = random.permutation(rows)
-    first = method.sums(HeldRows(matrix, targets))
-    second = method.sums(HeldRows(matrix[order], targets[order]))
+    first = method.sums(Rows.held(matrix, targets))
+    second = method.sums(Rows.held(matrix[order], targets[order]))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first[0], (matrix * targets).sum(axis=0), atol=rows * 1e-4)
 

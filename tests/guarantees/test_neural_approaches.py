@@ -19,9 +19,9 @@ from sudare.papers.p002_networks import anonymized_learning as updates
 from sudare.papers.p002_networks import parameter_intervals as intervals
 from sudare.papers.p002_networks.anonymized_learning import Quantisation, levels_of, noisy_update
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, LearningFirst, parameters_in
+from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
 from sudare.papers.p002_networks.parameter_intervals import Interval
-from sudare.privacy.discrete_laplace import discrete_laplace
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema
 

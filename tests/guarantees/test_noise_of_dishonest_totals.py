@@ -23,11 +23,12 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry, Sums
-from sudare.consortium.tasks.definitions import LearningTask
+from sudare.consortium.tasks.definitions import DictionaryTask, LearningTask, ScalerTask
+from sudare.consortium.tasks.task_kinds import learning_terms as agreed_terms
 from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.families import Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
 from sudare.dictionary.private_sum_questions import (
     Clip,
@@ -54,6 +55,7 @@ from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
+from sudare.sums.context import noise_colluders
 from sudare.sums.neighbours import most_separated, sum_neighbourhood
 from tests.joint.kit import PLANE, SCHEMA
 from tests.joint.private_training import tables as dictionary_tables
@@ -272,7 +274,7 @@ TABLE = ModelReading.of_schema(SCHEMA, fit_intercept=True)
 def learning_terms(random: np.random.Generator) -> LearningTerms | ScalerTerms:
     """Terms of every kind: pure and Gaussian, one sum and descent, with a scaler and without, and a scaler alone."""
     members = int(random.integers(2, 7))
-    shares = {"members": members, "known_shares": int(random.integers(1, members))}
+    shares = {"members": members, "colluders": int(random.integers(1, members))}
     epsilon, delta = float(random.choice([0.1, 1.0, 8.0])), float(random.choice([0.0, 1e-9, 1e-3]))
     if random.random() < 0.2:
         return ScalerTerms(SCHEMA, epsilon, delta, **shares)
@@ -289,7 +291,7 @@ def test_learning_has_the_noise_it_was_charged_for_whatever_the_totals(seed, row
     random = np.random.default_rng(seed)
     terms = learning_terms(random)
     journey = learning_journey(terms, learning_liar(random, rows))
-    assert is_enough(journey, terms.members - terms.known_shares)
+    assert is_enough(journey, terms.members - terms.colluders)
     if not 1 <= rows <= 2**40:
         assert not journey.bills
         assert not journey.sent
@@ -445,7 +447,7 @@ def dictionary_journey(private: PrivateTerms, choose: Callable[[Question], np.nd
     """A member's private dictionary training when the adversary chooses every total, as numbers."""
     table = np.vstack([dictionary_tables(1)[0][:31], FAR])
     guarantee = Guarantee(private.epsilon, private.delta)
-    walk = PrivateDictionaryWalk(private, guarantee, HeldRecords(table))
+    walk = PrivateDictionaryWalk(private, guarantee, Records.of(table))
     source, journey = watched(walk, guarantee, 0)
     script, heard = DictionaryConversation(lambda: trained_privately(private)), []
 
@@ -507,7 +509,7 @@ def test_a_dictionary_has_the_noise_it_was_charged_for_whatever_the_totals(seed,
     random = np.random.default_rng(seed)
     private = dictionary_terms(random)
     journey = dictionary_journey(private, dictionary_liar(random, rows))
-    assert is_enough(journey, private.terms.members - private.known_shares)
+    assert is_enough(journey, private.terms.members - private.colluders)
     if not 40 <= rows <= private.terms.members * 2**32:
         assert not journey.bills
         assert not journey.sent
@@ -611,29 +613,105 @@ def test_records_are_clipped_whatever_the_patterns(seed, first, second, precisio
 # Who is there
 
 
-def can_be_signed(members: int, dishonest: int, threshold: int, tolerance: int) -> bool:
-    entries = tuple(MemberEntry(f"m{number:04d}", f"{number:064x}", Budget(10.0)) for number in range(members))
-    task = LearningTask("risk", "one-sum", 1.0, 0.0, tolerance)
-    agreement = Agreement("clinics", SCHEMA, entries, (task,), Sums(threshold=threshold, dishonest=dishonest))
-    try:
+def consortium(members: int, threshold: int, dishonest: int) -> Agreement:
+    """An agreement with a task of every kind whose sums are noisy."""
+    entries = tuple(MemberEntry(f"m{number:04d}", f"{number:064x}", Budget(10.0, 0.1)) for number in range(members))
+    tasks = LearningTask("risk", "one-sum", 1.0), ScalerTask("scales", 1.0, 1e-6)
+    wear = DictionaryTask("wear", 1, False, 2.0, 1e-3)
+    return Agreement("clinics", SCHEMA, entries, (*tasks, wear), Sums(threshold=threshold, dishonest=dishonest))
+
+
+def journeys(agreement: Agreement) -> Iterator[Journey]:
+    """What leaves an honest member in each of the tasks, with what it was charged for; a row moves every sum as far as it may."""
+    for journey in _seen_journeys(agreement):
+        yield replace(journey, sent=[replace(sent, moved=float(sent.bound)) for sent in journey.sent])
+
+
+def _seen_journeys(agreement: Agreement) -> Iterator[Journey]:
+    members = len(agreement.members)
+    for name in ("risk", "scales"):
+        terms = agreed_terms(agreement.task(name), agreement)
+        yield learning_journey(terms, lambda request: words(np.full(request.size, 1000)))
+    base = terms_of(members).terms
+    private = PrivateTerms(replace(base, n_patterns=1), 2.0, 1e-3, agreement.colluders, 1)
+    yield dictionary_journey(private, _shrinking(10**7))
+
+
+def fits(members: int, threshold: int, dishonest: int) -> bool:
+    """Whether an agreement can have these numbers, by proofs/secure_sums.md."""
+    return dishonest <= members - 2 and (threshold == members or members + dishonest < 2 * threshold < 2 * members)
+
+
+def shares_unknown_to(looking: int, members: int, threshold: int, dishonest: int) -> int:
+    """The fewest shares in a total that `looking` honest members and the dishonest neither left out nor know, whoever votes for it and lies."""
+    return min(
+        voted - lying - looking for voted in range(threshold, members + 1) for lying in range(min(dishonest, voted) + 1)
+    )
+
+
+LEGAL = [
+    (members, threshold, dishonest)
+    for members in range(3, 9)
+    for threshold in range(1, members + 1)
+    for dishonest in range(members - 1)
+    if fits(members, threshold, dishonest)
+]
+
+
+def counted_as_before(members: int, threshold: int, dishonest: int) -> int:
+    """Planted: whoever looks is taken to be one of the dishonest."""
+    return members - threshold + max(1, dishonest)
+
+
+@pytest.mark.parametrize("members", range(3, 9))
+def test_a_curious_member_beside_dishonest_ones_that_leave_their_noise_out_faces_the_noise_that_was_charged(members):
+    """For every agreement that can be signed: the dishonest add no noise, the curious one subtracts its own, and as many as may have left."""
+    for numbers in (each for each in LEGAL if each[0] == members):
+        agreement = consortium(*numbers)
         agreement.check_complete()
-    except AgreementError:
-        return False
-    return True
+        left = shares_unknown_to(1, *numbers)
+        assert left >= 1
+        assert shares_unknown_to(0, *numbers) >= left, "the dishonest alone know no more"
+        for journey in journeys(agreement):
+            assert journey.sent
+            assert is_enough(journey, left)
 
 
-@pytest.mark.parametrize("members", range(2, 8))
-def test_agreements_that_can_be_signed_leave_enough_honest_shares_in_every_sum(members):
-    """For every set that members vote for, less everyone who may be dishonest or looks; and none is refused without need."""
-    for dishonest in range(members - 1):
+@pytest.mark.parametrize("members", range(3, 9))
+def test_counting_whoever_looks_among_the_dishonest_is_refused(members, monkeypatch):
+    monkeypatch.setattr("sudare.consortium.agreement.agreement.noise_colluders", counted_as_before)
+    for numbers in (each for each in LEGAL if each[0] == members):
+        left = shares_unknown_to(1, *numbers)
+        for journey in journeys(consortium(*numbers)):
+            assert is_enough(journey, left) == (numbers[2] == 0)
+
+
+def test_of_three_members_one_share_is_enough_where_it_used_to_be_half(monkeypatch):
+    """One of three leaves its noise out and another looks: the third's own share is all that is left."""
+
+    def share_of_what_is_needed() -> Fraction:
+        (sent,) = next(journeys(consortium(3, 3, 1))).sent
+        assert not isinstance(sent.law, float)
+        return sent.law[0] / Fraction(sent.size + 1, 2)
+
+    assert share_of_what_is_needed() == 1
+    monkeypatch.setattr("sudare.consortium.agreement.agreement.noise_colluders", counted_as_before)
+    assert share_of_what_is_needed() == Fraction(1, 2)
+
+
+def test_agreements_are_refused_exactly_where_their_sums_are():
+    for members in range(2, 9):
         for threshold in range(1, members + 1):
-            if threshold != members and 2 * threshold <= members + dishonest:
-                assert not any(can_be_signed(members, dishonest, threshold, each) for each in range(1, members))
-                continue
-            fewest_honest = threshold - max(dishonest, 1)
-            for tolerance in range(1, members):
-                is_enough_noise = fewest_honest >= members - tolerance
-                assert can_be_signed(members, dishonest, threshold, tolerance) == is_enough_noise
+            for dishonest in range(members):
+                agreement = consortium(members, threshold, dishonest)
+                if fits(members, threshold, dishonest):
+                    agreement.check_complete()
+                    assert 1 <= agreement.colluders < members
+                    continue
+                with pytest.raises(AgreementError):
+                    agreement.check_complete()
+                with pytest.raises(AgreementError):
+                    _ = agreement.colluders
 
 
 def test_agreements_of_large_consortia_count_those_whom_a_collector_can_cut_off():
@@ -642,6 +720,10 @@ def test_agreements_of_large_consortia_count_those_whom_a_collector_can_cut_off(
     assert degree < members - 1
     cut_off = most_separated(members, dishonest, members - threshold, degree)
     assert cut_off > 0
-    least = members - threshold + dishonest + cut_off
-    assert can_be_signed(members, dishonest, threshold, least)
-    assert not can_be_signed(members, dishonest, threshold, least - 1)
+    assert noise_colluders(members, threshold, dishonest) == members - threshold + dishonest + 1 + cut_off
+
+
+def test_a_members_own_share_is_all_that_is_ever_counted_on(monkeypatch):
+    """Where more could be cut off than there are, each share is the whole noise."""
+    monkeypatch.setattr("sudare.sums.context.most_separated", lambda *numbers: 400)
+    assert noise_colluders(400, 380, 10) == 399

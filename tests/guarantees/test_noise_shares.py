@@ -300,7 +300,7 @@ def seen_by_a_curious_member(request, honest_members=2, source=SYSTEM):
 
 
 def correct_noise(epsilon, reading=FLAT):
-    return LearningTerms("one-sum", reading, epsilon, 0.0, members=3, known_shares=1).plan(100).sums[0]
+    return LearningTerms("one-sum", reading, epsilon, 0.0, members=3, colluders=1).plan(100).sums[0]
 
 
 def pure_gate(noise, epsilon, samples, reading=FLAT, honest_members=2):
@@ -340,6 +340,8 @@ def test_the_law_of_two_shares_of_three_loses_what_was_claimed_and_of_fewer_more
     assert largest_loss(good, 2) == pytest.approx(1.0, abs=1e-9)
     assert largest_loss(good, 1) > 1.2
     assert largest_loss(bad, 2) > 1.2
+    # One of the three leaves its noise out and another looks: only with both counted is the third's share enough.
+    assert largest_loss(replace(good, colluders=2), 1) == pytest.approx(1.0, abs=1e-9)
 
 
 @dataclass(frozen=True)
@@ -406,12 +408,19 @@ def gaussian_gate(plan, samples=3000, honest_members=2):
     return distinguish_gaussian(draws, PAIR, claimed, plan.cost.mu, samples, batched=True, measured_share=0.7)
 
 
-def plan_of_three(sensitivity=2.0, members=3, known_shares=1):
-    return NoisePlan(5.0, 1e-3, members, known_shares, (Release(2, sensitivity, Fraction(1)),), 2)
+def plan_of_three(sensitivity=2.0, members=3, colluders=1):
+    return NoisePlan(5.0, 1e-3, members, colluders, (Release(2, sensitivity, Fraction(1)),), 2)
 
 
 def test_a_member_that_subtracts_its_own_share_still_faces_the_claimed_mu():
     audit = gaussian_gate(plan_of_three())
+    assert audit.holds, str(audit)
+    assert audit.tightness > 0.5, str(audit)
+
+
+def test_a_member_beside_one_that_leaves_its_noise_out_still_faces_the_claimed_mu():
+    """Both are counted; with one of them only ("a share forgotten", below) it would not."""
+    audit = gaussian_gate(plan_of_three(colluders=2), honest_members=1)
     assert audit.holds, str(audit)
     assert audit.tightness > 0.5, str(audit)
 
@@ -431,7 +440,7 @@ def test_too_little_noise_in_a_step_is_refused(plan, honest_members):
 
 def test_noise_for_nobody_or_everybody_is_refused():
     for known in (0, 3):
-        with pytest.raises(InvalidParameter, match="shares"):
+        with pytest.raises(InvalidParameter, match="colluders"):
             PureShares(Fraction(1), 1.0, 2, 3, known)
     with pytest.raises(InvalidParameter):
         PureShares(Fraction(0), 1.0, 2, 3)

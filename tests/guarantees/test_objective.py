@@ -13,11 +13,12 @@ from scipy.special import expit
 
 from sudare.audit import distinguish
 from sudare.audit.linear import law_epsilon
+from sudare.frames.rows import Rows
 from sudare.linear.batched_fits import minimised_nodes
 from sudare.linear.calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.noise_once import Facts, ObjectivePerturbation
-from sudare.linear.rows import HeldRows
+from sudare.linear.mechanism import Facts
+from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.solvers import Objective, minimised
 from sudare.privacy.accounting import exact, gaussian_delta
 from sudare.privacy.guarantee import Guarantee
@@ -241,7 +242,7 @@ def test_the_law_of_laplace_terms_is_audited(epsilon):
     """
     rows = np.full((20_000, 2), 0.5)
     tables = [np.vstack([changed, rows]) for changed in ([[-1.0, 0.0]], [[0.0, 1.0]])]
-    pair = tuple(HeldRows(table, np.ones((len(table), 1))) for table in tables)
+    pair = tuple(Rows.held(table, np.ones((len(table), 1))) for table in tables)
     facts = Facts(len(tables[0]), 2, norm_bound=1.0, loss=Logistic(), penalty=2 / epsilon, sum_bound=1.0)
     method = ObjectivePerturbation(facts, epsilon)
     assert 0.8 * epsilon < law_epsilon(method, pair) <= epsilon
@@ -295,7 +296,7 @@ def test_solutions_lie_within_the_distance_that_finishing_noise_covers(loss, del
     covered = method.finishing.sensitivity / 2
     linear = random.normal(size=3) * 10
     minimum = minimised(
-        Objective(HeldRows(rows, targets[:, np.newaxis]), loss, method.penalty, linear, 1.0), method.tolerance
+        Objective(Rows.held(rows, targets[:, np.newaxis]), loss, method.penalty, linear, 1.0), method.tolerance
     )
     assert minimum.gradient_bound <= method.tolerance
     reference = minimised_nodes(rows[np.newaxis], targets[np.newaxis], loss, method.penalty, linear[np.newaxis])[0]

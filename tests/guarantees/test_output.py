@@ -11,7 +11,8 @@ from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.densities import cloud, gamma_norm_log_density
 from sudare.linear.batched_fits import minimised_nodes
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.noise_once import Facts, OutputPerturbation
+from sudare.linear.mechanism import Facts
+from sudare.linear.output_perturbation import OutputPerturbation
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from sudare.dictionary.families import Frame
 from sudare.dictionary.private_noise import NoisePlan
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening, exact_contributions
+from sudare.frames.rows import Rows
 from sudare.joint.sum_requests import clipped_gradients
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.linear.mechanism import Facts
+from sudare.linear.rows import bounded_rows
 from sudare.privacy.column_sums import exact_moments, exact_sums, fixed_point_step
 from sudare.schema import Number, Person, Schema
-from sudare.statistics.estimators import PrivateMean, PrivateStandardScaler
+from sudare.statistics import PrivateMean, PrivateStandardScaler
 from tests.guarantees.person_plans import DELTA, EPSILON, descent_releases, dictionary_plan, hidden_steps
 
 CORNERS = st.sampled_from([-1.0, -1.0 + 2.0**-31, -0.3, 0.0, 2.0**-31, 0.7, 1.0 - 2.0**-31, 1.0])
@@ -88,7 +89,7 @@ def test_no_persons_rows_move_exact_sums_farther_than_planned(person, loss):
     message = MeanMessage(facts, EPSILON)
     descent = GradientDescent(facts, EPSILON, DELTA, Recipe(1, 0.25, 1.0))
     held = [
-        HeldRows(bounded_rows(part, 1.0)[0], np.where(part[:, :1] > 0, 1.0, -1.0) if loss.one_sided else part[:, :1])
+        Rows.held(bounded_rows(part, 1.0)[0], np.where(part[:, :1] > 0, 1.0, -1.0) if loss.one_sided else part[:, :1])
         for part in (rows, others)
     ]
     first, second = (message.sums(part).ravel() for part in held)

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from sudare.audit import distinguish_gaussian
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan
 from sudare.dictionary.private_sum_questions import NoisyQuestion, exact_contributions
 from sudare.dictionary.private_training import PrivateTerms, trained_privately
@@ -56,7 +56,7 @@ class TooLittle(SystemNoise):
 
 def walk_with(private: PrivateTerms, table: np.ndarray, noise: Callable[[], NoiseSource]) -> PrivateDictionaryWalk:
     """A member's walk that gets this noise at the door."""
-    walk = PrivateDictionaryWalk(private, Guarantee(private.epsilon, private.delta), HeldRecords(table))
+    walk = PrivateDictionaryWalk(private, Guarantee(private.epsilon, private.delta), Records.of(table))
     charged = walk._entrance._charged
     walk._entrance._charged = lambda mark, cost: _with_noise(charged(mark, cost), noise())  # type: ignore[method-assign]
     return walk

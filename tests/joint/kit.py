@@ -31,8 +31,8 @@ def tables(members=4, rows=60, seed=0):
     return found
 
 
-def terms(method="one-sum", epsilon=5.0, delta=0.0, members=4, known_shares=1, **more):
-    return LearningTerms(method, PLANE, epsilon, delta, members, known_shares, **more)
+def terms(method="one-sum", epsilon=5.0, delta=0.0, members=4, colluders=1, **more):
+    return LearningTerms(method, PLANE, epsilon, delta, members, colluders, **more)
 
 
 def member_tables(members=4, rows=60, seed=0):

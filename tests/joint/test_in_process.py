@@ -181,8 +181,8 @@ def test_what_is_wrong_is_said_before_anything_is_charged(tmp_path):
         {"method": "descent"},
         {"scaler_share": 0.95, "delta": 1e-6},
         {"scaler_share": 0.2},
-        {"known_shares": 0},
-        {"known_shares": 4},
+        {"colluders": 0},
+        {"colluders": 4},
     ],
 )
 def test_terms_that_cannot_hold_are_refused(change):
@@ -221,8 +221,8 @@ def test_recipes_come_from_public_numbers_alone():
     many = terms("descent", 1.0, 1e-6).plan(50_000).recipe
     assert (few.steps, few.averaged) == (3, 1)
     assert many.steps > few.steps
-    assert terms("descent", 0.5, 1e-6, members=10, known_shares=9).plan(5000).recipe.rate <= (
-        terms("descent", 0.5, 1e-6, members=10, known_shares=1).plan(5000).recipe.rate
+    assert terms("descent", 0.5, 1e-6, members=10, colluders=9).plan(5000).recipe.rate <= (
+        terms("descent", 0.5, 1e-6, members=10, colluders=1).plan(5000).recipe.rate
     )
     assert terms("descent", 1.0, 1e-6).plan(777) == terms("descent", 1.0, 1e-6).plan(777)
     assert spread_reach(1) == 1.0
@@ -236,7 +236,7 @@ def test_nothing_private_is_shown_by_representations():
 
 def test_a_hundred_members_in_one_process_under_masks():
     members = arrays(members=100, rows=8)
-    together = consortium_model(members, classes=[0, 1], epsilon=2.0, fit_intercept=False, known_shares=34)
+    together = consortium_model(members, classes=[0, 1], epsilon=2.0, fit_intercept=False, colluders=34)
     assert together.sums == 2
     assert len({together.model(number).coef_.tobytes() for number in (0, 57, 99)}) == 1
     X, y = arrays(seed=6, rows=300)[0]

@@ -21,6 +21,7 @@ from sudare.joint.sum_script import Finished
 from sudare.privacy import Ledger
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import pass_again
+from sudare.sums.context import least_threshold, noise_colluders, usual_dishonest
 from sudare.sums.wire import unpacked
 from tests.joint.kit import SCHEMA, arrays, member_tables, tables, terms
 
@@ -146,7 +147,7 @@ def test_a_receipt_that_the_ledger_does_not_have_gets_no_noise(tmp_path):
 
 
 def test_masks_and_no_masks_give_the_same_totals():
-    agreed, made = terms(members=5, known_shares=2), member_tables(5)
+    agreed, made = terms(members=5, colluders=2), member_tables(5)
     hidden = learned_together(agreed, made, random_state=7)
     plain = learned_together(agreed, made, random_state=7, hide="nothing")
     np.testing.assert_array_equal(hidden.learned.parameters, plain.learned.parameters)
@@ -154,7 +155,7 @@ def test_masks_and_no_masks_give_the_same_totals():
 
 
 def test_a_member_may_leave_where_that_was_allowed_for():
-    agreed = terms(members=5, known_shares=2)
+    agreed = terms(members=5, colluders=3)
     together = learned_together(agreed, member_tables(5), leave_before={3: 1})
     assert [found is None for found in together.found] == [False, False, False, True, False]
     with pytest.raises(MembersMissing):
@@ -166,7 +167,7 @@ def test_a_member_may_leave_where_that_was_allowed_for():
 def test_too_many_that_leave_stop_a_sum_before_anything_is_opened(hide):
     with pytest.raises(MembersMissing):
         learned_together(
-            terms(members=5, known_shares=2), member_tables(5), random_state=0, hide=hide, leave_before={3: 1, 4: 1}
+            terms(members=5, colluders=3), member_tables(5), random_state=0, hide=hide, leave_before={3: 1, 4: 1}
         )
 
 
@@ -177,12 +178,15 @@ def test_a_walk_does_not_use_a_total_of_too_few():
         member.step(state, np.array([180], dtype=np.uint64), (0, 1, 2))
 
 
-def test_thresholds_leave_fewer_missing_than_known_shares_and_more_than_half_present():
+def test_as_many_may_leave_in_one_process_as_an_agreement_with_that_noise_lets_leave():
     for members in range(2, 12):
         for known in range(1, members):
-            threshold = threshold_for(terms(members=members, known_shares=known))
-            assert members - threshold < known
-            assert 2 * threshold > members
+            threshold = threshold_for(terms(members=members, colluders=known))
+            dishonest = usual_dishonest(members)
+            assert threshold == members or noise_colluders(members, threshold, dishonest) <= known
+            assert threshold == least_threshold(members, dishonest) or (
+                noise_colluders(members, threshold - 1, dishonest) > known
+            )
 
 
 def test_an_implausible_total_is_not_used():

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.errors import (
@@ -178,7 +178,7 @@ def test_a_seed_beside_an_account_is_refused(tmp_path: Path) -> None:
 def test_seeded_noise_voids_the_guarantee() -> None:
     """For simulations: nothing is charged, and the promise says that it is none."""
     private, (table, *_) = terms_of(3), tables(3)
-    member = PrivateDictionaryWalk(private, Guarantee(EPSILON, DELTA), HeldRecords(table), random_state=0)
+    member = PrivateDictionaryWalk(private, Guarantee(EPSILON, DELTA), Records.of(table), random_state=0)
     state, _ = member.begun()
     state, answer = member.step(state, first_total(), EVERYONE)
     while not isinstance(answer, Finished):
@@ -399,7 +399,7 @@ def test_too_few_records_are_an_error_before_the_charge(tmp_path: Path) -> None:
 
 def test_noise_too_large_for_exact_words_is_refused_before_anything_is_told() -> None:
     loud = PrivateTerms(terms_of(3).terms, 0.01, DELTA, rows_per_unit=1000)
-    member = PrivateDictionaryWalk(loud, Guarantee(0.01, DELTA), HeldRecords(tables(1)[0]))
+    member = PrivateDictionaryWalk(loud, Guarantee(0.01, DELTA), Records.of(tables(1)[0]))
     with pytest.raises(InvalidParameter, match="too large to be added exactly"):
         member.begun()
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sudare.errors import SudareError
+from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.linear.rows import bounded_rows
 from sudare.linear.solvers import Objective, minimised
 from sudare.privacy import Ledger
 
@@ -145,6 +146,6 @@ def test_no_table_defeats_the_solver(loss, rows, exponent, alike, seed):
     random = np.random.default_rng(seed)
     table = np.tile([[0.6, 0.0, 0.5], [0.0, 0.6, 0.5]], (rows // 2, 1)) if alike else random.normal(size=(rows, 3))
     targets = np.where(np.arange(rows) % 2, 1.0, -1.0) if alike else np.sign(table @ np.array([1.0, 1.0, 0.0]))
-    held = HeldRows(bounded_rows(table, 1.0)[0], targets[:, np.newaxis])
+    held = Rows.held(bounded_rows(table, 1.0)[0], targets[:, np.newaxis])
     found = minimised(Objective(held, loss, 10.0**exponent, np.zeros(3), 1.0), 1e-3)
     assert found.gradient_bound <= 1e-3

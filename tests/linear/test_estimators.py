@@ -26,7 +26,7 @@ from sudare.errors import (
     SudareError,
 )
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
-from sudare.linear.noise_once import ObjectivePerturbation
+from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.solvers import Minimum
 from sudare.privacy import Ledger, Release
 from sudare.privacy.noise import SystemNoise
@@ -232,11 +232,11 @@ def test_sampled_descent_charges_its_promise_and_samples_from_the_system(account
         ({"method": "objective"}, "sampling_rate is for"),
         ({"method": "auto", "delta": 0.0}, "sampling_rate is for"),
         ({"method": "mean"}, "sampling_rate is for"),
-        ({"sampling_rate": 0.0}, "above 0"),
-        ({"sampling_rate": 1.5}, "above 0"),
-        ({"sampling_rate": float("nan")}, "above 0"),
-        ({"sampling_rate": True}, "above 0"),
-        ({"sampling_rate": "half"}, "above 0"),
+        ({"sampling_rate": 0.0}, "sampling_rate must be a number"),
+        ({"sampling_rate": 1.5}, "sampling_rate must be a number"),
+        ({"sampling_rate": float("nan")}, "sampling_rate must be a number"),
+        ({"sampling_rate": True}, "sampling_rate must be a number"),
+        ({"sampling_rate": "half"}, "sampling_rate must be a number"),
         ({"delta": 1e-14}, "delta is too small"),
     ],
 )

@@ -15,10 +15,10 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.losses import Logistic, SmoothedHinge
 from sudare.linear.mean_message import MeanMessage
+from sudare.linear.mechanism import Facts
 from sudare.linear.method_choice import public_penalty
-from sudare.linear.noise_once import Facts, ObjectivePerturbation
-from sudare.linear.reading import array_layout, table_layout
-from sudare.linear.rows import bounded_rows
+from sudare.linear.objective_perturbation import ObjectivePerturbation
+from sudare.linear.rows import array_layout, bounded_rows, table_layout
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Category, Label, Number, Schema

@@ -1,4 +1,4 @@
-"""Rows: norms hold exactly, blocks are the same whatever the batches."""
+"""Rows: norms hold exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sudare.linear.rows import BLOCK_ROWS, HeldRows, StreamedRows, bounded_rows, joint_norm, row_step, with_bias
+from sudare.linear.rows import bounded_rows, joint_norm, row_step, with_bias
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -49,19 +49,6 @@ def test_joint_norm_is_not_too_small(norm, bias):
     joint = joint_norm(norm, bias)
     assert Fraction(joint) ** 2 >= Fraction(norm) ** 2 + Fraction(bias) ** 2
     assert joint <= np.hypot(norm, bias) * (1 + 1e-15)
-
-
-@given(st.lists(st.integers(1, 700), min_size=1, max_size=8))
-def test_blocks_do_not_depend_on_batches(sizes):
-    total = sum(sizes)
-    matrix = np.arange(2.0 * total).reshape(total, 2)
-    targets = np.arange(float(total))[:, np.newaxis]
-    edges = np.cumsum(sizes)[:-1]
-    streamed = StreamedRows(lambda: zip(np.split(matrix, edges), np.split(targets, edges), strict=True), total, 2)
-    for (first, second), (third, fourth) in zip(HeldRows(matrix, targets).blocks(), streamed.blocks(), strict=True):
-        np.testing.assert_array_equal(first, third)
-        np.testing.assert_array_equal(second, fourth)
-    assert all(len(block) == BLOCK_ROWS for block, _ in list(streamed.blocks())[:-1])
 
 
 def test_bias_column():

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear import solvers
 from sudare.linear.batched_fits import fit_nodes, minimised_nodes
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
-from sudare.linear.rows import BLOCK_ROWS, HeldRows
 from sudare.linear.solvers import (
     MOST_ACCELERATED_STEPS,
     Objective,
@@ -40,7 +40,7 @@ def _problem(rows, width, loss, penalty=1.0, seed=0, scale=1.0):
     matrix = random.normal(size=(rows, width))
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
     targets = np.where(matrix[:, 0] + 0.3 * random.normal(size=rows) > 0, 1.0, -1.0)[:, np.newaxis]
-    return Objective(HeldRows(matrix, targets), loss, penalty, random.normal(scale=scale, size=width), 1.0)
+    return Objective(Rows.held(matrix, targets), loss, penalty, random.normal(scale=scale, size=width), 1.0)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -50,7 +50,7 @@ def test_gradient_is_certified(loss, rows, penalty):
     objective = _problem(rows, 5, loss, penalty)
     minimum = minimised(objective, 1e-7)
     assert minimum.gradient_bound <= 1e-7
-    matrix, targets = objective.rows.matrix, objective.rows.targets[:, 0]
+    matrix, targets = objective.rows.together()[0], objective.rows.together()[1][:, 0]
     slopes = loss.slope(matrix @ minimum.parameters, targets)
     gradient = slopes @ matrix + penalty * minimum.parameters + objective.linear
     assert np.linalg.norm(gradient) <= 1e-7
@@ -69,7 +69,7 @@ def test_many_columns_use_conjugate_gradients(loss, monkeypatch):
 def test_agrees_with_scikit_learn():
     objective = _problem(500, 4, Logistic(), penalty=2.0, scale=0.0)
     peer = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=1000)
-    peer.fit(objective.rows.matrix, objective.rows.targets[:, 0])
+    peer.fit(objective.rows.together()[0], objective.rows.together()[1][:, 0])
     np.testing.assert_allclose(minimised(objective, 1e-9).parameters, peer.coef_[0], atol=1e-6)
 
 
@@ -81,7 +81,7 @@ def test_rounding_bound_covers_the_true_error(seed, rows, size):
     computed = evaluated(objective, place, hessian=False).gradient
     with ball_context.workprec(200):
         total = [arb(0.7) * arb(float(t)) + arb(float(b)) for t, b in zip(place, objective.linear, strict=True)]
-        for row, target in zip(objective.rows.matrix, objective.rows.targets[:, 0], strict=True):
+        for row, target in zip(objective.rows.together()[0], objective.rows.together()[1][:, 0], strict=True):
             score = sum((arb(float(x)) * arb(float(t)) for x, t in zip(row, place, strict=True)), arb(0))
             slope = -arb(target) / (1 + (arb(target) * score).exp())
             total = [value + slope * arb(float(x)) for value, x in zip(total, row, strict=True)]
@@ -104,7 +104,7 @@ def test_gradient_and_hessian_are_those_of_the_value(loss, rows):
     numeric = [(valued(objective, place + s) - valued(objective, place - s)) / 2e-4 for s in step]
     np.testing.assert_allclose(here.gradient, numeric, rtol=1e-4, atol=1e-3)
     upper = np.triu(here.hessian)
-    matrix, targets = objective.rows.matrix, objective.rows.targets[:, 0]
+    matrix, targets = objective.rows.together()[0], objective.rows.together()[1][:, 0]
     expected = (matrix.T * loss.curvature(matrix @ place, targets)) @ matrix + objective.penalty * np.eye(3)
     np.testing.assert_allclose(upper, np.triu(expected), rtol=1e-10)
 
@@ -113,7 +113,7 @@ def test_a_part_of_the_rows_stands_for_all():
     objective = _problem(4 * BLOCK_ROWS, 3, Logistic(), scale=0.0)
     place = np.array([0.3, -0.2, 0.1])
     part = Objective(
-        HeldRows(objective.rows.matrix[:BLOCK_ROWS], objective.rows.targets[:BLOCK_ROWS]),
+        Rows.held(objective.rows.together()[0][:BLOCK_ROWS], objective.rows.together()[1][:BLOCK_ROWS]),
         Logistic(),
         0.25,
         np.zeros(3),
@@ -132,7 +132,7 @@ def test_steps_do_not_go_round_in_a_circle(loss, rows, penalty):
     """Half of the rows alike and half of them opposed, started far from the corners: full steps jump from side to side."""
     matrix = np.tile([[0.6, 0.0, 0.5], [0.0, 0.6, 0.5]], (rows // 2, 1))
     targets = np.where(np.arange(rows) % 2, 1.0, -1.0)[:, np.newaxis]
-    minimum = minimised(Objective(HeldRows(matrix, targets), loss, penalty, np.zeros(3), 1.0), 1e-6)
+    minimum = minimised(Objective(Rows.held(matrix, targets), loss, penalty, np.zeros(3), 1.0), 1e-6)
     assert minimum.gradient_bound <= 1e-6
     assert minimum.steps < 100
 
@@ -144,8 +144,8 @@ def test_an_impossible_tolerance_is_not_claimed():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_batched_nodes_agree_with_one_by_one(loss):
     problems = [_problem(30, 4, loss, penalty=0.5, seed=seed) for seed in range(6)]
-    X = np.array([problem.rows.matrix for problem in problems])
-    y = np.array([problem.rows.targets[:, 0] for problem in problems])
+    X = np.array([problem.rows.together()[0] for problem in problems])
+    y = np.array([problem.rows.together()[1][:, 0] for problem in problems])
     batched = minimised_nodes(X, y, loss, 0.5, np.array([problem.linear for problem in problems]))
     for parameters, problem in zip(batched, problems, strict=True):
         np.testing.assert_allclose(parameters, minimised(problem, 1e-8).parameters, atol=1e-6)
@@ -155,7 +155,7 @@ def test_batched_nodes_agree_with_one_by_one(loss):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_fit_nodes_reproduces_with_a_generator(method, delta):
     problems = [_problem(20, 3, Logistic(), seed=seed) for seed in range(5)]
-    X, y = np.array([p.rows.matrix for p in problems]), np.array([p.rows.targets[:, 0] for p in problems])
+    X, y = np.array([p.rows.together()[0] for p in problems]), np.array([p.rows.together()[1][:, 0] for p in problems])
     fits = [
         fit_nodes(X, y, epsilon=0.5, delta=delta, method=method, generator=np.random.default_rng(1)) for _ in range(2)
     ]
@@ -170,7 +170,7 @@ def test_fit_nodes_refuses_other_methods():
 
 def test_centre_moves_the_penalty():
     problem = _problem(20, 3, Logistic(), seed=1)
-    X, y = problem.rows.matrix[np.newaxis], problem.rows.targets[:, 0][np.newaxis]
+    X, y = problem.rows.together()[0][np.newaxis], problem.rows.together()[1][:, 0][np.newaxis]
     centre = np.array([3.0, -1.0, 2.0])
     stiff = minimised_nodes(X, y, Logistic(), 1e6, np.zeros((1, 3)), centre)
     np.testing.assert_allclose(stiff[0], centre, atol=1e-3)
@@ -193,7 +193,7 @@ def _hard_problems(draw):
     matrix = kinds[np.arange(count) % len(kinds)]
     targets = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=count, max_size=count)))[:, np.newaxis]
     linear = np.array(draw(st.lists(st.floats(-3, 3), min_size=width, max_size=width)))
-    return Objective(HeldRows(matrix, targets), loss, count * draw(EXTREME), linear, 1.0)
+    return Objective(Rows.held(matrix, targets), loss, count * draw(EXTREME), linear, 1.0)
 
 
 @settings(max_examples=30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from sudare.errors import (
     UnknownCategory,
     WrongType,
 )
+from sudare.frames.rows import checked_rows
 from sudare.perturbation import (
     LaplacePerturbation,
     PerturbedTable,
@@ -247,7 +249,7 @@ def test_every_form_of_table_gives_the_same_rows(form: str, tmp_path: Path) -> N
 
 def test_batches_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In batches of 64 rows every row is perturbed once: proportions come back as from the whole."""
-    monkeypatch.setattr(source, "BATCH_ROWS", 64)
+    monkeypatch.setattr(source, "checked_rows", partial(checked_rows, batch_rows=64))
     people(5_000).to_parquet(tmp_path / "table.parquet", row_group_size=777)
     table = RecordPerturbation(SCHEMA, epsilon=40.0, split={"age": 1, "sex": 1, "town": 1, "ill": 1}).perturb(
         tmp_path / "table.parquet"
@@ -263,17 +265,15 @@ def test_a_source_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch:
     path = tmp_path / "table.parquet"
     for before, after in ((100, 101), (100, 99)):
         people(before).to_parquet(path)
-        looked_through = source.RecordSource.looked_through
 
-        def look_then_change(self: Any, look: Any = looked_through, rows: int = after) -> Any:
-            seen = look(self)
+        def look_then_change(*given: Any, rows: int = after) -> Any:
+            seen = source.checked_records(*given)
             people(rows).to_parquet(path)
             return seen
 
-        monkeypatch.setattr(source.RecordSource, "looked_through", look_then_change)
+        monkeypatch.setattr(release, "checked_records", look_then_change)
         with pytest.raises(DataError, match="another number of rows"):
             RecordPerturbation(SCHEMA, epsilon=1.0).fit(path)
-        monkeypatch.setattr(source.RecordSource, "looked_through", looked_through)
 
 
 def test_rows_lose_their_order_and_index() -> None:
@@ -315,10 +315,9 @@ def test_persons_pay_for_all_their_rows(account: Account, tmp_path: Path) -> Non
         RecordPerturbation(SCHEMA, epsilon=1.0, account=model.account).fit(people())
 
 
-def test_persons_in_files_are_counted_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "BATCH_ROWS", 50)
-    people().assign(who=np.arange(400) % 200).to_parquet(tmp_path / "fits.parquet")
-    people().assign(who=np.arange(400) % 133).to_parquet(tmp_path / "exceeds.parquet")
+def test_persons_in_files_are_counted_across_batches(tmp_path: Path) -> None:
+    people().assign(who=np.arange(400) % 200).to_parquet(tmp_path / "fits.parquet", row_group_size=50)
+    people().assign(who=np.arange(400) % 133).to_parquet(tmp_path / "exceeds.parquet", row_group_size=50)
     assert RecordPerturbation(PERSONS, epsilon=2.0).fit(tmp_path / "fits.parquet").n_rows_ == 400
     with pytest.raises(PersonRowsExceeded):
         RecordPerturbation(PERSONS, epsilon=2.0).fit(tmp_path / "exceeds.parquet")

@@ -159,15 +159,14 @@ def test_no_room_is_noticed_before_the_charge(tmp_path: Path, monkeypatch: pytes
 def test_a_source_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "people.parquet"
     people(100).to_parquet(path)
-    looked_through = source.RecordSource.looked_through
 
-    def look_then_change(self: Any) -> Any:
-        seen = looked_through(self)
+    def look_then_change(*given: Any) -> Any:
+        seen = source.checked_records(*given)
         people(99).to_parquet(path)
         return seen
 
     monkeypatch.setattr(release, "HELD_BYTES", 0)
-    monkeypatch.setattr(source.RecordSource, "looked_through", look_then_change)
+    monkeypatch.setattr(release, "checked_records", look_then_change)
     with pytest.raises(DataError, match="another number of rows"):
         RecordPerturbation(SCHEMA, epsilon=1.0).fit(path)
 

@@ -193,12 +193,6 @@ class TestConversion:
         none = Guarantee(math.inf, notion="none", neighbours="add-remove").to("replace-one")
         assert none == Guarantee(math.inf, notion="none")
 
-    def test_record_to_person_by_the_most_rows(self) -> None:
-        person = Guarantee(0.1).for_person(3)
-        assert person == Guarantee(0.3, unit="person")
-        assert person.for_person(5) is person
-        assert Guarantee(0.1).for_person(1) == Guarantee(0.1, unit="person")
-
     @pytest.mark.parametrize("size", [0, -1, 1.0, True, "2", None])
     def test_a_group_has_members(self, size: Any) -> None:
         with pytest.raises(InvalidCost) as caught:

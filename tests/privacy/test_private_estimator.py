@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import math
 import pickle
 import threading
 from dataclasses import replace
@@ -997,3 +998,10 @@ def test_what_one_thread_fits_no_other_does(tmp_path):
     ]
     assert account.spent() == (1.0, 0.0)
     assert not room._FITTING
+
+
+def test_released_values_lie_within():
+    room.check_within(np.array([0.0, 1.0]), 0.0, np.array([1.0, 1.0]))
+    for values in ([0.0, 1.1], [-0.1, 1.0], [math.nan]):
+        with unfit("its numbers lie outside of what was declared"):
+            room.check_within(np.array(values), 0.0, 1.0)

@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+from sudare import files as file_room
 from sudare.errors import (
     NotCharged,
     NotReleasable,
@@ -697,12 +698,16 @@ def test_fault_list_names_every_call_of_the_operating_system():
     import inspect
     import re
 
-    source = inspect.getsource(room.write_new) + inspect.getsource(room._make_name_durable)
+    source = "".join(
+        inspect.getsource(part)
+        for part in (file_room.write_new, file_room._written_beside, file_room._remove, file_room._make_name_durable)
+    )
     called = set(re.findall(r"(?:os|tempfile)\.[a-z]+(?=\()|(?<![\w.])open(?=\()|stream\.write", source))
     assert called == {
         "tempfile.mkstemp",
         "open",
         "stream.write",
+        "os.fchmod",
         "os.fsync",
         "os.link",
         "os.unlink",
@@ -712,9 +717,10 @@ def test_fault_list_names_every_call_of_the_operating_system():
 
 
 FAULTS = {
-    "mkstemp": lambda patch: patch.setattr(room.tempfile, "mkstemp", lambda **_: no_space()),
-    "open": lambda patch: patch.setattr(room, "open", no_space, raising=False),
-    "write": lambda patch: patch.setattr(room, "open", HalfWritten, raising=False),
+    "mkstemp": lambda patch: patch.setattr(file_room.tempfile, "mkstemp", lambda **_: no_space()),
+    "open": lambda patch: patch.setattr(file_room, "open", no_space, raising=False),
+    "write": lambda patch: patch.setattr(file_room, "open", HalfWritten, raising=False),
+    "fchmod": lambda patch: patch.setattr(os, "fchmod", no_space),
     "fsync of the file": lambda patch: patch.setattr(os, "fsync", failing_on_call(os.fsync, 1)),
     "link": lambda patch: patch.setattr(os, "link", no_space),
     "open of the folder": lambda patch: patch.setattr(os, "open", failing_on_call(os.open, 2)),

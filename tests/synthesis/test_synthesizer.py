@@ -34,7 +34,7 @@ from sudare.privacy.release_content import Content
 from sudare.privacy.release_file import parsed, written
 from sudare.schema import Category, Label, Number, Person, Schema, encode
 from sudare.synthesis import PrivateSynthesizer
-from sudare.synthesis.table_cells import coded_rows, decoded, levels_array, opened_tables
+from sudare.synthesis.table_cells import coded_rows, decoded, levels_array
 from tests.release_kit import KEY, TRUSTED
 
 SCHEMA = Schema(
@@ -65,7 +65,7 @@ def people(rows: int = 2000, seed: int = 0) -> pd.DataFrame:
 
 
 def codes_of(table: pd.DataFrame, schema: Schema = SCHEMA) -> dict[str, np.ndarray]:
-    rows = coded_rows(opened_tables(table, None, schema, schema.target), schema)
+    rows = coded_rows(table, None, schema, schema.target)
     return {name: np.asarray(codes, dtype=int) for name, codes in rows.codes.items()}
 
 

@@ -40,16 +40,14 @@ JAX_ROOMS = ("sudare.neural",)
 # Waiting times between tries to reach a locked database.
 ORDINARY_RANDOM_ROOMS = ("sudare.privacy.ledger_storage", *NOISE_ROOMS)
 
-# The ledger and releases; schemas, which are public; and pages, pictures and answers, which are made of public numbers.
+# The ledger; the one writer of files; and pages, pictures and answers, which are made of public numbers.
 WRITING_ROOMS = (
+    # Opens files by flags, for reading.
     "sudare.privacy.release",
     "sudare.privacy.ledger",
     "sudare.privacy.ledger_storage",
-    "sudare.schema.declaration",
-    # Keys, agreements, decisions and checkpoints, all through this one.
+    # Releases, schemas, keys, agreements, decisions and checkpoints, all through this one.
     "sudare.files",
-    # What a run needs to go on when it was killed: for its owner, and never a release.
-    "sudare.neural.checkpoint",
     "sudare.report",
     "sudare.cli",
     "sudare.papers",

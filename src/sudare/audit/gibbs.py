@@ -15,17 +15,17 @@ import numpy as np
 from sudare.audit.densities import epsilon_of_cells
 from sudare.audit.evidence import Floats
 from sudare.audit.linear import Table, flipped_pair, misclassified_pair
-from sudare.gibbs.ball_mechanisms import MeanDraws, RidgeDraws
+from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import Envelope, envelope
-from sudare.gibbs.mechanisms import GibbsDraws, public_penalty
+from sudare.gibbs.mean import MeanDraws
+from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws, public_penalty
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows
+from sudare.linear.mechanism import Facts
 from sudare.privacy.noise import SystemNoise
 
-Drawing = GibbsDraws | RidgeDraws | MeanDraws
+Drawing = LogisticDraws | RidgeDraws | MeanDraws
 
 _DELTA: Final = 1e-6
 _NODES: Final = 801
@@ -63,7 +63,7 @@ class GibbsCase:
 
 def posterior_of(method: Drawing, data: Any) -> tuple[Posterior, Envelope]:
     """The law that a method draws from, and its envelope."""
-    if isinstance(method, GibbsDraws):
+    if isinstance(method, LogisticDraws):
         posterior = method.posterior(data)
         return posterior, envelope(posterior)
     return method.posterior(data)
@@ -96,8 +96,8 @@ def _masses(posterior: Posterior, points: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _held(pair: tuple[Table, Table]) -> tuple[HeldRows, HeldRows]:
-    first, second = (HeldRows(rows, targets[:, np.newaxis]) for rows, targets in pair)
+def _held(pair: tuple[Table, Table]) -> tuple[Rows, Rows]:
+    first, second = (Rows.held(rows, targets[:, np.newaxis]) for rows, targets in pair)
     return first, second
 
 
@@ -109,9 +109,9 @@ _MISCLASSIFIED: Final = _held(misclassified_pair(0.5, np.array([0.0, 1.0]), _OTH
 _STIFF_PENALTY, _SMALL_RADIUS = 2_000.0, 0.1
 
 
-def _logistic(epsilon: float) -> GibbsDraws:
+def _logistic(epsilon: float) -> LogisticDraws:
     facts = Facts(_OTHERS + 1, 2, 1.0, Logistic(), 0.0)
-    return GibbsDraws(replace(facts, penalty=public_penalty(facts, epsilon, _DELTA)), epsilon, _DELTA)
+    return LogisticDraws(replace(facts, penalty=public_penalty(facts, epsilon, _DELTA)), epsilon, _DELTA)
 
 
 CASES: Final[dict[str, GibbsCase]] = {

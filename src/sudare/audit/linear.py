@@ -16,13 +16,16 @@ from scipy.signal import lfilter
 
 from sudare.audit.densities import exact_epsilon, gaussian_epsilon_at, largest_loss
 from sudare.audit.evidence import Floats
+from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
+from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import Loss
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Method, ObjectivePerturbation, OutputPerturbation
-from sudare.linear.private_linear_model import PrivateLinearModel
-from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.linear.mechanism import LinearMechanism
+from sudare.linear.objective_perturbation import ObjectivePerturbation
+from sudare.linear.output_perturbation import OutputPerturbation
+from sudare.linear.rows import bounded_rows
 from sudare.linear.solvers import Objective, minimised
 
 # Rows and targets, the latter −1 and +1 (for ridge regression, numbers between).
@@ -45,9 +48,9 @@ class CountedRows:
     counts: Floats
 
     @classmethod
-    def of(cls, held: HeldRows) -> CountedRows:
+    def of(cls, held: Rows) -> CountedRows:
         """The different rows of a table with one target."""
-        different, counts = np.unique(np.hstack([held.matrix, held.targets]), axis=0, return_counts=True)
+        different, counts = np.unique(np.hstack(held.together()), axis=0, return_counts=True)
         return cls(different[:, :-1], different[:, -1], counts.astype(np.float64))
 
 
@@ -96,7 +99,7 @@ def rays(width: int, reach: float) -> Floats:
 # The law of every method
 
 
-def law_epsilon(method: Method, pair: tuple[HeldRows, HeldRows]) -> float | None:
+def law_epsilon(method: LinearMechanism, pair: tuple[Rows, Rows]) -> float | None:
     """The largest privacy loss of a method on two tables of bounded rows; None where the law of its output is not known.
 
     Objective perturbation is looked at before its finishing noise, which costs a hundredth of ε and hides next to nothing.
@@ -114,7 +117,7 @@ def law_epsilon(method: Method, pair: tuple[HeldRows, HeldRows]) -> float | None
     return None
 
 
-def _minimisers(method: OutputPerturbation, table: HeldRows) -> Floats:
+def _minimisers(method: OutputPerturbation, table: Rows) -> Floats:
     facts = method.facts
     objectives = [
         Objective(table, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
@@ -123,7 +126,7 @@ def _minimisers(method: OutputPerturbation, table: HeldRows) -> Floats:
     return np.concatenate([minimised(objective, method.tolerance).parameters for objective in objectives])
 
 
-def _objective_epsilon(method: ObjectivePerturbation, pair: tuple[HeldRows, HeldRows]) -> float:
+def _objective_epsilon(method: ObjectivePerturbation, pair: tuple[Rows, Rows]) -> float:
     facts, tables = method.facts, [CountedRows.of(table) for table in pair]
     noise = facts.loss, method.rate, method.penalty, 1 if method.by_coordinates else 2
 
@@ -133,7 +136,7 @@ def _objective_epsilon(method: ObjectivePerturbation, pair: tuple[HeldRows, Held
     return largest_loss(log_density(0), log_density(1), rays(facts.width, 1 / facts.norm_bound)).epsilon_lower_bound
 
 
-def _descent_epsilon(method: GradientDescent, pair: tuple[HeldRows, HeldRows]) -> float | None:
+def _descent_epsilon(method: GradientDescent, pair: tuple[Rows, Rows]) -> float | None:
     """Known where every gradient is clipped in every step: all steps see the same sum then and add up to one Gaussian.
 
     The average of the iterates weighs the steps unequally, so it shows less than all of them would.
@@ -146,7 +149,7 @@ def _descent_epsilon(method: GradientDescent, pair: tuple[HeldRows, HeldRows]) -
     return gaussian_epsilon_at(distance, step_deviation(method), method.delta)
 
 
-def _always_clipped_sum(method: GradientDescent, table: HeldRows) -> Floats | None:
+def _always_clipped_sum(method: GradientDescent, table: Rows) -> Floats | None:
     """The sum of clipped gradients where each is longer than the clip, and of one sign, wherever the descent can get.
 
     It gets no farther than momentum carries the largest clipped sum and twelve deviations of noise in every step.
@@ -156,12 +159,13 @@ def _always_clipped_sum(method: GradientDescent, table: HeldRows) -> Floats | No
         return None
     push = recipe.clip * facts.rows + _DEVIATIONS * step_deviation(method) * math.sqrt(facts.width)
     farthest = recipe.rate * recipe.steps / (1 - recipe.momentum) * push / facts.rows
-    lengths = np.linalg.norm(table.matrix, axis=1)
+    matrix, targets = table.together()
+    lengths = np.linalg.norm(matrix, axis=1)
     # A convex loss has a rising slope: two ends of one sign and beyond the clip hold everything between.
-    low, high = (facts.loss.slope(side * farthest * lengths, table.targets[:, 0]) * lengths for side in (-1.0, 1.0))
+    low, high = (facts.loss.slope(side * farthest * lengths, targets[:, 0]) * lengths for side in (-1.0, 1.0))
     if np.any(low * high <= 0) or np.any(np.minimum(np.abs(low), np.abs(high)) < recipe.clip):
         return None
-    return np.asarray((np.sign(low) * recipe.clip / lengths) @ table.matrix)
+    return np.asarray((np.sign(low) * recipe.clip / lengths) @ matrix)
 
 
 def step_deviation(method: GradientDescent) -> float:
@@ -190,9 +194,9 @@ class LinearCase:
     model: Callable[[float], PrivateLinearModel]
     pair: tuple[Table, Table]
 
-    def held(self) -> tuple[HeldRows, HeldRows]:
+    def held(self) -> tuple[Rows, Rows]:
         """Both tables as the model sees them."""
-        first, second = (HeldRows(bounded_rows(rows, 1.0)[0], targets[:, np.newaxis]) for rows, targets in self.pair)
+        first, second = (Rows.held(bounded_rows(rows, 1.0)[0], targets[:, np.newaxis]) for rows, targets in self.pair)
         return first, second
 
 

@@ -33,7 +33,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource, SystemNoise
 from sudare.privacy.private_estimator import PrivateEstimator
-from sudare.statistics.estimators import PrivateHistogram, PrivateMean, PrivateStandardScaler
+from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 
 Pair = tuple[Floats, Floats]
 

@@ -24,7 +24,7 @@ from sudare.synthesis.marginals import MarginalEngine
 from sudare.synthesis.microaggregation import STAGES as MICROAGGREGATION_STAGES
 from sudare.synthesis.microaggregation import MicroaggregationEngine
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.table_cells import CodedRows, Layout, coded_rows, opened_tables
+from sudare.synthesis.table_cells import CodedRows, Layout, coded_rows
 
 Engine = MarginalEngine | MicroaggregationEngine
 
@@ -105,7 +105,7 @@ class SynthesisCase:
     def rows(self, table: pd.DataFrame) -> CodedRows:
         """A table as the engines take it."""
         numbers = [name for name, column in self.schema.columns.items() if isinstance(column, Number)]
-        return coded_rows(opened_tables(table, None, self.schema, self.schema.target), self.schema, numbers)
+        return coded_rows(table, None, self.schema, self.schema.target, numbers)
 
     def draws(self, epsilon: float) -> Callable[[pd.DataFrame, int], Floats]:
         """Independent releases of one table, a row each."""

@@ -128,14 +128,14 @@ def _plain(value: Any) -> Any:
 
 
 def _tell_error(name: str, problem: str, remedy: str, exit_code: int, as_json: bool) -> None:
-    page = f"docs/errors/{name}" if exit_code != SudareError.exit_code else "docs/errors"
+    page = f"sudare explain {name if exit_code != SudareError.exit_code else exit_code}"
     if as_json:
         error = {"name": name, "problem": problem, "remedy": remedy, "exit_code": exit_code, "see": page}
         answer({"error": error}, as_json)
         return
     console = _console(stderr=True)
     console.print(escaped_for_terminal(f"{name}: {problem} {remedy}"), soft_wrap=True)
-    console.print(f"see {page}", style="dim")
+    console.print(f"see `{page}`", style="dim")
 
 
 def _place_of(error: Exception) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.key_files import MemberFile
+from sudare.cli.sums import sums_lines, sums_values
 from sudare.text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
         "revoked": list(found.revoked),
         "tasks": tasks,
         "budget": left,
+        "sums": sums_values(agreement, agreement.tasks),
         "certificate_days_left": kit_days_left(kit, "client"),
         "shown": disclosed,
         "noisy": noisy,
@@ -91,7 +93,8 @@ def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) ->
     force = "in force" if found.is_in_force else f"not in force: no signature that counts by {', '.join(lacking)}"
     budget = "No account yet." if left is None else f"Left of the budget: ε {left['epsilon']:g}, δ {left['delta']:g}."
     stopped = [escaped_for_terminal(f"{each['task']} stopped: {each['error']}") for each in tasks if each["error"]]
-    shown = [*stopped, *_plan_lines(tasks), *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
+    summed = sums_lines(agreement, agreement.tasks)
+    shown = [*stopped, *_plan_lines(tasks), *summed, *map(_shown_text, disclosed), *map(_noisy_text, noisy)]
     opening = f"{own.name} in {agreement.name} ({agreement.digest[:12]}), {force}."
     answer(values, as_json, opening, table, *shown, budget, *expiry_lines(kit, "client"))
 
@@ -123,8 +126,11 @@ def _decide(
         "after": before if dry_run else verdict,
         "epsilon": amount.epsilon,
         "delta": amount.delta,
+        "sums": sums_values(agreement, [task]),
     }
     lines = [f"{name}: {_word(before)} → {verdict}. {_cost_text(task, amount)}"]
+    if verdict == "approved":
+        lines += sums_lines(agreement, [task])
     bound = exceeded_bound(own.policy, amount)
     if verdict == "approved" and bound is not None:
         most = f"{'ε' if bound == 'most_epsilon' else 'δ'} {_number(getattr(own.policy, bound))}"
@@ -134,15 +140,11 @@ def _decide(
 
 def _cost_text(task: Task, cost: Amount) -> str:
     """What the steward should know before the task runs."""
-    from sudare.consortium import DictionaryTask
-
     if not cost.epsilon:
         return "Its sums are exact: they are entered as disclosures."
     text = f"It costs at most ε {_number(cost.epsilon)}, δ {_number(cost.delta)}."
     if cost != task.cost:
         text += f" The agreement says ε {_number(task.cost[0])}, δ {_number(task.cost[1])}; that is not what a record is charged."
-    if isinstance(task, DictionaryTask):
-        text += f" Its sums are noisy: every member adds a share of the noise, of which {task.colluders} may be known or missing."
     return text
 
 
@@ -245,8 +247,6 @@ def _noisy(own: Member, agreement: Agreement, task: DictionaryTask) -> dict[str,
         "task": task.name,
         "epsilon": task.cost[0],
         "delta": task.cost[1],
-        "colluders": task.colluders,
-        "members": len(agreement.members),
         "charges": len(_entered(own, agreement, task.name, "charge")),
         "sums": found.get("sums"),
         "numbers": found.get("numbers"),
@@ -261,8 +261,7 @@ def _noisy_text(found: dict[str, Any]) -> str:
     seen = f"; {found['numbers'] - 1:,} noisy totals in {found['sums'] - 1} sums" if is_known else ""
     return (
         f"{found['task']} shows the others noisy totals and the number of all records: ε {_number(found['epsilon'])}, "
-        f"δ {_number(found['delta'])} in all, towards {found['colluders']} of {found['members']} members together and everyone else; "
-        f"{paid}{seen}."
+        f"δ {_number(found['delta'])} in all, towards everyone; {paid}{seen}."
     )
 
 

@@ -15,6 +15,7 @@ from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.consortium_blame import blame
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
 from sudare.cli.options import HasHeader
+from sudare.cli.sums import sums_lines, sums_values
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, Budget, Standing
@@ -197,6 +198,7 @@ def sign(
     lacking = sorted((*found.missing, *found.invalid))
     lines = [
         NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
+        *sums_lines(agreement, agreement.tasks),
         f"Not signed yet by: {', '.join(lacking)}." if lacking else "All have signed.",
     ]
     answer({**_values(agreement, found), "dry_run": dry_run}, as_json, *lines)
@@ -242,7 +244,8 @@ def check(
         "certificate_days_left": kit_days_left(kit, "client"),
         "dry_run": dry_run,
     }
-    answer(values, as_json, _table(found, stands), *_plan_lines(found), *lines, *expiry_lines(kit, "client"))
+    lines = [*_plan_lines(found), *sums_lines(found, found.tasks), *lines, *expiry_lines(kit, "client")]
+    answer(values, as_json, _table(found, stands), *lines)
     if not stands.is_in_force:
         raise typer.Exit(KeyRevoked.exit_code if stands.revoked else AgreementMismatch.exit_code)
 
@@ -368,6 +371,7 @@ def _values(agreement: Agreement, found: Standing) -> dict[str, Any]:
         "invalid": list(found.invalid),
         "revoked": list(found.revoked),
         "keys": {name: fingerprint(key) for name, key in found.keys.items()},
+        "sums": sums_values(agreement, agreement.tasks),
     }
 
 

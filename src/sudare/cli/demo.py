@@ -18,7 +18,7 @@ LINE_WIDTH = 16
 @reported
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder for report.html and the files of each run.")
+        Path, typer.Option("--output", metavar="DIR", help="The folder for report.html and the files of each run.")
     ] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:

@@ -17,6 +17,7 @@ from sudare.cli import (
     consortium,
     crosstab,
     demo,
+    explain,
     fit,
     inspect,
     key,
@@ -84,3 +85,4 @@ app.command("deny", short_help="Keep a task of the agreement from running at thi
 app.command("audit", short_help="Does the promise hold? Claimed beside measured.")(audit.audit)
 app.add_typer(risk.app, name="risk")
 app.command("study", short_help="Our numbers beside the papers'.")(study.study)
+app.command("explain", short_help="What an error, an exit code or a word means.")(explain.explain)

@@ -117,12 +117,12 @@ def _number(name: str, text: str) -> float:
 def _tell_plan(model: RecordPerturbation, table: os.PathLike[str], as_json: bool) -> None:
     from sudare.report.numbers import rounded_up
 
-    plan, statement, seen = model.dry_run(table)
+    plan, statement, records = model.dry_run(table)
     values: dict[str, Any] = {
         "dry_run": True,
         "statement": statement.to_dict(),
         "perturbations": _facts(plan),
-        "clipped": paying.clipped_columns(seen.clipped),
+        "clipped": paying.clipped_columns(records.clipped),
     }
     price = f"This would cost ε = {rounded_up(plan.guarantee.epsilon)}."
     if model.account is not None:

@@ -11,7 +11,7 @@ _ENDINGS = (".png", ".svg")
 
 
 def check_picture(file: Path | None) -> None:
-    """Nothing, if a picture can be drawn into a file of that name, or none is wanted."""
+    """Raise InvalidParameter unless the name ends like a picture that can be drawn; None is accepted."""
     if file is not None and file.suffix not in _ENDINGS:
         raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
 

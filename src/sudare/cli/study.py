@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @reported
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A study, or `list` for all of them.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for NAME.json and NAME.png.")] = Path(
+    out: Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder for NAME.json and NAME.png.")] = Path(
         "results"
     ),
     repeats: Annotated[

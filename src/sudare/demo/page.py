@@ -61,7 +61,7 @@ def run_demo(out: Path, tell: Tell, show: Callable[[Line], None]) -> Demo:
 
 
 def _refuse_foreign(report: Path) -> None:
-    """Nothing, if the page to be written is new or was written by an earlier demo: nothing else is ever overwritten."""
+    """Raise InvalidParameter unless the page is new or was written by an earlier demo: other files are never overwritten."""
     if not report.exists():
         return
     with report.open("rb") as file:

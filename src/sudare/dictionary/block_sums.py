@@ -7,7 +7,7 @@ result has the same bits from memory, from files with any row groups, and from a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sudare.dictionary.e_step import CHUNK_ROWS, Sum, pairwise_total
 from sudare.errors import DataError, ExtraMissing, InvalidParameter
 from sudare.frames import batches
+from sudare.frames.rows import fixed_blocks
 from sudare.schema.table import attempt
 from sudare.schema.values import numbers
 
@@ -40,7 +41,8 @@ def statistics_over(
     `dask.distributed` or the address of a scheduler; the blocks are read here and sent to the workers. Memory holds one
     block, or two for each thread of the cluster.
     """
-    blocks = fixed_blocks(matrices(source, columns), BLOCK_ROWS)
+    parts_of_rows = ((matrix,) for matrix in matrices(source, columns))
+    blocks = (block for (block,) in fixed_blocks(parts_of_rows, BLOCK_ROWS))
     parts = (function(block) for block in blocks) if cluster is None else _parts_of_cluster(blocks, function, cluster)
     total = pairwise_total(parts)
     if total is None:
@@ -61,34 +63,6 @@ def matrices(source: object, columns: Sequence[str] | None = None) -> Iterator[F
     else:
         for table in batches(source, columns):
             yield np.stack([numbers(table.column(name), name) for name in table.names], axis=1)
-
-
-def fixed_blocks(parts: Iterable[Floats], rows: int) -> Iterator[Floats]:
-    """The same rows in blocks of exactly `rows`, but for the last; without copying where a part already fits."""
-    held: list[Floats] = []
-    count, width = 0, None
-    for part in parts:
-        if not len(part):
-            continue
-        width = part.shape[1] if width is None else width
-        if part.shape[1] != width:
-            raise DataError(
-                f"A part of the source has {part.shape[1]} columns, those before it {width}.", "Give all the same."
-            )
-        start = 0
-        while start < len(part):
-            piece = part[start : start + rows - count]
-            held.append(piece)
-            start, count = start + len(piece), count + len(piece)
-            if count == rows:
-                yield _together(held)
-                held, count = [], 0
-    if held:
-        yield _together(held)
-
-
-def _together(pieces: list[Floats]) -> Floats:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 
@@ -15,13 +14,13 @@ from sudare.dictionary.em import Terms
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
-from sudare.dictionary.member_records import Bounds, Held, Layout, check_family, levels_of, opened_members
+from sudare.dictionary.member_records import Bounds, Layout, Records, check_family, levels_of, opened_members
 from sudare.dictionary.private_training import PrivateTerms, trained_privately
 from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.single_member_pattern import Home, at_home
 from sudare.dictionary.training import Dictionary, Rehearsal, own_weights, rehearsed, trained
 from sudare.errors import InvalidParameter
-from sudare.frames import batches
+from sudare.frames.rows import check_persons
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
@@ -73,7 +72,7 @@ class PatternDictionary(BaseEstimator):
     cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
     epsilon, delta : the promise of a private training; Gaussian families and declared bounds. δ is 10⁻⁶ if only ε is given.
     private_iterations : how many noisy iterations; None is a rule of public numbers.
-    colluders : how many members may put together what they know of the noise, whoever looks included.
+    colluders : members whose share of the noise is not counted on: whoever looks, those it colludes with, and those who leave.
     account : who pays. One account, because a list is one owner's simulation; real members pay from their own.
     random_state : a seed for the noise, for tests and simulation only; it voids the guarantee.
 
@@ -154,7 +153,7 @@ class PatternDictionary(BaseEstimator):
         return self
 
     def _enter(
-        self, terms: Terms, tables: Sequence[object], members: Sequence[Held]
+        self, terms: Terms, tables: Sequence[object], members: Sequence[Records]
     ) -> tuple[PrivateTerms, NoiseSource]:
         """Through the door: all noise of the training is planned and charged for before any of it is drawn."""
         if self.schema is None and self.bounds is None:
@@ -163,10 +162,8 @@ class PatternDictionary(BaseEstimator):
                 "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
             )
         person = None if self.schema is None else self.schema.person
-        if self.schema is not None and person is not None:
-            for table in tables:
-                is_path = isinstance(table, str | os.PathLike)
-                self.schema.check_person(batches(table, [person.column]) if is_path else table)
+        for table in tables:
+            check_persons(table, self.schema)
         private = PrivateTerms(
             terms,
             checked_epsilon(float("nan") if self.epsilon is None else self.epsilon),
@@ -189,7 +186,7 @@ class PatternDictionary(BaseEstimator):
         self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
         return private, passage.noise
 
-    def training(self, source: object, members: int) -> tuple[Terms, Held]:
+    def training(self, source: object, members: int) -> tuple[Terms, Records]:
         """What one real member of a consortium trains by: the terms that all share, and its own records.
 
         Bounds come from the schema or are given: nobody sees everybody's records.
@@ -269,7 +266,7 @@ class PatternDictionary(BaseEstimator):
             tolerance=self.tolerance,
         )
 
-    def _take(self, rehearsal: Rehearsal, layout: Layout, members: Sequence[Held]) -> None:
+    def _take(self, rehearsal: Rehearsal, layout: Layout, members: Sequence[Records]) -> None:
         dictionary = rehearsal.dictionary
         self.dictionary_: Dictionary = dictionary
         self.patterns_: Patterns = dictionary.natural()

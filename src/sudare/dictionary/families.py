@@ -198,6 +198,6 @@ def log_weights(weights: Floats) -> Floats:
 
 
 def positive(name: str, value: float) -> None:
-    """Nothing, if a prior's constant is a positive finite number."""
+    """Raise InvalidParameter unless a prior's constant is a positive finite number."""
     if not 0 < value < math.inf:
         raise InvalidParameter(f"{name} must be above 0, got {value!r}.", "Leave it out for the default.")

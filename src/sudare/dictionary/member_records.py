@@ -5,10 +5,9 @@ Errors name the member by its position and the column, and no value.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,8 @@ from sudare.dictionary.block_sums import BLOCK_ROWS, statistics_over
 from sudare.dictionary.e_step import Sum
 from sudare.dictionary.families import Booleans, Family, Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames import batches
+from sudare.frames import column_types
+from sudare.frames.rows import Rows, checked_rows, is_stored
 from sudare.schema import Category, Number, Schema
 from sudare.schema.table import Table, as_table
 from sudare.schema.values import clipped_numbers, codes, numbers
@@ -28,19 +28,29 @@ Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 _LARGEST: Final = 1e75
 
 
-class Records(Protocol):
-    """A member's own records, in blocks of finite numbers that can be read again and again."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """A member's own records, in blocks of finite numbers that can be read again and again.
+
+    `cluster` is where sums over them are computed: None is here, else a client of dask.distributed or what one can be made from.
+    """
+
+    checked: Rows
+    cluster: Any = None
+
+    @classmethod
+    def of(cls, matrix: Floats) -> Records:
+        """Records in memory, columns in the agreed order and units."""
+        return cls(Rows.held(matrix))
 
     @property
     def rows(self) -> int:
         """How many."""
-
-    @property
-    def cluster(self) -> Any:
-        """Where to compute: None is here, else a client of dask.distributed or what one can be made from."""
+        return self.checked.count
 
     def blocks(self) -> Iterator[Floats]:
-        """Matrices of at least one row, columns in the agreed order and units."""
+        """Matrices of at least one row, columns in the agreed order and units; memory holds one where they come from files."""
+        return (block for (block,) in self.checked.blocks(BLOCK_ROWS))
 
 
 def total_over(records: Records, function: Callable[[Floats], Sum]) -> Sum:
@@ -82,44 +92,9 @@ class Layout:
         return np.clip(found, self.low[position], self.high[position])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class HeldRecords:
-    """Records in memory."""
-
-    matrix: Floats
-    cluster: Any = None
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return len(self.matrix)
-
-    def blocks(self) -> Iterator[Floats]:
-        """Slices."""
-        return (self.matrix[start : start + BLOCK_ROWS] for start in range(0, self.rows, BLOCK_ROWS))
-
-
-@dataclass(frozen=True, eq=False)
-class FileRecords:
-    """Records of a Parquet or CSV file, or of a folder or pattern of Parquet files, read anew for every pass."""
-
-    source: str | os.PathLike[str]
-    layout: Layout
-    rows: int
-    cluster: Any = None
-
-    def blocks(self) -> Iterator[Floats]:
-        """One batch after the other; memory holds one."""
-        tables = batches(self.source, self.layout.names, BLOCK_ROWS, schema=self.layout.schema)
-        return (self.layout.matrix(table) for table in tables)
-
-
-Held = HeldRecords | FileRecords
-
-
 def opened_members(
     members: Sequence[object], schema: Schema | None, bounds: Bounds | None, family: type[Family], cluster: Any = None
-) -> tuple[Layout, list[Held]]:
+) -> tuple[Layout, list[Records]]:
     """The layout that all members share, and each one's records, checked.
 
     Without a schema or bounds the bounds are those of all records: possible because a list of tables is one owner's
@@ -137,7 +112,7 @@ def opened_members(
 
 
 def _checked_members(members: object) -> list[Any]:
-    if isinstance(members, str | os.PathLike) or hasattr(members, "shape") or not isinstance(members, Sequence):
+    if is_stored(members) or hasattr(members, "shape") or not isinstance(members, Sequence):
         raise InvalidParameter(
             "fit takes a list with one table or path per member.", "Wrap a single table: fit([X]); split others first."
         )
@@ -190,11 +165,8 @@ def declared_layout(schema: Schema, family: type[Family]) -> Layout:
 
 
 def _names(table: Any) -> tuple[str, ...]:
-    if isinstance(table, str | os.PathLike):
-        first = next(iter(batches(table, batch_rows=1)), None)
-        if first is None:
-            raise DataError("The file has no records.", "Give at least one.")
-        return first.names
+    if is_stored(table):
+        return tuple(column_types(table).names)
     matrix = _as_plain_matrix(table)
     return tuple(f"x{index}" for index in range(matrix.shape[1])) if matrix is not None else as_table(table).names
 
@@ -209,21 +181,22 @@ def _as_plain_matrix(table: Any) -> npt.NDArray[Any] | None:
     return matrix
 
 
-def _opened(source: Any, layout: Layout, cluster: Any) -> Held:
-    if isinstance(source, str | os.PathLike):
-        unread = FileRecords(source, layout, 0)
-        records: Held = FileRecords(source, layout, sum(len(block) for block in unread.blocks()), cluster)
-    else:
-        matrix = _as_plain_matrix(source)
-        if matrix is not None and matrix.shape[1] != len(layout.names):
-            raise DataError(
-                f"An array has {matrix.shape[1]} columns, {len(layout.names)} were agreed.", "Give the agreed columns."
-            )
-        table = as_table(source if matrix is None else matrix, layout.names)
-        records = HeldRecords(layout.matrix(table), cluster)
-    if records.rows == 0:
-        raise DataError("There are no records.", "Leave that member out.")
-    return records
+def _opened(source: Any, layout: Layout, cluster: Any) -> Records:
+    schema = layout.schema
+    # Persons are counted by who promises them something.
+    types = None if schema is None else Schema(dict(schema.columns), target=schema.target)
+    rows = checked_rows(source, lambda part: (layout.matrix(_agreed(part, layout.names)),), types, layout.names)
+    return Records(rows, cluster)
+
+
+def _agreed(table: Any, names: tuple[str, ...]) -> Table:
+    """The agreed columns of a table, or of an array that has no others."""
+    matrix = _as_plain_matrix(table)
+    if matrix is not None and matrix.shape[1] != len(names):
+        raise DataError(
+            f"An array has {matrix.shape[1]} columns, {len(names)} were agreed.", "Give the agreed columns."
+        )
+    return as_table(table if matrix is None else matrix, names)
 
 
 def _during(position: int, action: Any) -> Any:
@@ -235,15 +208,15 @@ def _during(position: int, action: Any) -> Any:
         raise type(error)(problem, error.remedy) from None
 
 
-def _bounded_by_records(layout: Layout, members: Sequence[Held]) -> Layout:
+def _bounded_by_records(layout: Layout, members: Sequence[Records]) -> Layout:
     ends = [(block.min(axis=0), block.max(axis=0)) for records in members for block in records.blocks()]
     low = np.min([end[0] for end in ends], axis=0)
     high = np.max([end[1] for end in ends], axis=0)
     return Layout(layout.names, low, np.where(high > low, high, low + 1.0), layout.schema)
 
 
-def check_family(family: Family, members: Sequence[Held]) -> None:
-    """Nothing, if all records are of the kind a family is about."""
+def check_family(family: Family, members: Sequence[Records]) -> None:
+    """Raise DataError unless all records are of the kind a family is about."""
     for position, records in enumerate(members):
         for block in records.blocks():
             fault = family.fault(block)
@@ -260,10 +233,7 @@ def levels_of(layout: Layout) -> tuple[int, ...]:
 
 def finite_matrix(X: object, names: tuple[str, ...], schema: Schema | None) -> Floats:
     """New records to be scored: agreed columns, not clipped, so that what lies far outside scores high."""
-    plain = _as_plain_matrix(X)
-    if plain is not None and plain.shape[1] != len(names):
-        raise DataError(f"An array has {plain.shape[1]} columns, {len(names)} were agreed.", "Give the agreed columns.")
-    table = as_table(X if plain is None else plain, names)
+    table = _agreed(X, names)
     facts = {} if schema is None else schema.features
     columns = []
     for name in names:

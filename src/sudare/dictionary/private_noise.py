@@ -1,8 +1,8 @@
 """Noise in shares: what each member adds, so that totals are (ε, δ)-DP towards everyone. Proof: proofs/dictionary.md.
 
-A total is seen by all, and whoever looks knows its own share of the noise, as do those it colludes with. So the shares of
-the others alone must be enough: with t members of S whose shares are known, each adds discrete Gaussian noise of variance
-σ²/(S−t), and the S−t unknown shares add up to σ² or more.
+A total is seen by all, and whoever looks knows its own share of the noise, as do those it colludes with; who leaves takes its share away.
+So the shares of the others alone must be enough: with t such members of S, each adds discrete Gaussian noise of variance σ²/(S−t), and
+the S−t shares that are left add up to σ² or more.
 """
 
 from __future__ import annotations
@@ -51,22 +51,20 @@ class Release:
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """The noise of a whole training, fixed before it begins; `known_shares` is t, whoever looks included."""
+    """The noise of a whole training, fixed before it begins.
+
+    `colluders` is t, the members whose share of the noise is not counted on: whoever looks, those it colludes with, and those who leave.
+    """
 
     epsilon: float
     delta: float
     members: int
-    known_shares: int
+    colluders: int
     releases: tuple[Release, ...]
     rows: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.known_shares < self.members:
-            raise InvalidParameter(
-                f"colluders must be at least 1 (whoever looks) and below the number of members ({self.members}), "
-                f"got {self.known_shares}.",
-                "Use 1, or more where members may tell each other their shares.",
-            )
+        check_colluders(self.members, self.colluders)
         if sum(release.share for release in self.releases) > 1:
             raise InvalidParameter("The releases' shares of the budget exceed one.", "Use shares that add up to one.")
         _ = self.cost
@@ -85,7 +83,7 @@ class NoisePlan:
 
     def share_in_steps(self, release: Release) -> float:
         """σ/√(S−t): the deviation of one member's noise, rounded up."""
-        honest = self.members - self.known_shares
+        honest = self.members - self.colluders
         root = Fraction(math.nextafter(math.sqrt(honest), 0.0))
         return rounded_up(Fraction(self.deviation_in_steps(release)) / root)
 
@@ -119,7 +117,7 @@ class NoisePlan:
         if share < 2:
             raise InvalidParameter("The noise is too small for exact shares.", "Use a smaller epsilon.")
         between = Fraction(math.nextafter(16 * self.members * math.exp(-(math.pi**2) * min(share, 8.0) ** 2), 1.0))
-        honest = self.members - self.known_shares
+        honest = self.members - self.colluders
         ideal = 1 / (24 * honest * Fraction(share) ** 2)
         return release.size * (ideal + between + self.members * _SATURATION)
 
@@ -127,6 +125,15 @@ class NoisePlan:
         """A member's sums, whole multiples of the grid, with its share of the noise."""
         steps = np.rint(sums / self.grid).astype(np.int64)
         return source.gaussian(steps, self.share_in_steps(release)).astype(np.float64) * self.grid
+
+
+def check_colluders(members: int, colluders: int) -> None:
+    """Raise InvalidParameter unless whoever looks is counted and at least one member's share is left to count on."""
+    if not 1 <= colluders < members:
+        raise InvalidParameter(
+            f"colluders must be at least 1 (whoever looks) and below the number of members ({members}), got {colluders}.",
+            "Count whoever looks, those it may collude with, and those who may leave.",
+        )
 
 
 def on_grid_towards_zero(contributions: Floats, grid: float) -> Floats:

@@ -58,7 +58,7 @@ class PrivateTerms:
     terms: Terms
     epsilon: float
     delta: float
-    known_shares: int = 1
+    colluders: int = 1
     iterations: int | None = None
     rows_per_unit: int = 1
 
@@ -81,13 +81,13 @@ class PrivateTerms:
                 self.epsilon, self.delta, rows, len(self.terms.columns), self.terms.n_patterns
             )
         releases = _releases(len(self.terms.columns), self.terms.n_patterns, iterations, self.rows_per_unit)
-        plan = _plan(self.epsilon, self.delta, self.terms.members, self.known_shares, releases, rows)
+        plan = _plan(self.epsilon, self.delta, self.terms.members, self.colluders, releases, rows)
         check_exact_in_words(plan)
         return plan
 
 
 def check_exact_in_words(plan: NoisePlan) -> None:
-    """Nothing, if noisy addends on the plan's grid are whole steps of the words that are added up.
+    """Raise InvalidParameter unless noisy addends on the plan's grid are whole steps of the words that are added up.
 
     Else every member would round its own noisy addend, and the total would be no function of the noisy sum that the proof is about.
     """
@@ -118,9 +118,9 @@ def _releases(columns: int, patterns: int, iterations: int, rows_per_unit: int) 
 
 @functools.lru_cache(maxsize=16)
 def _plan(
-    epsilon: float, delta: float, members: int, known_shares: int, releases: tuple[Release, ...], rows: int
+    epsilon: float, delta: float, members: int, colluders: int, releases: tuple[Release, ...], rows: int
 ) -> NoisePlan:
-    return NoisePlan(epsilon, delta, members, known_shares, releases, rows)
+    return NoisePlan(epsilon, delta, members, colluders, releases, rows)
 
 
 @dataclass(frozen=True, eq=False)

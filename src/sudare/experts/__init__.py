@@ -1,4 +1,4 @@
-"""Combining other members' models with one's own data, which stay in the house."""
+"""Combining other members' models on one's own data; the result is for the owner only."""
 
 from sudare.experts.estimators import AverageExperts, ExponentialWeights, MirrorAveraging, StackedExperts
 from sudare.experts.own_plus_consensus import OwnPlusConsensus

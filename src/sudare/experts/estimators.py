@@ -1,15 +1,15 @@
 """Combining other members' models on one's own data: mirror averaging, Gibbs weights, the plain average, stacking.
 
 Every sender stays protected by its own guarantee, whatever the receiver does with the models (Proposition 4.1 of Minami
-et al. 2015: post-processing). The receiver's own data are not protected at all: weights and combined models stay in the
-house, and `Release.of` refuses them.
+et al. 2015: post-processing). The receiver's own data are not protected at all: weights and combined models stay with
+their owner, and `Release.of` refuses them.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -20,11 +20,11 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.experts.expert_set import CannotBeScored, Combine, Floats, Panel, row_count, task_of
-from sudare.experts.penalised_fits import PENALTIES, fitted_coefficients
+from sudare.experts.expert_set import CannotBeScored, Combine, ExpertSet, Floats, row_count, task_of
+from sudare.experts.penalised_fits import PENALTIES, batch_fitted
 from sudare.experts.weights import (
     LOGISTIC_TEMPERATURE,
     cached_rows,
@@ -34,6 +34,7 @@ from sudare.experts.weights import (
     oracle_residual,
     squared_losses,
 )
+from sudare.linear.targets import checked_labels, checked_numbers
 from sudare.privacy import Guarantee
 from sudare.privacy.array_checks import checked_matrix
 
@@ -56,7 +57,7 @@ class CombinedExperts(BaseEstimator):
     experts: Sequence[Any]
     combine: Combine = "scores"
 
-    panel_: Panel
+    expert_set_: ExpertSet
     guarantee_: tuple[Guarantee, ...]
     left_out_: tuple[int, ...]
     weights_: Floats
@@ -70,12 +71,12 @@ class CombinedExperts(BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from own data how to combine the experts. They themselves are not changed."""
-        self.panel_ = Panel.of(self.experts)
+        self.expert_set_ = ExpertSet.of(self.experts)
         if self.combine not in ("scores", "votes"):
             raise InvalidParameter(f"combine is 'scores' or 'votes', got {self.combine!r}.", "Use one of them.")
         rows = self._rows(X, reset=True)
         targets = self._targets(y, row_count(rows))
-        self.guarantee_ = self.panel_.guarantees
+        self.guarantee_ = self.expert_set_.guarantees
         left_out: set[int] = set()
         while True:
             try:
@@ -83,7 +84,7 @@ class CombinedExperts(BaseEstimator):
                 break
             except CannotBeScored as found:
                 left_out |= found.experts
-            self.panel_ = self.panel_.without(left_out)
+            self.expert_set_ = self.expert_set_.without(left_out)
         self.left_out_ = tuple(sorted(left_out))
         if left_out:
             warnings.warn(_left_out(self.left_out_), RuntimeWarning, stacklevel=2)
@@ -95,7 +96,7 @@ class CombinedExperts(BaseEstimator):
         return self._values(self._rows(X, reset=False))
 
     def _values(self, rows: Any) -> Floats:
-        blocks, weights = self.panel_.blocks(rows, self.combine, self._largest_score()), self._own(self.weights_)
+        blocks, weights = self.expert_set_.blocks(rows, self.combine, self._largest_score()), self._own(self.weights_)
         try:
             values = np.concatenate([outputs @ weights for _, outputs in blocks])
         except CannotBeScored as found:
@@ -109,12 +110,12 @@ class CombinedExperts(BaseEstimator):
 
     def _own(self, weights: Floats) -> Floats:
         """The weights of the experts that were not left out."""
-        return weights[list(self.panel_.numbers)]
+        return weights[list(self.expert_set_.numbers)]
 
     def _of_all(self, weights: Floats) -> Floats:
         """Weights (last axis: experts that were not left out) with zeros for those that were."""
         spread = np.zeros((*weights.shape[:-1], len(self.guarantee_)))
-        spread[..., list(self.panel_.numbers)] = weights
+        spread[..., list(self.expert_set_.numbers)] = weights
         return spread
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]  # scikit-learn has no types
@@ -131,13 +132,13 @@ class CombinedExperts(BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes, or numbers if the experts are regressors."""
         values = self.decision_values(X)
-        if self.panel_.task == "regression":
+        if self.expert_set_.task == "regression":
             return values
         return np.asarray(self.classes_[(values > 0).astype(np.intp)])
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy, or R² if the experts are regressors."""
-        metric = r2_score if self.panel_.task == "regression" else accuracy_score
+        metric = r2_score if self.expert_set_.task == "regression" else accuracy_score
         return float(metric(y, self.predict(X)))
 
     def __sklearn_clone__(self) -> Self:
@@ -166,7 +167,7 @@ class CombinedExperts(BaseEstimator):
             rows = checked_matrix(self, X, reset=reset)
         if row_count(rows) == 0:
             raise DataError("The table has no rows.", "Give at least one row.")
-        wanted = self.panel_.features
+        wanted = self.expert_set_.features
         if wanted is not None and not hasattr(rows, "columns") and rows.shape[1] != wanted:
             raise DataError(
                 f"The rows have {rows.shape[1]} features; the experts were fitted on {wanted}.", "Use the same schema."
@@ -178,7 +179,7 @@ class CombinedExperts(BaseEstimator):
             raise DataError(
                 f"This {type(self).__name__} requires y to be passed, but the target y is None.", "Give own labels."
             )
-        targets = self._signs(_labels(y)) if self.panel_.task == "classification" else _numbers(y)
+        targets = self._signs(_labels(y)) if self.expert_set_.task == "classification" else checked_numbers(y)
         if len(targets) != rows:
             raise DataError(f"There are {rows} rows and {len(targets)} labels.", "Give one label a row.")
         return np.asarray(targets, dtype=np.float64)
@@ -186,7 +187,7 @@ class CombinedExperts(BaseEstimator):
     def _signs(self, y: NDArray[Any]) -> Floats:
         """−1 for the first class and +1 for the second, as the experts name them, or else as they are sorted."""
         found = np.unique(y)
-        classes = self.panel_.classes
+        classes = self.expert_set_.classes
         if classes is None:
             if len(found) > 2:
                 raise DataError(
@@ -205,17 +206,17 @@ class CombinedExperts(BaseEstimator):
         return np.where(y == classes[1], 1.0, -1.0)
 
     def _largest_score(self) -> float | None:
-        """Where scores are cut off."""
+        """The largest |score| that is used; None for no limit."""
         return None
 
     def _loss_blocks(self, rows: Any, targets: Floats) -> Iterator[Floats]:
         """Losses in the order of the data, rows × experts; each block may be overwritten."""
-        step = cached_rows(len(self.panel_))
-        for part, outputs in self.panel_.blocks(rows, self.combine, self._largest_score()):
+        step = cached_rows(len(self.expert_set_))
+        for part, outputs in self.expert_set_.blocks(rows, self.combine, self._largest_score()):
             for start in range(0, len(outputs), step):
                 piece = outputs[start : start + step]
                 own = targets[part][start : start + step, np.newaxis]
-                if self.panel_.task == "classification":
+                if self.expert_set_.task == "classification":
                     piece *= -own
                     yield logistic_losses(piece)
                 else:
@@ -243,9 +244,9 @@ class AverageExperts(CombinedExperts):
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         # The average needs no answers, but an expert that has none to give would spoil it.
-        for _ in self.panel_.blocks(rows, self.combine, self._largest_score()):
+        for _ in self.expert_set_.blocks(rows, self.combine, self._largest_score()):
             pass
-        self.weights_ = self._of_all(np.full(len(self.panel_), 1 / len(self.panel_)))
+        self.weights_ = self._of_all(np.full(len(self.expert_set_), 1 / len(self.expert_set_)))
 
 
 class _Tempered(CombinedExperts):
@@ -263,7 +264,7 @@ class _Tempered(CombinedExperts):
     def _beta(self) -> float:
         if self.temperature != "theory":
             return positive("temperature", self.temperature)
-        if self.panel_.task == "regression":
+        if self.expert_set_.task == "regression":
             raise InvalidParameter(
                 "temperature='theory' is known for classification only.", "Give a number: 2·(largest residual)²."
             )
@@ -289,7 +290,7 @@ class ExponentialWeights(_Tempered):
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         self.temperature_ = self._beta()
-        weights = exponential_weights(self._loss_blocks(rows, targets), len(self.panel_), self.temperature_)
+        weights = exponential_weights(self._loss_blocks(rows, targets), len(self.expert_set_), self.temperature_)
         self.weights_ = self._of_all(_finite(weights))
 
 
@@ -314,7 +315,7 @@ class MirrorAveraging(_Tempered):
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         self.temperature_ = self._beta()
-        count, losses = len(self.panel_), self._loss_blocks(rows, targets)
+        count, losses = len(self.expert_set_), self._loss_blocks(rows, targets)
         average = mirror_average(losses, count, len(targets), self.temperature_)
         self.weights_, self.weight_path_ = self._of_all(_finite(average.weights)), self._of_all(average.path)
         self.path_rows_ = average.path_rows
@@ -348,14 +349,16 @@ class StackedExperts(CombinedExperts):
         self.combine = combine
 
     def _learn(self, rows: Any, targets: Floats) -> None:
-        outputs = np.concatenate([block.copy() for _, block in self.panel_.blocks(rows, self.combine)])
+        outputs = np.concatenate([block.copy() for _, block in self.expert_set_.blocks(rows, self.combine)])
         self._refuse_overwhelming(outputs)
         scale = np.maximum(np.sqrt(np.mean(outputs**2)), np.finfo(np.float64).tiny)
         design = np.column_stack([outputs / scale, np.ones(len(outputs))])
         penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
-        fitted = fitted_coefficients(design, targets, penalties, np.ones(design.shape[1]), self.panel_.task)
-        self.weights_, self.intercept_ = self._of_all(fitted.coefficients[:-1] / scale), float(fitted.coefficients[-1])
-        self.penalty_ = fitted.penalty
+        relative = np.ones(design.shape[1])
+        fitted = batch_fitted(design[np.newaxis], targets[np.newaxis], penalties, relative, self.expert_set_.task)
+        coefficients = fitted.coefficients[0]
+        self.weights_, self.intercept_ = self._of_all(coefficients[:-1] / scale), float(coefficients[-1])
+        self.penalty_ = float(fitted.penalties[0])
 
     def _refuse_overwhelming(self, outputs: Floats) -> None:
         """Raise CannotBeScored where an expert's answers are so much larger than those of most that beside them the others' would be lost."""
@@ -363,7 +366,7 @@ class StackedExperts(CombinedExperts):
         usual = np.sort(sizes)[(len(sizes) - 1) // 2]
         overwhelming = np.flatnonzero(sizes > _LARGEST_RATIO * usual) if usual > 0 else np.array([], dtype=np.intp)
         if overwhelming.size:
-            raise CannotBeScored([self.panel_.numbers[place] for place in overwhelming])
+            raise CannotBeScored([self.expert_set_.numbers[place] for place in overwhelming])
 
 
 def _counted(experts: Sequence[int]) -> str:
@@ -387,31 +390,15 @@ def positive(name: str, value: object) -> float:
 
 
 def _labels(y: Any) -> NDArray[Any]:
-    """One class label a row."""
-    labels: NDArray[Any] = _told_without_values(lambda: column_or_1d(y, warn=True))
-    kind = _told_without_values(lambda: type_of_target(labels, input_name="y"))
+    """One class label a row; no message quotes a label."""
+    labels = checked_labels(y)
+    try:
+        kind = type_of_target(labels)
+    except (ValueError, TypeError):
+        kind = "labels of several types"
     if kind not in ("binary", "multiclass"):
         raise DataError(f"Unknown label type: {kind}.", "Give one of two classes a row.")
     return labels
-
-
-def _numbers(y: Any) -> Floats:
-    """One finite number a row."""
-    numbers: Floats = _told_without_values(
-        lambda: check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
-    )
-    return numbers
-
-
-def _told_without_values(read: Callable[[], Any]) -> Any:
-    """What is read, or our own error: scikit-learn's messages may quote labels."""
-    try:
-        return read()
-    except (ValueError, TypeError) as error:
-        first_line = str(error).partition("\n")[0]
-    # Raised here and not above, where the original would stay in the chain of causes.
-    tells_none = first_line.startswith(("Input y contains", "y should be a 1d array"))
-    raise DataError(first_line if tells_none else "y cannot be read.", "Give one label or number a row.")
 
 
 def _finite(weights: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""The panel of experts: other members' models or releases, checked against each other, and what they say about rows."""
+"""Experts: other members' models or releases, checked against each other, and what they say about rows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CannotBeScored(Exception):
 
 
 @dataclass(frozen=True)
-class Panel:
+class ExpertSet:
     """Fitted models that agree on task, features and classes, and what each sender promised about its own records.
 
     `numbers` are the places of the models in the list that was given, some of which may have been left out.
@@ -79,8 +79,8 @@ class Panel:
     numbers: tuple[int, ...]
 
     @classmethod
-    def of(cls, experts: object) -> Panel:
-        """The panel of a list of fitted models and loaded releases."""
+    def of(cls, experts: object) -> ExpertSet:
+        """The set of a list of fitted models and loaded releases."""
         if experts is None or isinstance(experts, str | bytes) or not hasattr(experts, "__iter__"):
             raise InvalidParameter("experts must be a list of fitted models or releases.", _GIVE_EXPERTS)
         listed = list(experts)
@@ -102,8 +102,8 @@ class Panel:
         stacked, numbers = _stacked_coefficients(models), tuple(range(len(models)))
         return cls(models, guarantees, task, classes, _common_features(models), stacked, numbers)
 
-    def without(self, experts: Collection[int]) -> Panel:
-        """The panel without some experts, by their numbers in the list that was given. Raise DataError if none would be left."""
+    def without(self, experts: Collection[int]) -> ExpertSet:
+        """The set without some experts, by their numbers in the list that was given. Raise DataError if none would be left."""
         kept = [place for place, number in enumerate(self.numbers) if number not in experts]
         if not kept:
             raise DataError(

@@ -77,7 +77,7 @@ def own_plus_consensus(
     relative = np.column_stack([np.ones((len(designs), columns)), consensus.doubts])
     fitted = batch_fitted(np.concatenate([designs, along], axis=2), targets, penalties, relative, task)
     own, scale = fitted.coefficients[:, :columns], fitted.coefficients[:, columns:]
-    return np.asarray(own + scale * consensus.directions), fitted.penalty
+    return np.asarray(own + scale * consensus.directions), fitted.penalties
 
 
 class OwnPlusConsensus(CombinedExperts):
@@ -116,8 +116,8 @@ class OwnPlusConsensus(CombinedExperts):
         self.fit_intercept = fit_intercept
 
     def _learn(self, rows: Any, targets: Floats) -> None:
-        matrix = self.panel_.matrix(rows)
-        coefficients, intercepts = self.panel_.messages()
+        matrix = self.expert_set_.matrix(rows)
+        coefficients, intercepts = self.expert_set_.messages()
         if matrix.shape[1] != coefficients.shape[1]:
             raise DataError(
                 f"The rows have {matrix.shape[1]} features; the experts have {coefficients.shape[1]} coefficients.",
@@ -131,11 +131,11 @@ class OwnPlusConsensus(CombinedExperts):
             known = min(max(positive("doubt", self.doubt), LEAST_DOUBT), MOST_DOUBT)
             consensus = Consensus(consensus.directions, np.array([known]))
         theta, chosen = own_plus_consensus(
-            design[np.newaxis], targets[np.newaxis], consensus, penalties, self.panel_.task
+            design[np.newaxis], targets[np.newaxis], consensus, penalties, self.expert_set_.task
         )
         self.coef_ = theta[0, : matrix.shape[1]]
         self.intercept_ = float(theta[0, -1]) if self.fit_intercept else 0.0
         self.penalty_ = float(chosen[0])
 
     def _values(self, rows: Any) -> Floats:
-        return np.asarray(self.panel_.matrix(rows) @ self.coef_ + self.intercept_)
+        return np.asarray(self.expert_set_.matrix(rows) @ self.coef_ + self.intercept_)

@@ -1,14 +1,13 @@
 """Penalised linear fits on own data, many at once, with the penalty chosen by cross-validation.
 
-Not private: these run on the receiver's own rows, and nothing they give leaves the house. Problems are stacked along the
+Not private: these run on the receiver's own rows, and nothing they give is released. Problems are stacked along the
 first axis; sizes are those of small members, so all of one step's linear systems are solved together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +21,11 @@ PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e3, 1e-2, 1
 FOLDS: Final = 5
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """Coefficients and the penalty they were fitted with: of one problem, or of many along the first axis."""
+class Fitted(NamedTuple):
+    """Coefficients (problems × columns), and the penalty that each problem was fitted with."""
 
     coefficients: Floats
-    penalty: Any
-
-
-def fitted_coefficients(
-    design: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str
-) -> Fitted:
-    """One problem: minimise the sum of losses + (penalty/2) Σ relative_j w_j², the penalty chosen by cross-validation."""
-    fitted = batch_fitted(design[np.newaxis], targets[np.newaxis], penalties, relative, task)
-    return Fitted(fitted.coefficients[0], float(fitted.penalty[0]))
+    penalties: Floats
 
 
 def batch_fitted(designs: Floats, targets: Floats, penalties: Sequence[float], relative: Floats, task: str) -> Fitted:
@@ -70,7 +60,7 @@ def solved(designs: Floats, targets: Floats, strengths: Floats, task: str) -> Fl
     strengths = np.broadcast_to(strengths, (len(designs), designs.shape[2]))
     if task == "regression":
         # Twice the squared loss's half: the loss of regression is (prediction − target)².
-        normal = 2 * designs.swapaxes(1, 2) @ designs + _diagonal(strengths)
+        normal = 2 * designs.swapaxes(1, 2) @ designs + strengths[:, :, np.newaxis] * np.eye(strengths.shape[1])
         return np.asarray(np.linalg.solve(normal, 2 * designs.swapaxes(1, 2) @ targets[:, :, np.newaxis])[:, :, 0])
     # Columns divided by the root of their penalty have a penalty of one each.
     roots = np.sqrt(strengths)
@@ -79,15 +69,5 @@ def solved(designs: Floats, targets: Floats, strengths: Floats, task: str) -> Fl
 
 
 def _losses(designs: Floats, targets: Floats, coefficients: Floats, task: str) -> Floats:
-    scores = _scores(designs, coefficients)
-    if task == "regression":
-        return np.asarray((scores - targets) ** 2)
-    return np.asarray(np.logaddexp(0.0, -targets * scores))
-
-
-def _scores(designs: Floats, coefficients: Floats) -> Floats:
-    return np.asarray((designs @ coefficients[:, :, np.newaxis])[:, :, 0])
-
-
-def _diagonal(strengths: Floats) -> Floats:
-    return np.asarray(strengths[:, :, np.newaxis] * np.eye(strengths.shape[1]))
+    scores = (designs @ coefficients[:, :, np.newaxis])[:, :, 0]
+    return np.asarray((scores - targets) ** 2 if task == "regression" else np.logaddexp(0.0, -targets * scores))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, Final, Self, cast
 
 import numpy as np
@@ -16,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
-from sudare.gibbs.mechanisms import FIXED_PROPOSALS, check_drawing, proportional_beta
-from sudare.linear.reading import unnamed_columns
-from sudare.linear.rows import bounded_rows
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS, check_drawing
+from sudare.gibbs.temperatures import proportional_beta
+from sudare.linear.rows import bounded_rows, norm_bounded_columns
 from sudare.linear.solvers import nesterov_step
+from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.ledger import Account
@@ -33,6 +33,15 @@ Floats = NDArray[np.float64]
 Function = Callable[..., Any]
 
 _LARGEST: Final = 2.0**100
+_POSITIVE: Final = Numbers(1 / _LARGEST, _LARGEST)
+_NUMBERS: Final = {
+    "lipschitz": _POSITIVE,
+    "norm_bound": _POSITIVE,
+    "regularization": _POSITIVE,
+    "strong_convexity": Numbers(0, _LARGEST),
+    "smoothness": Numbers(0, _LARGEST, optional=True),
+    "dimension": Numbers(1, whole=True, optional=True),
+}
 _MOST_PROPOSALS: Final = 100_000
 _BLOCK: Final = 64
 # Accelerated steps, times √(M/m): they take e⁻¹⁵⁰ off the height above the minimum, more than there are digits.
@@ -112,7 +121,7 @@ class CustomDraws:
 
     @cached_property
     def grid(self) -> float:
-        """A millionth of that."""
+        """The grid of the draws: about a millionth of the noise scale."""
         return power_of_two_below(self.noise_scale) * 2.0**-_GRID_BITS
 
     def sampled(
@@ -311,7 +320,7 @@ class GibbsPosterior(PrivateEstimator):
         """Rows within the norm bound, and targets within their bounds where the loss takes any."""
         matrix = checked_matrix(self, X, reset=reset)
         if reset:
-            self._keep(unnamed_columns(matrix.shape[1], float(self.norm_bound)), None)
+            self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
         rows = bounded_rows(matrix, float(self.norm_bound))[0]
         if self.target_bounds is None:
             return (rows,)
@@ -328,25 +337,13 @@ class GibbsPosterior(PrivateEstimator):
         check_drawing(self.draws, self.delta, self.fixed_work)
         if not callable(self.loss) or not (self.gradient is None or callable(self.gradient)):
             raise InvalidParameter("loss and gradient must be functions.", "Give loss=lambda theta, X: ….")
-        for name in ("lipschitz", "norm_bound", "regularization"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 1 / _LARGEST <= float(value) <= _LARGEST:
-                raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Derive it from bounds.")
-        convexity: Any = self.strong_convexity
-        if isinstance(convexity, bool) or not isinstance(convexity, Real) or not 0 <= float(convexity) <= _LARGEST:
-            raise InvalidParameter(f"strong_convexity must be at least 0, got {convexity!r}.", "Use 0 if unknown.")
-        bend: Any = self.smoothness
-        if bend is None and self.account is not None:
+        for name, numbers in _NUMBERS.items():
+            numbers.check(name, getattr(self, name))
+        if self.smoothness is None and self.account is not None:
             raise InvalidParameter(
                 "With an account GibbsPosterior needs the smoothness of the loss.",
                 "Give smoothness=M, the largest second derivative of one row's loss in any direction, or leave account out.",
             )
-        if bend is not None and (
-            isinstance(bend, bool) or not isinstance(bend, Real) or not 0 <= float(bend) <= _LARGEST
-        ):
-            raise InvalidParameter(f"smoothness must be at least 0 or None, got {bend!r}.", "Derive it from the loss.")
-        if self.dimension is not None and (not isinstance(self.dimension, int) or self.dimension < 1):
-            raise InvalidParameter("dimension must be a whole number from 1, or None.", "Use None.")
 
     # What leaves
 
@@ -355,7 +352,7 @@ class GibbsPosterior(PrivateEstimator):
         return self._content({"parameters": self.parameters_}, {"parameters": self.grid_})
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if there is one vector; its length is the loss's business, and it may hold any numbers."""
+        """Raise ReleaseMalformed unless there is one vector of floats; the loss determines its length and values."""
         count = sum(tensor.size for tensor in content.tensors.values())
         check_shapes(content, {"parameters": TensorRule(count, np.float64)})
 

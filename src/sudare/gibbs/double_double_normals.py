@@ -35,23 +35,23 @@ _TOTAL: Final = int(_ENDS[-1])
 _FAIR_WORDS: Final = np.uint64(2**64 // _TOTAL * _TOTAL - 1)
 
 
-class Fine(NamedTuple):
+class DoubleDouble(NamedTuple):
     """high + low, where |low| is at most half a unit in the last place of high."""
 
     high: Floats
     low: Floats
 
     @classmethod
-    def of(cls, values: Floats) -> Fine:
+    def of(cls, values: Floats) -> DoubleDouble:
         """Plain floats."""
         return cls(values, np.zeros_like(values))
 
-    def plus(self, other: Fine) -> Fine:
+    def plus(self, other: DoubleDouble) -> DoubleDouble:
         """The sum, to a relative 2⁻¹⁰¹ of |self| + |other| (Dekker 1971; Knuth's two-sum)."""
         total, rest = _two_sum(self.high, other.high)
         return _normalised(total, rest + (self.low + other.low))
 
-    def times(self, factor: float) -> Fine:
+    def times(self, factor: float) -> DoubleDouble:
         """The product with a float, to a relative 2⁻¹⁰¹."""
         product = self.high * factor
         first, second = _split(self.high), _split(np.asarray(factor))
@@ -75,9 +75,9 @@ def _two_sum(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     return total, (first - (total - back)) + (second - back)
 
 
-def _normalised(total: Floats, rest: Floats) -> Fine:
+def _normalised(total: Floats, rest: Floats) -> DoubleDouble:
     high = total + rest
-    return Fine(high, rest - (high - total))
+    return DoubleDouble(high, rest - (high - total))
 
 
 def _split(values: Floats) -> tuple[Floats, Floats]:
@@ -87,23 +87,23 @@ def _split(values: Floats) -> tuple[Floats, Floats]:
     return high, values - high
 
 
-def fine_normals(count: int, source: NoiseSource) -> Fine:
+def double_double_normals(count: int, source: NoiseSource) -> DoubleDouble:
     """Independent numbers on the multiples of 2⁻¹⁰¹ in (−16, 16) with probabilities ∝ exp(−x²/2), exactly.
 
     A cell is chosen by a weight that is at least the density at its lower end; within the cell all multiples are alike; then the candidate is
     accepted with the ratio of density to weight. A decision that floats leave open is made in ball arithmetic.
     """
-    parts: list[Fine] = []
+    parts: list[DoubleDouble] = []
     found = 0
     while found < count:
         wanted = count - found + 8 + (count - found) // 32
         accepted = _accepted(source.words(_WORDS * wanted).reshape(_WORDS, -1), source)
         parts.append(accepted)
         found += len(accepted.high)
-    return Fine(*(np.concatenate(column)[:count] for column in zip(*parts, strict=True)))
+    return DoubleDouble(*(np.concatenate(column)[:count] for column in zip(*parts, strict=True)))
 
 
-def _accepted(words: Words, source: NoiseSource) -> Fine:
+def _accepted(words: Words, source: NoiseSource) -> DoubleDouble:
     choice, position, more, acceptance = words[:, words[0] <= _FAIR_WORDS]
     cells = np.searchsorted(_ENDS, choice % np.uint64(_TOTAL), side="right")
     start, within = _CELL * cells, (position >> np.uint64(11)).astype(np.float64) * (_CELL * 2.0**-53)
@@ -116,12 +116,12 @@ def _accepted(words: Words, source: NoiseSource) -> Fine:
     gaps = _WEIGHT_BITS * math.log(2) - np.log(_WEIGHTS[cells].astype(np.float64)) - 0.5 * high * high - logs
     kept = gaps > 0
     for index in np.flatnonzero(np.abs(gaps) <= errors + _LOG_ERROR):
-        kept[index] = _is_accepted(Fine(high[[index]], low[[index]]), cells[index], acceptance[[index]], source)
+        kept[index] = _is_accepted(DoubleDouble(high[[index]], low[[index]]), cells[index], acceptance[[index]], source)
     signs = np.where(more & np.uint64(1), 1.0, -1.0)
-    return Fine((signs * high)[kept], (signs * low)[kept])
+    return DoubleDouble((signs * high)[kept], (signs * low)[kept])
 
 
-def _is_accepted(value: Fine, cell: int, word: Words, source: NoiseSource) -> bool:
+def _is_accepted(value: DoubleDouble, cell: int, word: Words, source: NoiseSource) -> bool:
     """u·weight < 2⁵²·exp(−x²/2), with as many bits of u as it takes."""
     lazy = LazyUniforms(word, source)
     while True:

@@ -18,9 +18,9 @@ from scipy.linalg import blas, lapack
 from scipy.special import expit, log_ndtr
 
 from sudare.errors import NotSolved
+from sudare.frames.rows import BLOCK_ROWS
 from sudare.gibbs.lazy_uniforms import UNIT_ROUNDOFF
 from sudare.gibbs.posteriors import Posterior, softplus
-from sudare.linear.rows import BLOCK_ROWS
 
 Floats = NDArray[np.float64]
 

@@ -13,14 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.gibbs.ball_mechanisms import RidgeDraws
-from sudare.gibbs.mechanisms import SAMPLERS, GibbsDraws, Sampled, SamplerName, check_drawing, public_penalty
+from sudare.frames.rows import Rows
+from sudare.gibbs.mechanisms import (
+    SAMPLERS,
+    LinearDraws,
+    LogisticDraws,
+    RidgeDraws,
+    Sampled,
+    SamplerName,
+    check_drawing,
+    public_penalty,
+)
 from sudare.gibbs.pac_bayes import risk_bound
 from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
+from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Loss
-from sudare.linear.noise_once import Facts
-from sudare.linear.private_linear_model import PrivateLinearModel
-from sudare.linear.rows import Rows
+from sudare.linear.mechanism import Facts
+from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Encoding, Schema
@@ -51,8 +60,8 @@ class GibbsLinearModel(PrivateLinearModel):
     sampler_: SamplerName
 
     @abstractmethod
-    def _drawing(self, facts: Facts) -> GibbsDraws | RidgeDraws:
-        """The method for these facts, without and with a regularization."""
+    def _mechanism(self, facts: Facts) -> LinearDraws:
+        """The mechanism for these public facts; a penalty of 0 stands for the public rule."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Charge, then draw. What X and y may be, `PrivateLogisticRegression.fit` says."""
@@ -66,17 +75,17 @@ class GibbsLinearModel(PrivateLinearModel):
         self.draws_ = sampled.points
         self._set_parameters(method.combined(sampled.points))
         self.sampler_, self.acceptance_ = sampled.sampler, sampled.acceptance
-        self._look_at(rows, sampled)
+        self._set_owner_facts(rows, sampled)
         self._seal()
         return self
 
-    def _look_at(self, rows: Rows, sampled: Sampled) -> None:
-        """Facts for the owner."""
+    def _set_owner_facts(self, rows: Rows, sampled: Sampled) -> None:
+        """Set attributes that are exact facts about the records, for the owner only."""
 
-    def plan(self, rows: int, declared: Schema) -> Plan[GibbsDraws | RidgeDraws]:
+    def plan(self, rows: int, declared: Schema) -> Plan[LinearDraws]:
         """Method and guarantee for so many rows of these columns; sets what is public about the method."""
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
-        method = self._drawing(self._facts(rows, declared, penalty))
+        method = self._mechanism(self._facts(rows, declared, penalty))
         self.method_ = _METHOD  # type: ignore[assignment]
         self.n_rows_, self.grid_, self.noise_scale_ = rows, method.grid, method.noise_scale
         self.penalty_, self.inverse_temperature_ = method.penalty, method.inverse_temperature
@@ -154,13 +163,13 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
         self.account = account
         self.random_state = random_state
 
-    def _drawing(self, facts: Facts) -> GibbsDraws:
+    def _mechanism(self, facts: Facts) -> LogisticDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
         if facts.penalty == 0:
             facts = replace(facts, penalty=public_penalty(facts, epsilon, delta, draws))
-        return GibbsDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work))
+        return LogisticDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work))
 
-    def _look_at(self, rows: Rows, sampled: Sampled) -> None:
+    def _set_owner_facts(self, rows: Rows, sampled: Sampled) -> None:
         several_rows = self.declared_.person is not None and self.declared_.person.most_rows > 1
         error_rate = self._error_rate(rows)
         # Rows of one person are not independent, so nothing is known then.
@@ -228,7 +237,7 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
     def _loss(self) -> Loss:
         return CappedSquares(1e6)
 
-    def _drawing(self, facts: Facts) -> RidgeDraws:
+    def _mechanism(self, facts: Facts) -> RidgeDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
         radius = 2 / facts.norm_bound if self.radius is None else float(self.radius)
         if facts.penalty == 0:
@@ -238,11 +247,7 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        radius = self.radius
-        if radius is not None and (
-            not isinstance(radius, Real) or not 1 / _LARGEST_RADIUS <= radius <= _LARGEST_RADIUS
-        ):
-            raise InvalidParameter(f"radius must be a positive number or None, got {radius!r}.", "Use None.")
+        Numbers(1 / _LARGEST_RADIUS, _LARGEST_RADIUS, optional=True).check("radius", self.radius)
 
     def _written_target(self) -> Any:
         return {"low": self.target_bounds_[0], "high": self.target_bounds_[1]}

@@ -3,27 +3,108 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
+from functools import cached_property
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.gibbs.ball_mechanisms import MeanDraws
-from sudare.gibbs.mechanisms import check_drawing
-from sudare.privacy.accounting import rounded_up_root
+from sudare.gibbs.gaussian_envelope import GRADIENT_SHARE, Envelope, gradient_cost, rounding_of_factor
+from sudare.gibbs.lazy_uniforms import UNIT_ROUNDOFF
+from sudare.gibbs.mechanisms import (
+    DRAWS,
+    Sampled,
+    check_drawing,
+    check_gradient_cost,
+    drawn_from_envelope,
+    grid_below,
+)
+from sudare.gibbs.posteriors import Posterior
+from sudare.gibbs.temperatures import largest_beta
+from sudare.gibbs.truncated_gaussian import linear_posterior
+from sudare.parameter_checks import Numbers
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up_root
 from sudare.privacy.column_sums import exact_sums, fixed_point_step, on_grid_within, public_grid
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.ledger import Account
+from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Bounds, Plan
+from sudare.privacy.release_content import on_grid
 from sudare.schema import Schema
-from sudare.statistics.estimators import PrivateMean
+from sudare.statistics import PrivateMean
 
 Floats = NDArray[np.float64]
 
 _LARGEST: Final = 2.0**100
+
+
+@dataclass(frozen=True)
+class MeanDraws:
+    """(ε, δ)-DP and μ-GDP draws from a normal law restricted to a ball (§4.2), replace-one rows. Proof: proofs/gibbs.md.
+
+    The posterior of the mean of records of norm ≤ `reach` under a normal likelihood of variance 1 and a prior N(0, prior_scale²·I) on ‖θ‖ ≤ radius, at inverse
+    temperature β. Differences of losses are linear, with slopes up to 2·reach: θ cancels.
+    """
+
+    rows: int
+    width: int
+    reach: float
+    radius: float
+    prior_scale: float
+    epsilon: float
+    delta: float
+    draws: int = 1
+    fixed_work: bool = False
+
+    def __post_init__(self) -> None:
+        DRAWS.check("draws", self.draws)
+        if not rounding_of_factor(1, self.width, float(self.width)) <= GRADIENT_SHARE / 2:
+            raise InvalidParameter("So many columns cannot be drawn exactly in floats.", "Fit them in parts.")
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.grid
+        rounding = 16 * (self.width + 2) * UNIT_ROUNDOFF * self.rows * self.reach
+        check_gradient_cost(gradient_cost(self.inverse_temperature, rounding, self.penalty))
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian with the largest μ that (ε, δ) allows; drawing adds nothing, because it is exact."""
+        return gaussian_cost(self.epsilon, self.delta)
+
+    @cached_property
+    def inverse_temperature(self) -> float:
+        """β, the root of 4a²β² = μ²(1/τ² + nβ)."""
+        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / self.draws
+        return largest_beta(square, self.reach, 1 / self.prior_scale**2, 1.0, self.rows)
+
+    @cached_property
+    def penalty(self) -> float:
+        """ρ of exp(β(Σxᵀθ − (ρ/2)‖θ‖²)): n + 1/(βτ²), rounded up."""
+        return (self.rows + 1 / (self.inverse_temperature * self.prior_scale**2)) * (1 + 2.0**-48)
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of a coordinate, before it is restricted to the ball."""
+        return 1 / math.sqrt(self.inverse_temperature * self.penalty)
+
+    @cached_property
+    def grid(self) -> float:
+        """About a thousandth of the standard deviation."""
+        return grid_below(self.noise_scale)
+
+    def posterior(self, total: Floats) -> tuple[Posterior, Envelope]:
+        """The law to draw from, and its envelope, from the sum of the records."""
+        return linear_posterior(total, self.inverse_temperature, self.penalty, self.rows * self.reach, self.radius)
+
+    def sampled(self, total: Floats, source: NoiseSource) -> Sampled:
+        """Draws from the sum of the records, with what their owner may know."""
+        return drawn_from_envelope(*self.posterior(total), self.grid, self.draws, self.fixed_work, source)
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """The mean of the draws, on the grid, from the sum of the records."""
+        return on_grid(self.sampled(values, source).points.mean(axis=0)[0], self.grid)
 
 
 class GibbsMean(PrivateMean):
@@ -124,8 +205,5 @@ class GibbsMean(PrivateMean):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_drawing(self.draws, self.delta, self.fixed_work)
-        for name, value in (("prior_scale", self.prior_scale), ("radius", self.radius)):
-            if value is None and name == "radius":
-                continue
-            if not isinstance(value, Real) or not 1 / _LARGEST <= value <= _LARGEST or math.isnan(value):
-                raise InvalidParameter(f"{name} must be a positive number, got {value!r}.", "Use for example 1.0.")
+        Numbers(1 / _LARGEST, _LARGEST).check("prior_scale", self.prior_scale)
+        Numbers(1 / _LARGEST, _LARGEST, optional=True).check("radius", self.radius)

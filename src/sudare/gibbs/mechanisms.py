@@ -1,8 +1,12 @@
-"""Draws from Gibbs posteriors as private methods: priced from public facts, drawn exactly or within a charged distance."""
+"""Draws from Gibbs posteriors of linear models as private mechanisms: logistic regression, and ridge regression on a ball.
+
+Each is priced from public facts alone, and draws exactly or within a distance that is charged.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, NotSolved
+from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import (
     GRADIENT_SHARE,
     LARGEST_GRADIENT_COST,
+    Envelope,
     envelope,
     gradient_cost,
     least_acceptance,
@@ -24,9 +30,11 @@ from sudare.gibbs.pac_bayes import log_ratio_bounds
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.proximal import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import Draws, exact_draws
-from sudare.linear.noise_once import Facts, applied
-from sudare.linear.rows import Rows
+from sudare.gibbs.temperatures import proportional_beta
+from sudare.gibbs.truncated_gaussian import largest_gradient_cost, squared_posterior
+from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.solvers import Objective, WorstCase, solved_gradient
+from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
@@ -36,6 +44,7 @@ Floats = NDArray[np.float64]
 SamplerName = Literal["exact", "proximal"]
 SAMPLERS: Final = ("auto", *get_args(SamplerName))
 
+DRAWS: Final = Numbers(1, 10_000, whole=True)
 # Proposals of a draw with fixed work, whatever happens.
 FIXED_PROPOSALS: Final = 2_000
 # Where more proposals than this could be needed for a draw of some table, an exact draw is not promised.
@@ -73,16 +82,9 @@ def _least_penalty(facts: Facts) -> float:
     return smallest_penalty(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature)
 
 
-def checked_draws(draws: object) -> int:
-    """How often to draw, if it is a whole number."""
-    if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or not 1 <= draws <= 10_000:
-        raise InvalidParameter(f"draws must be a whole number from 1, got {draws!r}.", "Use 1: every draw is charged.")
-    return int(draws)
-
-
 def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
-    """Nothing, if a Gibbs posterior can be drawn from with these parameters of an estimator."""
-    checked_draws(draws)
+    """Raise InvalidParameter unless a Gibbs posterior can be sampled with these parameters of an estimator."""
+    DRAWS.check("draws", draws)
     if delta == 0:
         raise InvalidParameter("A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6.")
     if not isinstance(fixed_work, bool | np.bool_):
@@ -90,7 +92,7 @@ def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
 
 
 def check_penalty(facts: Facts) -> None:
-    """Nothing, if rounding cannot swallow the penalty."""
+    """Raise InvalidParameter unless the penalty is large enough not to be lost to rounding."""
     if not facts.penalty >= _least_penalty(facts):
         raise InvalidParameter(
             "The regularization is too small for this many rows: rounding could swallow it.",
@@ -112,8 +114,41 @@ def grid_below(smallest_deviation: float) -> float:
     return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
 
 
+class LinearDraws(LinearMechanism):
+    """What draws of a linear model's posterior share: the mean of the draws is the model, one row of parameters an output."""
+
+    draws: int
+
+    @property
+    @abstractmethod
+    def inverse_temperature(self) -> float:
+        """β of the posterior."""
+
+    @abstractmethod
+    def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
+        """Draws of every output, with what their owner may know."""
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of a parameter where the data say nothing: that of the prior, before it is restricted to a ball."""
+        return 1 / math.sqrt(self.inverse_temperature * self.facts.penalty)
+
+    def _grid_for(self, curvature: float) -> float:
+        """About a thousandth of the smallest standard deviation of a parameter where no loss bends more than `curvature`."""
+        stiffest = self.facts.penalty + self.facts.rows * curvature * self.facts.norm_bound**2
+        return grid_below(1 / math.sqrt(self.inverse_temperature * stiffest))
+
+    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
+        """The mean of the draws, one row an output."""
+        return self.combined(self.sampled(rows, source).points)
+
+    def combined(self, points: Floats) -> Floats:
+        """The mean of draws, on the grid: scores are linear, so it has the mean score of the draws."""
+        return on_grid(points.mean(axis=0), self.grid)
+
+
 @dataclass(frozen=True)
-class GibbsDraws:
+class LogisticDraws(LinearDraws):
     """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ logistic loss + (ρ/2)‖θ‖²)), replace-one rows. Proof: proofs/gibbs.md.
 
     `facts.penalty` is ρ. Outputs (one against the rest) and draws share μ² equally. What is fitted is the mean of the draws.
@@ -127,7 +162,7 @@ class GibbsDraws:
     fixed_work: bool = False
 
     def __post_init__(self) -> None:
-        checked_draws(self.draws)
+        DRAWS.check("draws", self.draws)
         check_penalty(self.facts)
         if self.fixed_work and self.sampler == "proximal":
             raise InvalidParameter("The proximal sampler has no fixed work.", 'Use sampler="exact".')
@@ -155,11 +190,6 @@ class GibbsDraws:
         facts = self.facts
         return least_acceptance(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature, facts.penalty)
 
-    @property
-    def penalty(self) -> float:
-        """ρ, as asked for."""
-        return self.facts.penalty
-
     @cached_property
     def cost(self) -> Cost:
         """Gaussian with the largest μ that (ε, δ) allows. Exact draws add nothing; those of the proximal sampler their distance."""
@@ -175,17 +205,10 @@ class GibbsDraws:
         square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / (facts.outputs * self.draws)
         return proportional_beta(square, lipschitz, facts.penalty)
 
-    @property
-    def noise_scale(self) -> float:
-        """Standard deviation of a parameter where the data say nothing: that of the prior."""
-        return 1 / math.sqrt(self.inverse_temperature * self.facts.penalty)
-
     @cached_property
     def grid(self) -> float:
         """About a thousandth of the smallest standard deviation that a parameter can have."""
-        facts = self.facts
-        stiffest = facts.penalty + facts.rows * facts.loss.largest_curvature * facts.norm_bound**2
-        return grid_below(1 / math.sqrt(self.inverse_temperature * stiffest))
+        return self._grid_for(self.facts.loss.largest_curvature)
 
     @cached_property
     def tolerance(self) -> float:
@@ -275,24 +298,74 @@ class GibbsDraws:
         except NotSolved:
             return None
 
-    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """The mean of the draws, one row an output."""
-        return self.combined(self.sampled(rows, source).points)
 
-    def combined(self, points: Floats) -> Floats:
-        """The mean of draws, on the grid: scores are linear, so it has the mean score of the draws."""
-        return on_grid(points.mean(axis=0), self.grid)
+@dataclass(frozen=True)
+class RidgeDraws(LinearDraws):
+    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ ½(xᵀθ − y)² + (ρ/2)‖θ‖²)) on ‖θ‖ ≤ B, replace-one rows. Proof: proofs/gibbs.md.
 
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The mean of the draws as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)
+    Targets lie in [−1, 1]. The gradients of two losses differ by at most R²B + 2R, twice L = R(RB/2 + 1).
+    """
 
+    facts: Facts
+    radius: float
+    epsilon: float
+    delta: float
+    draws: int = 1
+    fixed_work: bool = False
 
-def proportional_beta(square: float, lipschitz: float, penalty: float) -> float:
-    """β = μ²ρ/(4L²), rounded down: the condition 2βL/√(βρ) ≤ μ when the prior is as cold as the losses."""
-    ratio = square * penalty / (4 * lipschitz**2)
-    if not 2.0**-200 < ratio < 2.0**200:
-        raise InvalidParameter(
-            "The inverse temperature is beyond what floats can sample.", "Change epsilon or regularization."
+    def __post_init__(self) -> None:
+        DRAWS.check("draws", self.draws)
+        check_penalty(self.facts)
+        # All that can be refused is refused here, from public facts: after the charge nothing is.
+        _ = self.cost, self.grid
+        facts = self.facts
+        check_gradient_cost(
+            largest_gradient_cost(
+                facts.rows, facts.width, self.inverse_temperature, facts.penalty, facts.norm_bound, self.radius
+            )
         )
-    return ratio * (1 - 2.0**-46)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Gaussian with the largest μ that (ε, δ) allows; drawing adds nothing, because it is exact."""
+        return gaussian_cost(self.epsilon, self.delta)
+
+    @cached_property
+    def lipschitz(self) -> float:
+        """L, rounded up, for all rows of a unit."""
+        facts = self.facts
+        row = facts.norm_bound * (facts.norm_bound * self.radius / 2 + 1)
+        return row * facts.rows_per_unit * (1 + 2.0**-48)
+
+    @cached_property
+    def inverse_temperature(self) -> float:
+        """β with 2βL/√(βρ) = μ."""
+        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / self.draws
+        return proportional_beta(square, self.lipschitz, self.facts.penalty)
+
+    @cached_property
+    def grid(self) -> float:
+        """About a thousandth of the smallest standard deviation that a parameter can have."""
+        return self._grid_for(1.0)
+
+    def posterior(self, rows: Rows) -> tuple[Posterior, Envelope]:
+        """The law to draw from, and its envelope."""
+        facts = self.facts
+        blocks = list(rows.blocks())
+        matrix, targets = (np.concatenate([block[part] for block in blocks]) for part in (0, 1))
+        return squared_posterior(
+            matrix, targets[:, 0], self.inverse_temperature, facts.penalty, facts.norm_bound, self.radius
+        )
+
+    def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
+        """Draws, with what their owner may know."""
+        return drawn_from_envelope(*self.posterior(rows), self.grid, self.draws, self.fixed_work, source)
+
+
+def drawn_from_envelope(
+    posterior: Posterior, bound: Envelope, grid: float, draws: int, fixed_work: bool, source: NoiseSource
+) -> Sampled:
+    """Exact draws from a posterior on a ball, by its envelope; at least `FIXED_PROPOSALS` proposals a draw with `fixed_work`."""
+    least = FIXED_PROPOSALS * draws if fixed_work else 0
+    drawn = exact_draws(posterior, bound, grid, draws, source, least_proposals=least)
+    return Sampled(drawn.points[:, np.newaxis], "exact", drawn.accepted / drawn.proposals, math.nan)

@@ -51,6 +51,6 @@ def risk_bound(error_rate: float, log_ratio: float, rows: int, missed: float = M
 
 
 def binary_divergence(first: float, second: float) -> float:
-    """kl(r‖R) of two coins."""
+    """kl(r‖R): the divergence between Bernoulli laws with these probabilities."""
     parts = ((first, second), (1 - first, 1 - second))
     return sum(p * math.log(p / q) if q > 0 else math.inf for p, q in parts if p > 0)

@@ -40,11 +40,11 @@ class LogisticLoss:
         return np.asarray(softplus(-(scores + changes)) - softplus(-scores))
 
     def largest_slope(self, reach: Floats) -> Floats:
-        """One."""
+        """|slope| ≤ 1."""
         return np.ones_like(reach)
 
     def largest_value(self, reach: Floats) -> Floats:
-        """log 2 and the score."""
+        """log(1 + e^{−score}) ≤ 1 + |score|."""
         return 1 + reach
 
     def ball_rise(self, score: arb, change: arb) -> arb:
@@ -61,11 +61,11 @@ class SquaredLoss:
         return np.asarray(changes * (scores + 0.5 * changes))
 
     def largest_slope(self, reach: Floats) -> Floats:
-        """The score."""
+        """|score|."""
         return reach
 
     def largest_value(self, reach: Floats) -> Floats:
-        """Its square, which also bounds the products in `rises`."""
+        """Twice the square of the score, which also bounds the products in `rises`."""
         return 2 * reach * reach
 
     def ball_rise(self, score: arb, change: arb) -> arb:
@@ -82,11 +82,11 @@ class LinearLoss:
         return -changes
 
     def largest_slope(self, reach: Floats) -> Floats:
-        """One."""
+        """|slope| ≤ 1."""
         return np.ones_like(reach)
 
     def largest_value(self, reach: Floats) -> Floats:
-        """The score."""
+        """|score|."""
         return reach
 
     def ball_rise(self, score: arb, change: arb) -> arb:

@@ -10,20 +10,20 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from flint import arb
 from flint import ctx as ball_context
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import expit
 
 from sudare.errors import InvalidParameter, NotSolved
-from sudare.gibbs.ball_arithmetic import Open, is_less
-from sudare.gibbs.double_double_normals import Fine, fine_normals
+from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
+from sudare.gibbs.exact_rejection import Undecided, is_less
 from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, LazyUniforms, log_uniforms
 from sudare.gibbs.posteriors import LOGISTIC, Posterior
-from sudare.gibbs.row_products import row_products
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.noise import NoiseSource, Words
 from sudare.privacy.release_content import on_grid
@@ -40,6 +40,8 @@ _SHARE: Final = 2.0**-20
 _LARGEST_COST: Final = 1e-2
 # Factors are multiplied 2⁵ at a time, and at most five more, before a logarithm is taken.
 _HALVINGS: Final = 5
+# Rows with a smaller share of entries that are not zero are multiplied as sparse ones.
+_SPARSE_BELOW: Final = 0.3
 # States stay within this multiple of √η, so that their hundred bits are fine enough; how surely, `_escape` says.
 _FARTHEST_STATE: Final = 2.0**12
 
@@ -177,15 +179,15 @@ def proximal_draw(posterior: Posterior, plan: ProximalPlan, grid: float, source:
     if posterior.gradient_bound > plan.gradient_bound:
         raise NotSolved("The mode of the posterior could not be found well enough.", NotSolved.help)
     chain = _Chain(posterior, plan)
-    state = fine_normals(chain.width, source).times(1 / math.sqrt(plan.largest_precision))
+    state = double_double_normals(chain.width, source).times(1 / math.sqrt(plan.largest_precision))
     tangent = chain.tangent_at(np.zeros(chain.width))
     proposals = 0
     for _ in range(plan.steps):
-        goal = state.plus(fine_normals(chain.width, source).times(plan.spread))
+        goal = state.plus(double_double_normals(chain.width, source).times(plan.spread))
         tangent = chain.tangent_near_mode(tangent, goal)
         state, tried = _restricted_draw(_Restricted.of(chain, tangent, goal), source)
         proposals += tried
-    return ProximalDraw(on_grid(Fine.of(posterior.mode).plus(state).high, grid), proposals)
+    return ProximalDraw(on_grid(DoubleDouble.of(posterior.mode).plus(state).high, grid), proposals)
 
 
 class _Tangent(NamedTuple):
@@ -202,7 +204,11 @@ class _Chain:
     def __init__(self, posterior: Posterior, plan: ProximalPlan) -> None:
         self.posterior, self.plan = posterior, plan
         self.count, self.width = posterior.rows.shape
-        self.rows = row_products(posterior.rows)
+        dense = posterior.rows
+        is_sparse = np.count_nonzero(dense) < _SPARSE_BELOW * dense.size
+        # S and Sᵀ, whose products have no more terms than a row or a column has entries.
+        self._rows: Any = csr_array(dense) if is_sparse else dense
+        self._columns: Any = csr_array(dense.T) if is_sparse else dense.T
         self.scores = posterior.scores
         self.mode_size = float(np.linalg.norm(posterior.mode))
         self.beta, self.prior = posterior.inverse_temperature, plan.prior_precision
@@ -218,9 +224,15 @@ class _Chain:
 
     def tangent_at(self, offset: Floats) -> _Tangent:
         """The tangent plane at an offset from the mode."""
-        return _Tangent(offset, *self.rows.slopes(self.scores, offset))
+        with np.errstate(over="ignore"):
+            weights: Floats = 1 / (1 + np.exp(self.scores + self._rows @ offset))
+        return _Tangent(offset, weights, -(self._columns @ weights))
 
-    def tangent_near_mode(self, last: _Tangent, goal: Fine) -> _Tangent:
+    def changes(self, offsets: Floats) -> Floats:
+        """S·offsetᵀ for several offsets, one a row; one column each."""
+        return np.asarray(self._rows @ offsets.T)
+
+    def tangent_near_mode(self, last: _Tangent, goal: DoubleDouble) -> _Tangent:
         """Near where the restricted law has its mode: a Newton step from the last such place, and gradient steps where that misses.
 
         Each gradient step takes a ninth or more off the gradient. Any point would be right, but far from the mode few proposals are accepted.
@@ -231,7 +243,7 @@ class _Chain:
             tangent = self.tangent_at(tangent.offset - gradient / (self.plan.largest_precision + self.pull))
         return tangent
 
-    def _restricted_gradient(self, tangent: _Tangent, goal: Fine) -> Floats:
+    def _restricted_gradient(self, tangent: _Tangent, goal: DoubleDouble) -> Floats:
         """The gradient of U(x) + ‖x − y‖²/2η at the tangent's point."""
         prior = self.prior * (self.posterior.mode + tangent.offset)
         return self.beta * tangent.gradient + prior + self.pull * (tangent.offset - goal.high)
@@ -242,13 +254,13 @@ class _Restricted(NamedTuple):
 
     chain: _Chain
     tangent: _Tangent
-    goal: Fine
+    goal: DoubleDouble
     mean: Floats
     mean_error: float
     log_constant: float
 
     @classmethod
-    def of(cls, chain: _Chain, tangent: _Tangent, goal: Fine) -> _Restricted:
+    def of(cls, chain: _Chain, tangent: _Tangent, goal: DoubleDouble) -> _Restricted:
         """The tangent plane at x* and both parabolas make a Gaussian; what rounding left is paid for by a wider one."""
         push = chain.beta * tangent.gradient + chain.prior * chain.posterior.mode
         mean = (chain.pull * goal.high - push) / chain.precision
@@ -260,38 +272,38 @@ class _Restricted(NamedTuple):
         return cls(chain, tangent, goal, mean, mean_error, cost)
 
 
-def _restricted_draw(law: _Restricted, source: NoiseSource) -> tuple[Fine, int]:
+def _restricted_draw(law: _Restricted, source: NoiseSource) -> tuple[DoubleDouble, int]:
     """An exact draw from the restricted law, and how many proposals were made for it."""
     chain, tried = law.chain, 0
     while True:
-        normal = fine_normals(_PROPOSALS_AT_ONCE * chain.width, source)
+        normal = double_double_normals(_PROPOSALS_AT_ONCE * chain.width, source)
         steps = normal.times(chain.deviation)
         words = source.words(_PROPOSALS_AT_ONCE)
-        mean = Fine.of(np.tile(law.mean, _PROPOSALS_AT_ONCE))
-        points = Fine(*(part.reshape(_PROPOSALS_AT_ONCE, -1) for part in mean.plus(steps)))
-        noise = Fine(*(part.reshape(_PROPOSALS_AT_ONCE, -1) for part in normal))
+        mean = DoubleDouble.of(np.tile(law.mean, _PROPOSALS_AT_ONCE))
+        points = DoubleDouble(*(part.reshape(_PROPOSALS_AT_ONCE, -1) for part in mean.plus(steps)))
+        noise = DoubleDouble(*(part.reshape(_PROPOSALS_AT_ONCE, -1) for part in normal))
         gaps, errors = _gaps(law, points, noise, words)
         for index in range(_PROPOSALS_AT_ONCE):
-            point = Fine(points.high[index], points.low[index])
+            point = DoubleDouble(points.high[index], points.low[index])
             accepted = gaps[index] > 0
             # Also where something overflowed.
             if not abs(gaps[index]) > errors[index]:
                 accepted = _is_accepted(
-                    law, point, Fine(noise.high[index], noise.low[index]), words[index : index + 1], source
+                    law, point, DoubleDouble(noise.high[index], noise.low[index]), words[index : index + 1], source
                 )
             if accepted:
                 return point, tried + index + 1
         tried += _PROPOSALS_AT_ONCE
 
 
-def _gaps(law: _Restricted, points: Fine, noise: Fine, words: Words) -> tuple[Floats, Floats]:
+def _gaps(law: _Restricted, points: DoubleDouble, noise: DoubleDouble, words: Words) -> tuple[Floats, Floats]:
     """log acceptance less log u of several proposals, and bounds on the errors.
 
     log acceptance = −β(Σ(ℓ(a+t) − ℓ(a)) − gᵀΔ) + ½(1 − Pσ²)‖z‖² − constant, Δ = x − x*, t = SΔ.
     """
     chain, tangent = law.chain, law.tangent
     offsets = points.minus_floats(tangent.offset)
-    changes = chain.rows.changes(offsets)
+    changes = chain.changes(offsets)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         rises = _summed_rises(tangent.weights, changes)
         linear = offsets @ tangent.gradient
@@ -327,18 +339,18 @@ def _summed_rises(weights: Floats, changes: Floats) -> Floats:
     return np.asarray(np.log(factors).sum(axis=0))
 
 
-def _is_accepted(law: _Restricted, point: Fine, noise: Fine, word: Words, source: NoiseSource) -> bool:
+def _is_accepted(law: _Restricted, point: DoubleDouble, noise: DoubleDouble, word: Words, source: NoiseSource) -> bool:
     """The same decision for one proposal, in ball arithmetic with as many bits as it takes."""
     lazy = LazyUniforms(word, source)
     while True:
         with ball_context.workprec(2 * lazy.bits + 128):
             try:
                 return is_less(lazy.balls()[0].log(), _log_acceptance(law, point, noise))
-            except Open:
+            except Undecided:
                 lazy.refine()
 
 
-def _log_acceptance(law: _Restricted, point: Fine, noise: Fine) -> arb:
+def _log_acceptance(law: _Restricted, point: DoubleDouble, noise: DoubleDouble) -> arb:
     chain, posterior = law.chain, law.chain.posterior
     beta, spread = arb(posterior.inverse_temperature), arb(chain.plan.spread)
     prior, pull = beta * arb(posterior.penalty), 1 / (spread * spread)

@@ -17,11 +17,20 @@ from scipy.linalg import blas
 from scipy.special import log_ndtr, ndtri_exp
 
 from sudare.errors import NotSolved
-from sudare.gibbs.ball_arithmetic import decided_exactly
+from sudare.gibbs.exact_rejection import (
+    ACCEPTANCE,
+    FIRST_NORMAL,
+    PIECE,
+    ROW,
+    SIDE,
+    TAIL,
+    Sampler,
+    chosen,
+    decided_exactly,
+)
 from sudare.gibbs.gaussian_envelope import Envelope, Piece
 from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, log_uniforms, normals
 from sudare.gibbs.posteriors import Posterior
-from sudare.gibbs.proposals import ACCEPTANCE, FIRST_NORMAL, PIECE, ROW, SIDE, TAIL, Sampler, chosen
 from sudare.privacy.noise import NoiseSource, Words
 
 Floats = NDArray[np.float64]

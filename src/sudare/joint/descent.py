@@ -18,7 +18,7 @@ from sudare.joint.scaler import Script, common_scales
 from sudare.joint.sum_requests import Floats, GradientSum, row_count
 from sudare.joint.terms import LearningPlan, LearningTerms
 from sudare.linear.descent import Recipe
-from sudare.linear.noise_once import public_grid
+from sudare.linear.mechanism import public_grid
 from sudare.privacy.release_content import on_grid
 
 

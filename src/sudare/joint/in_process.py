@@ -25,7 +25,7 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, usual_dishonest
+from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, noise_colluders, usual_dishonest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
 from sudare.sums.neighbours import sum_neighbourhood
@@ -35,7 +35,7 @@ from sudare.sums.simulation import failure_of, simulate
 HideWords = Literal["masks", "nothing"]
 Present = tuple[int, ...]
 _ARGUMENTS: Final = {
-    "known_shares": Numbers(whole=True),
+    "colluders": Numbers(whole=True),
     "norm_bound": Numbers(0, open_low=True),
     "scaler_share": Numbers(),
 }
@@ -80,7 +80,7 @@ def consortium_model(
     epsilon: float = 1.0,
     delta: float = 0.0,
     method: LearningMethod | None = None,
-    known_shares: int = 1,
+    colluders: int = 1,
     schema: Schema | None = None,
     encoding: Encoding = "centred",
     norm_bound: float = 1.0,
@@ -99,7 +99,7 @@ def consortium_model(
     members : one table or data source a member with a schema; else one pair (X, y) of arrays a member.
     epsilon, delta : the promise to every record, towards everyone and any t members together. With delta = 0 it is pure.
     method : "one-sum" or "descent"; None is descent where delta > 0.
-    known_shares : t, how many may collude (whoever looks included) or drop out, together.
+    colluders : t, members whose share of the noise is not counted on: whoever looks, those it colludes with, and those who leave.
     schema, encoding : declared columns with a label of two classes; or `norm_bound` and `classes` for arrays.
     fit_intercept : whether there is a constant column.
     scaler_share : part of the budget for common scales of the number columns, found first.
@@ -108,13 +108,13 @@ def consortium_model(
     hide : "masks", or "nothing" for the same totals faster, in simulations.
     cluster : where members' sums are computed; None is here.
     """
-    given = {"known_shares": known_shares, "norm_bound": norm_bound, "scaler_share": scaler_share}
+    given = {"colluders": colluders, "norm_bound": norm_bound, "scaler_share": scaler_share}
     for name, value in given.items():
         _ARGUMENTS[name].check(name, value)
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta)
     chosen: LearningMethod = method if method is not None else "descent" if delta > 0 else "one-sum"
     reading = _reading(members, schema, encoding, norm_bound, classes, fit_intercept=fit_intercept)
-    terms = LearningTerms(chosen, reading, epsilon, delta, len(members), known_shares, scaler_share)
+    terms = LearningTerms(chosen, reading, epsilon, delta, len(members), colluders, scaler_share)
     tables = [_table(member, schema, cluster) for member in members]
     return learned_together(terms, tables, accounts, random_state, hide)
 
@@ -175,9 +175,17 @@ def walked(
 
 
 def threshold_for(terms: Terms) -> int:
-    """So many must stay to the end of a sum: with one dishonest member no more shares of the noise are known or missing than t."""
-    least = least_threshold(terms.members, usual_dishonest(terms.members))
-    return max(terms.members - terms.known_shares + 1, least)
+    """So many must stay to the end of a sum: the fewest with which an agreement's `colluders` would be no more than those of the terms.
+
+    All members, if no fewer fit.
+    """
+    members, dishonest = terms.members, usual_dishonest(terms.members)
+    least = least_threshold(members, dishonest)
+    if terms.colluders < members - 1:
+        # With a lower one those who may leave are too many already.
+        least = max(least, members + dishonest + 1 - terms.colluders)
+    fitting = (each for each in range(least, members) if noise_colluders(members, each, dishonest) <= terms.colluders)
+    return next(fitting, members)
 
 
 def masked_adder(terms: Terms, threshold: int) -> AddUp:

@@ -143,7 +143,7 @@ class LearningWalk:
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         """The next addend after a total, or the model. A total of too few members is not used."""
         saved = unpacked(state, _Saved)
-        check_present(self._terms.members, self._terms.known_shares, included)
+        check_present(self._terms.members, self._terms.colluders, included)
         heard = replace(saved, heard=(*saved.heard, np.array(total, dtype=np.uint64)))
         following = self._conversation.after(heard.heard)
         if isinstance(following, Request):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -11,12 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.block_sums import BLOCK_ROWS, statistics_over
+from sudare.dictionary.block_sums import statistics_over
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import batches
-from sudare.frames.sources import SqlSource
-from sudare.linear.reading import bias_beside, has_one_hot
-from sudare.linear.rows import bounded_rows, joint_norm, row_step, with_bias
+from sudare.frames.rows import checked_rows, is_stored
+from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -171,7 +169,6 @@ class MemberTable:
 
     def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None) -> None:
         self._table, self._labels, self._cluster = table, labels, cluster
-        self._is_source = isinstance(table, str | os.PathLike | SqlSource)
         self._held: tuple[Reading, Floats] | None = None
 
     def __repr__(self) -> str:
@@ -179,36 +176,23 @@ class MemberTable:
 
     def counted(self, reading: Reading) -> int:
         """How many rows there are. All are read, so that what is wrong with them is said before anything is charged."""
-        if reading.schema is not None:
-            if self._labels is not None:
-                raise InvalidParameter(
-                    "Labels were given beside a schema that declares the label.", "Leave them in the table."
-                )
-            source = batches(self._table, schema=reading.schema) if self._is_source else self._table
-            reading.schema.check_person(iter(source) if self._is_source else source)
-        count = sum(len(block) for block in self._blocks(reading))
-        if count == 0:
-            raise DataError("The table has no rows.", "Give at least one.")
-        return count
+        if reading.schema is not None and self._labels is not None:
+            raise InvalidParameter(
+                "Labels were given beside a schema that declares the label.", "Leave them in the table."
+            )
+        if reading.schema is None and is_stored(self._table):
+            raise InvalidParameter("A data source needs a schema.", "Declare its columns.")
+        return checked_rows(self._table, lambda part: (reading.matrix(part, self._labels),), reading.schema).count
 
     def total(self, reading: Reading, function: Callable[[Floats], Integers]) -> Integers:
         """The sum of a function of finished blocks; whole numbers, so the same in any order and on any number of workers."""
-        if self._is_source or self._cluster is not None:
-            return statistics_over(self._blocks(reading), partial(_of_finished, reading, function), self._cluster)
-        if self._held is None or self._held[0] != reading:
-            self._held = reading, np.concatenate([reading.finished(block) for block in self._blocks(reading)])
-        return statistics_over(self._held[1], function)
-
-    def _blocks(self, reading: Reading) -> Iterator[Floats]:
-        if self._is_source:
-            if reading.schema is None:
-                raise InvalidParameter("A data source needs a schema.", "Declare its columns.")
-            for part in batches(self._table, schema=reading.schema):
-                yield reading.matrix(part, None)
-            return
-        matrix = reading.matrix(self._table, self._labels)
-        for start in range(0, len(matrix), BLOCK_ROWS):
-            yield matrix[start : start + BLOCK_ROWS]
+        if self._cluster is None and not is_stored(self._table):
+            if self._held is None or self._held[0] != reading:
+                self._held = reading, reading.finished(reading.matrix(self._table, self._labels))
+            return statistics_over(self._held[1], function)
+        parts = batches(self._table, schema=reading.schema) if is_stored(self._table) else iter([self._table])
+        matrices = (reading.matrix(part, self._labels) for part in parts)
+        return statistics_over(matrices, partial(_of_finished, reading, function), self._cluster)
 
 
 def _of_finished(reading: Reading, function: Callable[[Floats], Integers], block: Floats) -> Integers:

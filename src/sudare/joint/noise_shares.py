@@ -1,7 +1,7 @@
 """Noise in shares, for sums that everybody hears: pure ε by gamma-norm shares, (ε, δ) by discrete Gaussian ones.
 
-Whoever hears a total knows its own share, and colluders know theirs; members that drop out take theirs away. With at most t such
-shares of S, the S−t others must be enough, so each is one (S−t)th of what is needed. Proof: proofs/noise_shares.md.
+Whoever hears a total knows its own share, and those it colludes with know theirs; members that leave take theirs away. With at most t
+such shares of S (`colluders`), the S−t others must be enough, so each is one (S−t)th of what is needed. Proof: proofs/noise_shares.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.private_noise import NoisePlan, Release
+from sudare.dictionary.private_noise import NoisePlan, Release, check_colluders
 from sudare.errors import InvalidParameter
 from sudare.joint.gamma_shares import VARIANCE_FLOOR, gamma_norm_share
 from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
@@ -47,31 +47,21 @@ class ShareNoise(Protocol):
         """Beyond so many steps the noise of a number does not get."""
 
 
-def check_known_shares(members: int, known_shares: int) -> None:
-    """Nothing, if whoever looks is counted and at least one share stays unknown."""
-    if not 1 <= known_shares < members:
-        raise InvalidParameter(
-            f"Of {members} shares of noise {known_shares} may be known or missing; that must be from 1 (whoever looks knows its own) "
-            f"to {members - 1}.",
-            "Count whoever looks, those it may collude with, and those who may drop out.",
-        )
-
-
 @dataclass(frozen=True)
 class PureShares:
     """ε-DP towards any t members together and everyone else, replace-one rows. Proof: proofs/noise_shares.md.
 
-    `sensitivity` bounds the Euclidean distance of neighbours' sums, in steps; `known_shares` is t.
+    `sensitivity` bounds the Euclidean distance of neighbours' sums, in steps; `colluders` is t, as in `NoisePlan`.
     """
 
     sensitivity: Fraction
     epsilon: float
     size: int
     members: int
-    known_shares: int = 1
+    colluders: int = 1
 
     def __post_init__(self) -> None:
-        check_known_shares(self.members, self.known_shares)
+        check_colluders(self.members, self.colluders)
         if self.size < 1 or self.sensitivity <= 0 or self.rate <= 0:
             raise InvalidParameter("The noise has no numbers, no sensitivity or no epsilon.", "Use positive ones.")
 
@@ -83,7 +73,7 @@ class PureShares:
     @property
     def honest(self) -> int:
         """S−t: so many shares make the whole noise."""
-        return self.members - self.known_shares
+        return self.members - self.colluders
 
     @cached_property
     def rate(self) -> float:

@@ -15,7 +15,7 @@ from sudare.joint.scaler import Script
 from sudare.joint.sum_requests import Floats, MeanSum
 from sudare.joint.terms import LearningPlan
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import public_grid
+from sudare.linear.mechanism import public_grid
 from sudare.privacy.release_content import on_grid
 
 

@@ -71,7 +71,7 @@ class PrivateDictionaryWalk:
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         """The next addend after a total, or the dictionary. A total of too few members is not used."""
         saved = unpacked(state, _Saved)
-        check_present(self._private.terms.members, self._private.known_shares, included)
+        check_present(self._private.terms.members, self._private.colluders, included)
         ADDENDS.check_total(total, len(included))
         passage = self._entered(saved, total)
         if self._inside is None:

@@ -11,7 +11,7 @@ from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms
 from sudare.joint.terms import LearningTerms
 from sudare.linear import PrivateLogisticRegression
-from sudare.linear.reading import array_layout, table_layout, unnamed_columns
+from sudare.linear.rows import array_layout, norm_bounded_columns, table_layout
 from sudare.privacy.ledger import Account
 from sudare.schema import Schema
 from sudare.statistics import PrivateStandardScaler
@@ -38,7 +38,7 @@ def model_of(found: LearnedTogether, account: Account | None = None) -> PrivateL
         account=account,
     )
     if reading.schema is None:
-        declared = unnamed_columns(reading.features, reading.norm_bound)
+        declared = norm_bounded_columns(reading.features, reading.norm_bound)
         layout, digest = array_layout(reading.features, reading.norm_bound, bool(reading.bias)), None
         model.n_features_in_ = reading.features
     else:

@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from sudare.dictionary.private_noise import NoisePlan
+from sudare.dictionary.private_noise import NoisePlan, check_colluders
 from sudare.joint.member_rows import MomentReading
-from sudare.joint.noise_shares import GaussianShares, Integers, ShareNoise, check_known_shares
+from sudare.joint.noise_shares import GaussianShares, Integers, ShareNoise
 from sudare.joint.sum_requests import CentreSum, Floats, Request, SpreadSum, row_count
 from sudare.joint.terms import promised, pure_scaler, scaler_releases, with_common_scales
 from sudare.privacy.accounting import Cost, pure_cost
@@ -44,12 +44,12 @@ class ScalerTerms:
     epsilon: float
     delta: float
     members: int
-    known_shares: int = 1
+    colluders: int = 1
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         checked_delta(self.delta)
-        check_known_shares(self.members, self.known_shares)
+        check_colluders(self.members, self.colluders)
 
     @property
     def reading(self) -> MomentReading:
@@ -77,10 +77,10 @@ class ScalerPlan:
 @functools.lru_cache(maxsize=64)
 def _planned(terms: ScalerTerms, rows: int) -> ScalerPlan:
     if terms.delta == 0:
-        pure = pure_scaler(terms.schema, terms.epsilon, rows, terms.members, terms.known_shares)
+        pure = pure_scaler(terms.schema, terms.epsilon, rows, terms.members, terms.colluders)
         return ScalerPlan(pure, pure_cost(terms.epsilon))
     releases = scaler_releases(terms.schema, Fraction(1))
-    plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.known_shares, releases, rows)
+    plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.colluders, releases, rows)
     return ScalerPlan((GaussianShares(plan, releases[0]), GaussianShares(plan, releases[1])), plan.cost)
 
 

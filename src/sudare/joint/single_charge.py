@@ -84,15 +84,15 @@ def receipt_text(passage: Passage) -> str | None:
     return None if passage.receipt is None else canonical_json(passage.receipt.to_dict())
 
 
-def check_present(members: int, known_shares: int, included: tuple[int, ...]) -> None:
-    """Raise MembersMissing unless, with whoever looks, at most t shares of the noise are known or missing.
+def check_present(members: int, colluders: int, included: tuple[int, ...]) -> None:
+    """Raise MembersMissing unless those who are missing from a total, and whoever looks, are at most `colluders`.
 
-    The sum itself is opened only for as many members as the agreement's threshold asks for, which counts all who may be dishonest
-    (`Agreement.check_complete`). This stops a walk that is run among fewer.
+    The sum itself is opened only for as many members as the agreement's threshold asks for, and `Agreement.colluders` counts all others.
+    This stops a walk that is run among fewer.
     """
     missing = members - len(set(included))
-    if missing >= known_shares:
+    if missing >= colluders:
         raise MembersMissing(
-            f"{missing} of {members} members are missing from a sum, and its noise allows for {known_shares - 1}.",
+            f"{missing} of {members} members are missing from a sum, and its noise allows for {colluders - 1}.",
             "Nothing of this total was used. Begin again with all, or agree on more missing members.",
         )

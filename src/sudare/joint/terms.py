@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
-from sudare.dictionary.private_noise import NoisePlan, Release
+from sudare.dictionary.private_noise import NoisePlan, Release, check_colluders
 from sudare.errors import InvalidParameter
 from sudare.joint.member_rows import ModelReading, MomentReading
-from sudare.joint.noise_shares import GaussianShares, PureShares, ShareNoise, check_known_shares
+from sudare.joint.noise_shares import GaussianShares, PureShares, ShareNoise
 from sudare.linear.descent import Recipe, public_recipe
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import Facts
+from sudare.linear.mechanism import Facts
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_mu_within, pure_cost
 from sudare.privacy.column_sums import fixed_point_step
 from sudare.privacy.declared_columns import promise, rows_per_unit
@@ -42,8 +42,8 @@ _TIME: Final = 0.5
 class LearningTerms:
     """Everything that decides what is asked, and none of it private.
 
-    `known_shares` is t: so many shares of the noise may be known to whoever looks, or missing; itself included. With `scaler_share` that
-    part of the budget pays for common means and scales of the number columns first.
+    `colluders` is t, the members whose share of the noise is not counted on: whoever looks, those it colludes with, and those who leave.
+    With `scaler_share` that part of the budget pays for common means and scales of the number columns first.
     """
 
     method: LearningMethod
@@ -51,13 +51,13 @@ class LearningTerms:
     epsilon: float
     delta: float
     members: int
-    known_shares: int = 1
+    colluders: int = 1
     scaler_share: float = 0.0
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         checked_delta(self.delta)
-        check_known_shares(self.members, self.known_shares)
+        check_colluders(self.members, self.colluders)
         if self.method not in METHODS:
             raise InvalidParameter(f"method must be one of {', '.join(METHODS)}, got {self.method!r}.", "Use one.")
         if self.method == "descent" and self.delta == 0:
@@ -113,10 +113,10 @@ def _pure_plan(terms: LearningTerms, rows: int) -> LearningPlan:
     if terms.scaler_share:
         part = decimal_down(exact(terms.epsilon) * Fraction(terms.scaler_share))
         spent = exact(part)
-        scaler = pure_scaler(terms.reading.schema, part, rows, terms.members, terms.known_shares)
+        scaler = pure_scaler(terms.reading.schema, part, rows, terms.members, terms.colluders)
     left = decimal_down(exact(terms.epsilon) - spent)
     sensitivity = 2 * terms.rows_per_unit * Fraction(reading.joint_norm) / Fraction(reading.step)
-    noise = PureShares(sensitivity, left, reading.width, terms.members, terms.known_shares)
+    noise = PureShares(sensitivity, left, reading.width, terms.members, terms.colluders)
     return LearningPlan(rows, pure_cost(terms.epsilon), (noise,), None, reading.step, scaler)
 
 
@@ -126,7 +126,7 @@ def _gaussian_plan(terms: LearningTerms, rows: int) -> LearningPlan:
     recipe, width = joint_recipe(terms, rows), terms.scaled_reading.width
     releases = [Release(width, 2.0, (1 - share) / recipe.steps, unit)] * recipe.steps
     opening = scaler_releases(terms.reading.schema, share) if terms.scaler_share else ()
-    plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.known_shares, (*opening, *releases), rows)
+    plan = NoisePlan(terms.epsilon, terms.delta, terms.members, terms.colluders, (*opening, *releases), rows)
     noises = [GaussianShares(plan, release) for release in plan.releases]
     scaler = (noises[0], noises[1]) if opening else None
     return LearningPlan(rows, plan.cost, tuple(noises[len(opening) :]), recipe, plan.grid, scaler)
@@ -139,7 +139,7 @@ def joint_recipe(terms: LearningTerms, rows: int) -> Recipe:
     steps. One sum is a step that clips nothing.
     """
     reading, unit = terms.scaled_reading, terms.rows_per_unit
-    worth = rows * math.sqrt((1 - terms.scaler_share) * (terms.members - terms.known_shares) / terms.members)
+    worth = rows * math.sqrt((1 - terms.scaler_share) * (terms.members - terms.colluders) / terms.members)
     facts = Facts(max(1, int(worth)), reading.width, reading.joint_norm, Logistic(), 0.0, rows_per_unit=unit)
     signal = gaussian_mu_within(terms.epsilon, terms.delta) * worth / unit
     largest = 1 / (facts.loss.largest_curvature * facts.norm_bound**2)
@@ -176,7 +176,7 @@ def scaler_releases(schema: Schema | None, share: Fraction) -> tuple[Release, Re
 
 
 def pure_scaler(
-    schema: Schema | None, epsilon: float, rows: int, members: int, known_shares: int
+    schema: Schema | None, epsilon: float, rows: int, members: int, colluders: int
 ) -> tuple[PureShares, PureShares]:
     """Two pure sums, of centres and of spreads, for this ε together."""
     columns, unit, grid = _columns(schema), rows_per_unit(schema), Fraction(fixed_point_step(rows))
@@ -184,7 +184,7 @@ def pure_scaler(
     parts = (columns, first), (2 * columns, decimal_down(exact(epsilon) - exact(first)))
     # Vectors are truncated to the grid, which moves each of two by less than √d steps.
     centres, spreads = (
-        PureShares(unit * (2 / grid + 2 * (math.isqrt(size - 1) + 1)), part, size, members, known_shares)
+        PureShares(unit * (2 / grid + 2 * (math.isqrt(size - 1) + 1)), part, size, members, colluders)
         for size, part in parts
     )
     return centres, spreads

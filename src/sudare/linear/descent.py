@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.linear.noise_once import Facts, applied, public_grid
-from sudare.linear.rows import Block, Rows, row_step
+from sudare.frames.rows import Arrays, Rows
+from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
+from sudare.linear.rows import row_step
 from sudare.privacy.accounting import (
+    FOURIER_ERROR,
     TOTAL_VARIATION_SHARE,
     Cost,
     approximate_cost,
@@ -31,7 +33,6 @@ from sudare.privacy.accounting import (
     rounded_up,
     total_variation_delta,
 )
-from sudare.privacy.composition import FOURIER_ERROR
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource, WordSource
@@ -124,7 +125,7 @@ def travelled(steps: int, momentum: float = _MOMENTUM) -> float:
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(LinearMechanism):
     """(ε, δ)-DP parameters by noisy gradient descent, replace-one rows. Proof: proofs/descent.md."""
 
     facts: Facts
@@ -194,7 +195,7 @@ class GradientDescent:
 
     @property
     def grid(self) -> float:
-        """Far below the noise."""
+        """A power of two far below the noise of a step: the grid of the parameters."""
         return public_grid(self._step_noise)
 
     @property
@@ -226,7 +227,7 @@ class GradientDescent:
         return np.asarray(np.trunc(shortened / slope_grid), dtype=np.float64)
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """Descend from zero."""
+        """Parameters after all steps from zero, averaged over the last ones, on the grid."""
         facts, recipe = self.facts, self.recipe
         place = np.zeros((facts.outputs, facts.width))
         velocity, average = np.zeros_like(place), np.zeros_like(place)
@@ -244,12 +245,8 @@ class GradientDescent:
                 average += place / recipe.averaged
         return on_grid(average, self.grid)
 
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)
 
-
-def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Block]:
+def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Arrays]:
     """Blocks of the rows that are kept; of all rows where nothing is said."""
     start = 0
     for matrix, targets in rows.blocks():

@@ -1,16 +1,19 @@
-"""The private linear models: logistic regression, linear support vectors with a smoothed hinge, and ridge regression."""
+"""The private linear models: logistic regression, linear support vectors with a smoothed hinge, and ridge regression.
+
+Each has a constructor, a loss and a way to predict; everything else, from checks to release, is in `linear_model`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
-from sudare.linear.private_linear_model import PrivateLinearModel
 from sudare.linear.targets import (
     WHOLE,
     ClassTarget,
@@ -26,6 +29,8 @@ from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
 
 Floats = NDArray[np.float64]
+
+_LARGEST_NORM: Final = 2.0**100
 
 
 class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):

@@ -6,8 +6,9 @@ are numbers. Slopes and curvatures are derivatives with respect to the score.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,54 +19,56 @@ from sudare.errors import InvalidParameter
 Floats = NDArray[np.float64]
 
 
-class Loss(Protocol):
-    """A convex function of a score, differentiable, with bounded slope and curvature."""
+class Loss(ABC):
+    """A convex function of a score, differentiable, with bounded slope and curvature. Losses with equal parameters are equal.
+
+    `joint`: |slope| = g implies curvature ≤ g(1 − g). `one_sided`: the slope's sign depends on the target alone.
+    """
+
+    joint: ClassVar[bool] = False
+    one_sided: ClassVar[bool] = True
 
     @property
+    @abstractmethod
     def largest_slope(self) -> float:
         """A bound on |slope|, whatever the score and target."""
 
     @property
+    @abstractmethod
     def largest_curvature(self) -> float:
         """A bound on the curvature, whatever the score and target."""
 
     @property
+    @abstractmethod
     def value_at_zero(self) -> float:
         """A bound on the value at score zero."""
 
-    @property
-    def joint(self) -> bool:
-        """Whether |slope| = g implies curvature ≤ g(1 − g), as for the logistic loss."""
-
-    @property
-    def one_sided(self) -> bool:
-        """Whether the slope's sign depends on the target alone."""
-
-    def __hash__(self) -> int:
-        """Losses are values: equal parameters, equal loss."""
-
+    @abstractmethod
     def value(self, scores: Floats, targets: Floats) -> Floats:
         """The loss."""
 
+    @abstractmethod
     def slope(self, scores: Floats, targets: Floats) -> Floats:
         """Its first derivative."""
 
+    @abstractmethod
     def curvature(self, scores: Floats, targets: Floats) -> Floats:
         """Its second derivative, where there is one."""
 
     def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
         """Slope and curvature together, the same numbers as one by one."""
+        return self.slope(scores, targets), self.curvature(scores, targets)
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Loss):
     """log(1 + e^{−y·score}): slope −y·g and curvature g(1 − g) with g = 1/(1 + e^{y·score})."""
 
-    largest_slope: float = 1.0
-    largest_curvature: float = 0.25
-    value_at_zero: float = 0.6931471805599454
-    joint: bool = True
-    one_sided: bool = True
+    largest_slope = 1.0
+    largest_curvature = 0.25
+    # log 2, rounded up.
+    value_at_zero = 0.6931471805599454
+    joint = True
 
     def value(self, scores: Floats, targets: Floats) -> Floats:
         """The loss, without overflow."""
@@ -88,19 +91,16 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class SmoothedHinge:
+class SmoothedHinge(Loss):
     """The hinge loss max(0, 1 − y·score), made a parabola within `width` of its corner (Chapelle 2007)."""
 
     width: float = 0.5
 
+    largest_slope = 1.0
+
     def __post_init__(self) -> None:
         if not 1e-6 <= self.width <= 1e6:
             raise InvalidParameter(f"The smoothing width must be positive, got {self.width!r}.", "Use for example 0.5.")
-
-    @property
-    def largest_slope(self) -> float:
-        """One."""
-        return 1.0
 
     @property
     def largest_curvature(self) -> float:
@@ -111,16 +111,6 @@ class SmoothedHinge:
     def value_at_zero(self) -> float:
         """At most 1 + width."""
         return 1.0 + self.width
-
-    @property
-    def joint(self) -> bool:
-        """No: the curvature does not vanish where the slope is largest."""
-        return False
-
-    @property
-    def one_sided(self) -> bool:
-        """Yes: the slope is never on the target's side."""
-        return True
 
     def value(self, scores: Floats, targets: Floats) -> Floats:
         """0 beyond 1 + width, a line before 1 − width, and a parabola that joins them."""
@@ -138,19 +128,20 @@ class SmoothedHinge:
         inside = np.abs(1.0 - targets * scores) < self.width
         return np.asarray(inside * (0.5 / self.width), dtype=np.float64)
 
-    def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
-        """Slope and curvature."""
-        return self.slope(scores, targets), self.curvature(scores, targets)
-
 
 @dataclass(frozen=True)
-class CappedSquares:
+class CappedSquares(Loss):
     """½(score − target)² where the residual is at most `cap`, and a line beyond (Huber 1964).
 
     Targets lie in [−1, 1]; with a cap of 2 every score in that range has the plain squared loss.
     """
 
     cap: float = 1.0
+
+    largest_curvature = 1.0
+    # Targets lie in [−1, 1].
+    value_at_zero = 0.5
+    one_sided = False
 
     def __post_init__(self) -> None:
         if not 1e-6 <= self.cap <= 1e6:
@@ -160,26 +151,6 @@ class CappedSquares:
     def largest_slope(self) -> float:
         """The cap."""
         return self.cap
-
-    @property
-    def largest_curvature(self) -> float:
-        """One."""
-        return 1.0
-
-    @property
-    def value_at_zero(self) -> float:
-        """At most ½: targets lie in [−1, 1]."""
-        return 0.5
-
-    @property
-    def joint(self) -> bool:
-        """No: the curvature is one up to the largest slope."""
-        return False
-
-    @property
-    def one_sided(self) -> bool:
-        """No: a residual has either sign."""
-        return False
 
     def value(self, scores: Floats, targets: Floats) -> Floats:
         """The loss."""
@@ -194,17 +165,3 @@ class CappedSquares:
     def curvature(self, scores: Floats, targets: Floats) -> Floats:
         """One within the cap, else 0."""
         return np.asarray(np.abs(scores - targets) < self.cap, dtype=np.float64)
-
-    def derivatives(self, scores: Floats, targets: Floats) -> tuple[Floats, Floats]:
-        """Slope and curvature."""
-        return self.slope(scores, targets), self.curvature(scores, targets)
-
-
-def logistic_losses(scores: Floats, targets: Floats) -> Floats:
-    """log(1 + e^{−y·score}) for targets −1 and +1: what experts are judged by."""
-    return Logistic().value(scores, targets)
-
-
-def squared_losses(scores: Floats, targets: Floats) -> Floats:
-    """½(score − target)², not capped: for comparing predictions, not for private fits."""
-    return np.asarray(0.5 * (scores - targets) ** 2, dtype=np.float64)

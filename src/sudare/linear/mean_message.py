@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.frames.rows import Rows
 from sudare.linear.calibration import laplace_is_quieter
-from sudare.linear.noise_once import Facts, applied, public_grid
-from sudare.linear.rows import Rows, row_step
+from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
+from sudare.linear.rows import row_step
 from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource
@@ -24,7 +25,7 @@ _SUM_BITS: Final = 52
 
 
 @dataclass(frozen=True)
-class MeanMessage:
+class MeanMessage(LinearMechanism):
     """ε-DP or (ε, δ)-DP gradient at zero, replace-one rows. Proof: proofs/mean_message.md.
 
     One output: Σ y·x. Several: the sums of the rows of each class, one block a class, made into one-against-the-rest
@@ -70,7 +71,7 @@ class MeanMessage:
 
     @property
     def cost(self) -> Cost:
-        """Pure ε, or Gaussian."""
+        """That of the noise: pure ε, or Gaussian."""
         return self.mechanism.cost
 
     @cached_property
@@ -88,7 +89,7 @@ class MeanMessage:
 
     @property
     def grid(self) -> float:
-        """Far below the noise."""
+        """A power of two far below the noise: the grid of the parameters."""
         return public_grid(self.noise_scale)
 
     def sums(self, rows: Rows) -> Floats:
@@ -107,7 +108,3 @@ class MeanMessage:
         if self.facts.outputs > 1:
             noisy = 2 * noisy - noisy.sum(axis=0)
         return on_grid(noisy * self._scale, self.grid)
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)

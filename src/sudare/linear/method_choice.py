@@ -10,7 +10,9 @@ from sudare.errors import InvalidParameter
 from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.descent import GradientDescent, public_recipe
 from sudare.linear.mean_message import MeanMessage
-from sudare.linear.noise_once import Facts, Method, ObjectivePerturbation, OutputPerturbation
+from sudare.linear.mechanism import Facts, LinearMechanism
+from sudare.linear.objective_perturbation import ObjectivePerturbation
+from sudare.linear.output_perturbation import OutputPerturbation
 from sudare.privacy.accounting import gaussian_mu_within
 
 MethodName = Literal["objective", "output", "descent", "mean"]
@@ -56,8 +58,10 @@ def _coordinate_noise(sensitivity: float, epsilon: float, delta: float, width: i
 
 
 @functools.lru_cache(maxsize=1024)
-def planned(method: MethodName, facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Method:
-    """The method, calibrated."""
+def planned(
+    method: MethodName, facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0
+) -> LinearMechanism:
+    """The mechanism of that method, calibrated. Raise InvalidParameter for descent without δ."""
     if method == "objective":
         return ObjectivePerturbation(facts, epsilon, delta)
     if method == "output":

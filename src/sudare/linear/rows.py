@@ -1,102 +1,81 @@
-"""Rows as private learners see them: within a public norm exactly, on a public fixed-point grid, in blocks of one size.
+"""Rows as private linear models see them: their public layout, and values within a public norm exactly, on a public fixed-point grid.
 
-Each row is bounded and rounded by itself, so neighbouring tables stay neighbours. Blocks always hold the same rows,
-whether they come from memory or from a file, so a fit gives the same result either way.
+Each row is bounded and rounded by itself, so neighbouring tables stay neighbours.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.privacy.accounting import rounded_up
+from sudare.privacy.declared_columns import number_within, unnamed_columns
 from sudare.privacy.mechanisms import power_of_two_below
+from sudare.schema import Encoding, Number, Schema
 
 Floats = NDArray[np.float64]
-Block = tuple[Floats, Floats]
 
-BLOCK_ROWS: Final = 1024
 ROW_BITS: Final = 26
 
 
-class Rows(Protocol):
-    """Bounded rows with their targets: a matrix block and a target block (one column an output) at a time."""
+class RowLayout(NamedTuple):
+    """What is public about a row: how many features, the bound on its norm, the constant column, and both together.
 
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
+    `joint_sum` bounds the sum of absolute values, the constant one included: infinite where only the norm is known.
+    """
 
-    @property
-    def width(self) -> int:
-        """How many columns, bias included."""
-
-    def blocks(self) -> Iterator[Block]:
-        """All rows from the beginning, BLOCK_ROWS at a time, the last block shorter."""
-
-
-@dataclass(frozen=True, eq=False)
-class HeldRows:
-    """Rows in memory."""
-
-    matrix: Floats
-    targets: Floats
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return len(self.matrix)
+    features: int
+    norm_bound: float
+    bias: float
+    joint_norm: float
+    nonnegative: bool
+    joint_sum: float = math.inf
 
     @property
     def width(self) -> int:
-        """How many columns."""
-        return int(self.matrix.shape[1])
-
-    def blocks(self) -> Iterator[Block]:
-        """Slices."""
-        for start in range(0, len(self.matrix), BLOCK_ROWS):
-            yield self.matrix[start : start + BLOCK_ROWS], self.targets[start : start + BLOCK_ROWS]
+        """Columns, the constant one included."""
+        return self.features + (self.bias != 0)
 
 
-@dataclass(frozen=True, eq=False)
-class StreamedRows:
-    """Rows read anew at every pass: `parts` starts a pass and gives blocks of any sizes."""
-
-    parts: Callable[[], Iterable[Block]]
-    count: int
-    width: int
-
-    def blocks(self) -> Iterator[Block]:
-        """The parts, cut and joined to blocks of one size."""
-        return reblocked(self.parts())
+@functools.lru_cache(maxsize=256)
+def array_layout(features: int, norm_bound: float, fit_intercept: bool) -> RowLayout:
+    """The layout of rows of an array whose norms are bounded."""
+    bias = bias_beside(norm_bound) if fit_intercept else 0.0
+    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative=False)
 
 
-def reblocked(parts: Iterable[Block]) -> Iterator[Block]:
-    """Blocks of exactly BLOCK_ROWS rows, and a last one of what is left."""
-    kept: list[Block] = []
-    held = 0
-    for matrix, targets in parts:
-        start = 0
-        while held + len(matrix) - start >= BLOCK_ROWS:
-            end = start + BLOCK_ROWS - held
-            yield _joined([*kept, (matrix[start:end], targets[start:end])])
-            kept, held, start = [], 0, end
-        if start < len(matrix):
-            kept.append((matrix[start:], targets[start:]))
-            held += len(matrix) - start
-    if kept:
-        yield _joined(kept)
+@functools.lru_cache(maxsize=256)
+def table_layout(declared: Schema, encoding: Encoding, fit_intercept: bool) -> RowLayout:
+    """The layout of encoded rows of a table.
+
+    No constant column is needed where some column is encoded one-hot: its parts add up to one already.
+    """
+    norm_bound = declared.norm_bound(encoding)
+    bias = bias_beside(norm_bound) if fit_intercept and not has_one_hot(declared, encoding) else 0.0
+    nonnegative = bool(np.all(declared.bounds(encoding)[0] >= 0))
+    features = len(declared.names(encoding))
+    joint_sum = rounded_up(Fraction(declared.sum_bound(encoding)) + Fraction(bias))
+    return RowLayout(features, norm_bound, bias, joint_norm(norm_bound, bias), nonnegative, joint_sum)
 
 
-def _joined(parts: list[Block]) -> Block:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+def bias_beside(norm_bound: float) -> float:
+    """The constant column: a power of two near half the row norm, so that it adds little to the noise."""
+    return power_of_two_below(norm_bound) / 2
+
+
+def has_one_hot(declared: Schema, encoding: Encoding) -> bool:
+    """Whether some column becomes a group of columns of which one is 1 and the others are 0."""
+    return encoding == "binned" or not all(isinstance(column, Number) for column in declared.features.values())
+
+
+def norm_bounded_columns(count: int, norm_bound: float) -> Schema:
+    """What is known of the columns of an array whose rows are within a norm."""
+    return unnamed_columns((number_within(-norm_bound, norm_bound),) * count)
 
 
 def row_step(norm_bound: float, bits: int = ROW_BITS) -> float:

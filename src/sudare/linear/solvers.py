@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.losses import Loss
-from sudare.linear.rows import BLOCK_ROWS, Rows
 
 Floats = NDArray[np.float64]
 
@@ -373,7 +373,7 @@ def _line_search(
 ) -> tuple[_Evaluated | None, float]:
     """The first halving of the step that halves the smallest gradient there was so far, or else lowers the value enough.
 
-    A gradient can be halved only so often; between such steps values fall. So no loss makes the steps go round in a circle.
+    A gradient can be halved only so often; between such steps values fall. So no loss makes the steps cycle.
     """
     length = 1.0
     value: float | None = None

@@ -185,7 +185,7 @@ def class_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]
 
 
 def checked_classes(levels: Any) -> NDArray[Any]:
-    """At least two different labels."""
+    """The classes as an array. Raise InvalidParameter unless they are at least two different labels."""
     classes = np.asarray(levels)
     if classes.dtype.kind == "f" and np.all(np.isfinite(classes)) and type_of_target(classes) == "continuous":
         raise InvalidParameter("classes must be labels: text, whole numbers or booleans.", "Use for example [0, 1].")
@@ -223,7 +223,7 @@ def checked_numbers(y: object) -> Floats:
 
 
 def checked_target_bounds(bounds: Any) -> tuple[float, float]:
-    """Two finite numbers with room between them."""
+    """The bounds as two finite numbers, low < high. Raise InvalidParameter if they are not."""
     try:
         low, high = (float(end) for end in bounds)
     except (TypeError, ValueError):

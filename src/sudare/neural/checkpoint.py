@@ -8,12 +8,10 @@ paid, and repeats the same samples and the same noise.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import os
 import stat
-import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import DataError
+from sudare.files import write_atomically
 from sudare.neural.seeded_randomness import Standing
 from sudare.neural.training_methods import Singles
 from sudare.parsing import parsed_json
@@ -105,25 +104,8 @@ def load(path: str | os.PathLike[str]) -> Kept | None:
 
 def save(path: str | os.PathLike[str], kept: Kept) -> None:
     """The file, replaced whole and durably; only its owner can read it."""
-    target = Path(path).absolute()
     try:
-        # A file made so is readable by its owner only from the beginning.
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".sudare-", suffix=".partial")
-        try:
-            with open(handle, "wb") as stream:
-                stream.write(_written(kept))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomically(Path(path), _written(kept))
     except OSError as error:
         raise DataError(
             f"The checkpoint cannot be written ({error.strerror}).", "Check folder, rights and space."

@@ -15,9 +15,8 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from sklearn.base import clone
 
-from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames import batches
-from sudare.frames.sources import SqlSource
+from sudare.errors import InvalidParameter, SchemaError
+from sudare.frames.rows import Arrays, checked_rows, is_read_once, is_stored
 from sudare.linear.targets import check_lengths, missing_y
 from sudare.neural import checkpoint as checkpoints
 from sudare.neural.calibration import public_recipe
@@ -250,7 +249,7 @@ class PrivateNetwork(ReleasedLayers):
     def _read_rows(self, X: Any, y: Any) -> tuple[Singles, Singles]:
         """Encoded rows with targets; keeps what is declared."""
         self._keep_source(X)
-        if isinstance(X, Iterator | str | os.PathLike | SqlSource):
+        if is_stored(X) or is_read_once(X):
             return self._read_source(X, y)
         encoded = self._read(X, reset=True)
         check_inputs(self.declared_, self.encoding)
@@ -271,13 +270,12 @@ class PrivateNetwork(ReleasedLayers):
         self._keep(self._suited(self.schema), self.schema.digest)
         check_inputs(self.declared_, self.encoding)
         self._declare_target(None)
-        parts = [
-            (encode(self.declared_, part, self.encoding).matrix.astype(np.float32), self._targets_of(part))
-            for part in batches(source, schema=self.schema)
-        ]
-        if sum(len(matrix) for matrix, _ in parts) == 0:
-            raise DataError("The source has no rows.", "Check the path or query.")
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+        def arrays_of(table: Any) -> Arrays:
+            return encode(self.declared_, table, self.encoding).matrix.astype(np.float32), self._targets_of(table)
+
+        rows, targets = checked_rows(source, arrays_of, self.schema, in_memory=True).together()
+        return rows, targets
 
     def _targets_of(self, table: Any) -> Singles:
         schema = cast(Schema, self.schema)

@@ -115,7 +115,7 @@ class ReleasedLayers(PrivateEstimator):
         return self._content({"parameters": self.parameters_}, {"parameters": self.grid_}, extra)
 
     def check_numbers(self, content: Content) -> None:
-        """Nothing, if there is one parameter for every weight and bias of the layers; it may be any number."""
+        """Raise ReleaseMalformed unless there is one parameter for every weight and bias of the layers; it may be any number."""
         widths = itertools.pairwise(self._sizes(self.declared_))
         count = sum((inputs + 1) * width for inputs, width in widths)
         check_shapes(content, {"parameters": TensorRule(count, np.float64)})

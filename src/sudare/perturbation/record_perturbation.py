@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.frames.rows import is_stored
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
@@ -28,7 +29,7 @@ from sudare.perturbation.release_format import (
 )
 from sudare.perturbation.shuffle import shuffled_together
 from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled_on_disk
-from sudare.perturbation.two_pass_source import RecordSource, Seen, perturbed, perturbed_parts
+from sudare.perturbation.two_pass_source import CheckedRecords, checked_records, perturbed, perturbed_parts
 from sudare.privacy.accounting import exact
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import promise, rows_per_unit, written_columns
@@ -100,23 +101,22 @@ class RecordPerturbation(PrivateEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Look through the rows, charge, and perturb them. X is a table, a path or pattern of files, or a SqlSource."""
-        source = self._opened(X)
-        seen = source.looked_through()
-        plan = self.plan(seen.rows, self.declared_)
-        layout = FileLayout.of(plan.perturbations, seen.rows)
-        on_disk = self.shuffle and source.is_streamed and layout.size > HELD_BYTES
+        records = self._opened(X)
+        rows = records.rows
+        plan = self.plan(rows.count, self.declared_)
+        layout = FileLayout.of(plan.perturbations, rows.count)
+        on_disk = self.shuffle and is_stored(X) and layout.size > HELD_BYTES
         if on_disk:
             check_room(layout)
         noise = self._enter(plan).noise
         stored: Columns
         if on_disk:
-            parts = perturbed_parts(source, plan, seen.rows, noise)
-            stored = shuffled_on_disk(plan.perturbations, seen.rows, parts, noise)
+            stored = shuffled_on_disk(plan.perturbations, rows.count, perturbed_parts(rows, plan, noise), noise)
         else:
-            stored = perturbed(source, plan, seen.rows, noise)
+            stored = perturbed(rows, plan, noise)
             if self.shuffle:
                 stored = dict(zip(stored, shuffled_together(list(stored.values()), noise), strict=True))
-        self.n_rows_, self.clipped_ = seen.rows, seen.clipped
+        self.n_rows_, self.clipped_ = rows.count, records.clipped
         self._keep_table(plan.perturbations, plan.row_epsilon, stored)
         self._seal()
         return self
@@ -160,31 +160,31 @@ class RecordPerturbation(PrivateEstimator):
     def _plan_for(self, X: Any, y: Any) -> RecordPlan:
         return self.dry_run(X)[0]
 
-    def dry_run(self, X: object) -> tuple[RecordPlan, Statement, Seen]:
+    def dry_run(self, X: object) -> tuple[RecordPlan, Statement, CheckedRecords]:
         """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
         twin = clone(self)
-        seen = twin._opened(X).looked_through()
-        plan = twin.plan(seen.rows, twin.declared_)
+        records = twin._opened(X)
+        plan = twin.plan(records.rows.count, twin.declared_)
         statement = Statement.of(
             plan.guarantee,
-            seen.rows,
+            records.rows.count,
             shuffled=self.shuffle,
             row_epsilon=plan.row_epsilon,
             rows_per_person=rows_per_unit(twin.declared_),
         )
-        return plan, statement, seen
+        return plan, statement, records
 
-    def _opened(self, X: object) -> RecordSource:
-        """The rows, with what is declared about them kept."""
+    def _opened(self, X: object) -> CheckedRecords:
+        """The rows, all checked, with what is declared about them kept."""
         self._forget()
         self._check_parameters()
         self._keep_source(X)
         if self.schema is None:
             matrix = checked_matrix(self, X, reset=True)
             self._declare(X, matrix)
-            return RecordSource(dict(zip(self.declared_.columns, matrix.T, strict=True)), self.declared_)
+            return checked_records(dict(zip(self.declared_.columns, matrix.T, strict=True)), self.declared_)
         self._keep(self._suited(self.schema), self.schema.digest)
-        return RecordSource(X, self.declared_)
+        return checked_records(X, self.declared_)
 
     def _check_parameters(self) -> None:
         if (self.epsilon is None) == (self.k is None):

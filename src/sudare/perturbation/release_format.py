@@ -46,7 +46,7 @@ def named_pieces(table: PerturbedTable, digest: str) -> Iterator[bytes]:
 
 
 def check_rows(content: Content, perturbations: Mapping[str, Perturbation]) -> None:
-    """Raise ReleaseMalformed unless the rows are the Parquet file that the columns give, or are elsewhere and too many to be in a release."""
+    """Raise ReleaseMalformed unless the rows are the Parquet file that the columns give, or are too many for a release and elsewhere."""
     parameters, tensors = content.parameters, content.tensors
     layout, digest = FileLayout.of(perturbations, parameters["rows"]), parameters.get("rows_digest")
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
@@ -90,7 +90,7 @@ def is_same(facts: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
 
 
 def check_size(layout: FileLayout) -> None:
-    """Raise InvalidParameter unless the perturbed rows can be written; looked at before anything is charged."""
+    """Raise InvalidParameter unless the perturbed rows can be written; called before anything is charged."""
     if layout.repeated_names:
         raise InvalidParameter(
             f"Two columns of the released rows would be called {layout.repeated_names[0]!r}.",
@@ -105,7 +105,7 @@ def check_size(layout: FileLayout) -> None:
 
 
 def check_manifest(plan: RecordPlan, declared: Schema) -> None:
-    """Raise InvalidParameter unless a release has room for what it must say; looked at before anything is charged."""
+    """Raise InvalidParameter unless a release has room for the declared columns; called before anything is charged."""
     facts = [described(each) for each in plan.perturbations.values()]
     if len(canonical_json(canonical_json([declared.to_dict(), facts]))) > LARGEST_HEADER_BYTES - 2**16:
         raise InvalidParameter(

@@ -130,7 +130,7 @@ def write_at(file: IO[bytes], place: int, piece: bytes) -> None:
 
 
 def check_room(layout: FileLayout) -> None:
-    """Raise InvalidParameter unless the disk has room for the buckets and the file; looked at before anything is charged."""
+    """Raise InvalidParameter unless the disk has room for the buckets and the file; called before anything is charged."""
     facts = os.statvfs(tempfile.gettempdir())
     free = facts.f_bavail * facts.f_frsize
     if free < 2 * layout.size:

@@ -35,7 +35,7 @@ _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, Arithmeti
 
 
 class Amount(NamedTuple):
-    """So much of ε and δ."""
+    """An amount of ε and δ."""
 
     epsilon: float
     delta: float

@@ -7,8 +7,8 @@ Charges are adaptive: each may be chosen after looking at the answers to the ear
 - "gaussian" sums squared Gaussian parameters μ² (Gaussian differential privacy), and accepts histories of pure charges
   whose plain sum fits as well.
 
-Tight numerical composition (privacy loss distributions) is not a filter; it is used only inside one batch that is
-declared before it starts (`composition.declared_batch`). ε and δ are exact rationals read from the decimal text of a
+Tight numerical composition (privacy loss distributions) is not a filter; it is used only inside one run whose steps are
+fixed before it starts (`linear.descent`). ε and δ are exact rationals read from the decimal text of a
 float, so ten charges of 0.1 are 1; everything irrational is rounded towards more privacy by ball arithmetic.
 """
 
@@ -40,6 +40,9 @@ COMPOSITIONS: Final = get_args(Composition)
 
 # Share of an account's or a mechanism's δ that pays for distances between an ideal law and the sampled one.
 TOTAL_VARIATION_SHARE: Final = Fraction(1, 2**20)
+# Part of a batch's δ, per mechanism, that pays for rounding in the fast Fourier transform, which dp-accounting does not
+# bound: what is measured is below 2⁻⁵⁰ (tests/guarantees/test_accounting.py).
+FOURIER_ERROR: Final = Fraction(1, 2**40)
 _BALL_BITS: Final = 192
 _LARGEST_DENOMINATOR_BITS: Final = 4096
 _RATIONAL: Final = re.compile(r"(0|[1-9][0-9]*)(/[1-9][0-9]*)?")
@@ -227,7 +230,7 @@ class Cost:
 
 
 def _checked_rational(name: str, number: object, checked: Callable[[float, str], float]) -> None:
-    """Nothing, if `number` is a Fraction within what `checked` accepts when it is rounded up."""
+    """Raise InvalidCost or InvalidParameter unless `number` is a Fraction that `checked` accepts when rounded up."""
     if not isinstance(number, Fraction) or number < 0:
         raise InvalidCost(f"{name} must be a Fraction, at least 0; got {number!r}.", "Use exact(0.1) for one tenth.")
     if number.denominator.bit_length() > _LARGEST_DENOMINATOR_BITS:

@@ -119,12 +119,6 @@ class Guarantee:
             )
         return replace(self.for_group(2), neighbours="replace-one")
 
-    def for_person(self, most_rows: int) -> Guarantee:
-        """The promise to a person with at most `most_rows` records, from the promise to a record."""
-        if self.unit == "person":
-            return self
-        return replace(self.for_group(most_rows), unit="person")
-
     def for_group(self, size: int) -> Guarantee:
         """The promise when `size` units change at once: (kε, δ(e^{kε}−1)/(e^ε−1)); for k = 2 this is (2ε, (1+e^ε)δ)."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:

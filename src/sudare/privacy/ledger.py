@@ -1,4 +1,4 @@
-"""The ledger: charge first, then compute. A budget that copies, crashes and races cannot walk around.
+"""The ledger: charge first, then compute. Copies, crashes and races do not get around its budgets.
 
 The entries are the truth; an account's balance is a projection of them that is updated in the same transaction and
 recomputed by `verify`. Handles (`Ledger`, `Account`) hold an address and an identity, no state: copies made by
@@ -7,6 +7,7 @@ recomputed by `verify`. Handles (`Ledger`, `Account`) hold an address and an ide
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import io
@@ -15,7 +16,7 @@ import os
 import sqlite3
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -92,7 +93,7 @@ class Result:
 
 
 class Ledger:
-    """The book of one owner: every passage through the door, entered before anything was computed.
+    """The book of one owner: every charge and disclosure, entered before anything was computed.
 
     Parameters
     ----------
@@ -161,22 +162,19 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         """All accounts, by name."""
-        with self._storage.reading() as connection:
-            self._head(connection)
+        with self._reading() as connection:
             return [Account(self, name) for name in tables.account_states(connection)]
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first."""
-        with self._storage.reading() as connection:
-            self._head(connection)
+        with self._reading() as connection:
             return tables.entries(connection)
 
     def contains(self, receipt: Receipt) -> bool:
         """Whether this ledger has the entry that a receipt names."""
         if receipt.ledger != self.identity:
             return False
-        with self._storage.reading() as connection:
-            self._head(connection)
+        with self._reading() as connection:
             return _entry_of(connection, receipt) is not None
 
     def promised(self, receipt: Receipt) -> Guarantee | None:
@@ -186,29 +184,25 @@ class Ledger:
 
     def charge_of(self, receipt: Receipt) -> Entry | None:
         """The charge that a receipt names; None where this ledger has no such charge."""
-        with self._storage.reading() as connection:
-            self._head(connection)
+        with self._reading() as connection:
             return self._charge_of(connection, receipt)
 
     def result_of(self, receipt: Receipt) -> Result | None:
         """What was computed for the charge that a receipt names; None where nothing was."""
-        with self._storage.reading() as connection:
-            self._head(connection)
+        with self._reading() as connection:
             charge = self._charge_of(connection, receipt)
             return None if charge is None else _result_of(connection, charge)
 
     def released_content(self, receipt: Receipt) -> str | None:
         """The digest of what left for the charge that a receipt names; None where nothing did."""
-        with self._storage.reading() as connection:
-            self._head(connection)
+        with self._reading() as connection:
             charge = self._charge_of(connection, receipt)
             release = None if charge is None else _following(connection, charge, "release")
         return None if release is None else str(release.body["content"])
 
     def enter_release(self, receipt: Receipt, content: str) -> None:
         """Enter that what a charge paid for leaves, by the digest of its content: of one charge only what was computed for it."""
-        with self._storage.transaction() as connection:
-            head = self._head(connection)
+        with self._writing() as (connection, head):
             charge = self._charge_of(connection, receipt)
             if charge is None:
                 raise NotCharged(
@@ -226,8 +220,7 @@ class Ledger:
 
         For learners at the end of `fit` only: whoever could call this with a content of their own could release anything.
         """
-        with self._storage.transaction() as connection:
-            head = self._head(connection)
+        with self._writing() as (connection, head):
             charge = self._charge_of(connection, receipt)
             if charge is None or Guarantee.from_dict(charge.body["guarantee"]) != guarantee:
                 raise NotCharged("The ledger does not have the charge that this fit's receipt names.", NotCharged.help)
@@ -250,8 +243,7 @@ class Ledger:
         _checked_sentences(reason=reason)
         if not reason.strip():
             raise InvalidParameter("Raising a budget needs a reason.", "Say why in a sentence; it stays in the ledger.")
-        with self._storage.transaction() as connection:
-            head = self._head(connection)
+        with self._writing() as (connection, head):
             state = _state(connection, name)
             budget = state.terms.budget
             larger = replace(
@@ -333,6 +325,19 @@ class Ledger:
             writer.writerow({name: spreadsheet_safe(str(cell)) for name, cell in cells.items()})
         return text.getvalue()
 
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sql.Connection]:
+        """A transaction that only reads, of this very ledger."""
+        with self._storage.reading() as connection:
+            self._head(connection)
+            yield connection
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[tuple[sql.Connection, Head]]:
+        """A transaction that writes to this very ledger, and the head of its chain, which nobody else moves meanwhile."""
+        with self._storage.transaction() as connection:
+            yield connection, self._head(connection)
+
     def _head(self, connection: sql.Connection) -> Head:
         head = tables.head(connection, ledger=self.identity)
         if head is None:
@@ -401,8 +406,7 @@ class Account:
 
     def entries(self) -> list[Entry]:
         """This account's entries, oldest first."""
-        with self.ledger._storage.reading() as connection:
-            self.ledger._head(connection)
+        with self.ledger._reading() as connection:
             return tables.entries(connection, self.name)
 
     def quote(self, guarantee: Guarantee, cost: Cost) -> Quote:
@@ -419,8 +423,7 @@ class Account:
         """
         if source is None:
             return
-        with self.ledger._storage.reading() as connection:
-            self.ledger._head(connection)
+        with self.ledger._reading() as connection:
             terms = _state(connection, self.name).terms
             before = tables.opened_before(connection, self.name)
             earlier = {name: owned for name, owned in _taken(connection).items() if name in before}
@@ -431,8 +434,8 @@ class Account:
         """Bind an account that has only a name for its source to a path or database, for ever; one that has another is refused."""
         self.check_source(source)
         if not self.terms.pays_for.is_verifiable:
-            with self.ledger._storage.transaction() as connection:
-                self._bound(connection, self.ledger._head(connection), source)
+            with self.ledger._writing() as (connection, head):
+                self._bound(connection, head, source)
 
     def _bound(self, connection: sql.Connection, head: Head, source: Source | None) -> tuple[Head, AccountState]:
         """Head and state after the account was bound to the source, where it was bound to none."""
@@ -457,14 +460,14 @@ class Account:
         """
         _checked_sentences(what=what, purpose=purpose)
         self.check_source(source)
-        ledger = self.ledger
         try:
-            with ledger._storage.transaction() as connection:
-                head, state = self._bound(connection, ledger._head(connection), source)
+            with self.ledger._writing() as (connection, head):
+                last, state = self._bound(connection, head, source)
                 paid, stated = in_relation(self.name, state.terms, guarantee, cost)
                 self._check_entry(paid, lambda: tables.entries(connection))
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
-                receipt = ledger._append(connection, head, self.name, state, "charge", {**body, "nonce": _nonce()})
+                charge = {**body, "nonce": _nonce()}
+                receipt = self.ledger._append(connection, last, self.name, state, "charge", charge)
         except BudgetExceeded:
             raise budget_exceeded(self.name, what, guarantee, cost, state) from None
         return Charged(receipt, stated)
@@ -491,11 +494,9 @@ class Account:
         _checked_sentences(what=what, towards=towards, purpose=purpose)
         guarantee = Guarantee.none(towards).to_dict()
         body = {"what": what, "purpose": purpose, "numbers": numbers, "guarantee": guarantee, "nonce": _nonce()}
-        ledger = self.ledger
-        with ledger._storage.transaction() as connection:
-            head = ledger._head(connection)
+        with self.ledger._writing() as (connection, head):
             self._check_entry(None, lambda: tables.entries(connection))
-            return ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
+            return self.ledger._append(connection, head, self.name, _state(connection, self.name), "disclosure", body)
 
     def _check_entry(self, cost: Cost | None, entries: Callable[[], list[Entry]]) -> None:
         """Raise to refuse a charge at this cost, or a disclosure (None), after these entries of all accounts; a plain account refuses none.
@@ -504,8 +505,7 @@ class Account:
         """
 
     def _read(self) -> AccountState:
-        with self.ledger._storage.reading() as connection:
-            self.ledger._head(connection)
+        with self.ledger._reading() as connection:
             return _state(connection, self.name)
 
 
@@ -519,7 +519,7 @@ def _nonce() -> str:
 
 
 def _checked_texts(**texts: object) -> None:
-    """Nothing, if these can be written into any database: text, without the character zero or half a surrogate pair."""
+    """Raise InvalidParameter unless every database can store these texts: no character zero, no half of a surrogate pair."""
     for name, text in texts.items():
         if not isinstance(text, str) or "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
             raise InvalidParameter(f"{name} must be text that can be stored.", "Use letters, figures and signs.")

@@ -90,7 +90,7 @@ def verify_chain(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def verify_contains(ledger: str, entries: list[Entry], heads: Iterable[Head]) -> None:
-    """Nothing, if every head or receipt that this ledger gave out is still in its chain, or known to be lost."""
+    """Raise LedgerRolledBack unless every head or receipt this ledger gave out is still in its chain, or known to be lost."""
     lost = lost_points(entries)
     for head in heads:
         if head.ledger != ledger:

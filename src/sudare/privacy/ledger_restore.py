@@ -88,8 +88,7 @@ def _is_entry(value: Any) -> bool:
 
 def _continued(ledger: Ledger, exported: list[Entry]) -> int:
     """Append those exported entries that follow the ledger's last one, checked as if the ledger had them already."""
-    with ledger._storage.transaction() as connection:
-        ledger._head(connection)
+    with ledger._writing() as (connection, _):
         present = tables.entries(connection)
         overlap = [entry for entry in exported if entry.position < len(present)]
         if any(entry.hash != present[entry.position].hash for entry in overlap):
@@ -119,8 +118,7 @@ def _continued(ledger: Ledger, exported: list[Entry]) -> int:
 
 def _closed(ledger: Ledger, lost: list[Head], reason: str) -> tuple[str, ...]:
     """Count every account as spent up to its budget, in one transaction."""
-    with ledger._storage.transaction() as connection:
-        head = ledger._head(connection)
+    with ledger._writing() as (connection, head):
         states = tables.account_states(connection)
         if not states:
             raise InvalidParameter(
@@ -128,6 +126,7 @@ def _closed(ledger: Ledger, lost: list[Head], reason: str) -> tuple[str, ...]:
             )
         acknowledged = sorted({(each.position, each.hash) for each in lost} - lost_points(tables.entries(connection)))
         body = {"lost": [list(point) for point in acknowledged], "reason": reason}
+        last = head
         for name, (_, text) in states.items():
-            head = ledger._append(connection, head, name, AccountState.from_text(text), "restore", body)
+            last = ledger._append(connection, last, name, AccountState.from_text(text), "restore", body)
     return tuple(states)

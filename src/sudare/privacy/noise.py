@@ -42,14 +42,14 @@ _FEWEST_STREAMED_WORDS: Final = 512
 
 
 class WordSource(Protocol):
-    """Where fair bits come from."""
+    """A source of fair bits."""
 
     def words(self, count: int) -> Words:
         """Independent words of 64 fair bits."""
 
 
 class WholeNoise(Protocol):
-    """Where noise on whole numbers comes from."""
+    """A source of noise on whole numbers."""
 
     def laplace(self, values: Integers, scale: float) -> Integers:
         """Values plus independent Z with P(Z = z) ∝ exp(−|z|/scale)."""
@@ -59,7 +59,7 @@ class WholeNoise(Protocol):
 
 
 class NoiseSource(WholeNoise, WordSource, Protocol):
-    """Where all noise comes from. `valid` says whether a guarantee may rest on it."""
+    """A source of all noise. `valid` says whether a guarantee may rest on it."""
 
     valid: ClassVar[bool]
 
@@ -96,7 +96,7 @@ class SystemNoise:
         return np.array([float(multiple) for multiple in multiples]) * grid
 
     def integer_below(self, limit: int) -> int:
-        """From `secrets`."""
+        """A number from the operating system's entropy (`secrets`)."""
         return secrets.randbelow(limit)
 
     def words(self, count: int) -> Words:
@@ -140,7 +140,7 @@ class SeededNoise:
         return np.asarray(np.rint((values + radius * direction) / grid) * grid, dtype=np.float64)
 
     def integer_below(self, limit: int) -> int:
-        """From the seeded generator."""
+        """A number from the seeded generator."""
         return int(self._random.randint(limit))
 
     def words(self, count: int) -> Words:

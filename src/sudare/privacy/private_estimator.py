@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import DataError, InvalidParameter, ReleaseMalformed, SchemaError, SudareError
+from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SudareError
 from sudare.privacy.accounting import Cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
@@ -41,6 +41,7 @@ from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.source_identity import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
+from sudare.schema.table import no_rows
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]
@@ -98,6 +99,12 @@ def check_shapes(content: Content, rules: Mapping[str, TensorRule]) -> None:
     expected = {name: ((rule.size,), np.dtype(rule.dtype)) for name, rule in rules.items()}
     if {name: (tensor.shape, tensor.dtype) for name, tensor in content.tensors.items()} != expected:
         raise unfit("its tensors do not have the shapes and types of its learner")
+
+
+def check_within(values: NDArray[Any], low: Floats | float, high: Floats | float) -> None:
+    """Raise ReleaseMalformed unless all released values lie from low to high; NaN does not."""
+    if not np.all((values >= low) & (values <= high)):
+        raise unfit("its numbers lie outside of what was declared")
 
 
 @contextmanager
@@ -491,10 +498,6 @@ def undeclared(model: PrivateEstimator) -> InvalidParameter:
         "void the guarantee, and nothing could leave. Nothing was charged.",
         f"Give {name}=… by public knowledge, or a schema that declares the target.",
     )
-
-
-def no_rows() -> DataError:
-    return DataError("The table has no rows.", "Give at least one row.")
 
 
 def _is_row_count(rows: object) -> bool:

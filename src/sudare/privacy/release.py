@@ -6,13 +6,11 @@ learner, writes a line to the ledger, and then the file, which appears whole or 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import os
 import stat
-import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from sklearn.utils.validation import check_is_fitted
 
+from sudare import files
 from sudare.errors import (
     InvalidCost,
     NotCharged,
@@ -347,7 +346,7 @@ def _is_same_promise(stated: Guarantee, promised: Guarantee) -> bool:
 
 
 def _check_grids(content: Content) -> None:
-    """Nothing, if floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
+    """Raise ReleaseMalformed unless floats are finite and on their grid: stray low bits would tell more than the guarantee covers."""
     for name, tensor in content.tensors.items():
         if (content.grids[name] is None) != (tensor.dtype.kind != "f"):
             raise unfit(f"tensor '{name}' has a grid of the wrong kind")
@@ -422,25 +421,8 @@ def write_new(target: Path, pieces: Iterable[bytes], digests: Collection[str] | 
 
     Where digests are given, one of them must be the SHA-256 of all pieces: else NotCharged is raised, and there is no file.
     """
-    hashed = hashlib.sha256()
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.absolute().parent, prefix=".sudare-", suffix=".partial")
-        try:
-            with open(handle, "wb") as stream:
-                for piece in pieces:
-                    stream.write(piece)
-                    hashed.update(piece)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if digests is not None and hashed.hexdigest() not in digests:
-                raise NotCharged("The file beside this release is not the one it names.", NotCharged.help)
-            # Unlike a renaming, a link never replaces a file that appeared meanwhile.
-            os.link(temporary, target)
-        finally:
-            # A partial file that cannot be removed is litter; it must not make a release that is there look as if it were not.
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        _make_name_durable(target)
+        files.write_new(target, pieces if digests is None else _named_pieces(pieces, digests))
     except FileExistsError:
         raise _exists(target) from None
     except OSError as error:
@@ -449,14 +431,11 @@ def write_new(target: Path, pieces: Iterable[bytes], digests: Collection[str] | 
         ) from None
 
 
-def _make_name_durable(target: Path) -> None:
-    """The folder's entry forced to disk; where that fails the name is taken away again."""
-    try:
-        folder = os.open(target.absolute().parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError:
-        os.unlink(target)
-        raise
+def _named_pieces(pieces: Iterable[bytes], digests: Collection[str]) -> Iterator[bytes]:
+    """The pieces. Raise NotCharged after the last one unless the SHA-256 of all of them is among the digests."""
+    hashed = hashlib.sha256()
+    for piece in pieces:
+        hashed.update(piece)
+        yield piece
+    if hashed.hexdigest() not in digests:
+        raise NotCharged("The file beside this release is not the one it names.", NotCharged.help)

@@ -129,7 +129,7 @@ def parsed(file: bytes) -> Parsed:
 
 
 def verify_signature(content: Parsed, trusted: Iterable[Ed25519PublicKey]) -> None:
-    """Nothing, if a trusted key signed the file; `ReleaseUntrusted` otherwise."""
+    """Raise ReleaseUntrusted unless a trusted key signed the file."""
     for key in trusted_keys(trusted):
         if key.public_bytes_raw() == content.public_key:
             try:

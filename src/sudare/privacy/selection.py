@@ -31,10 +31,11 @@ from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, no_rows, undeclared
+from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, undeclared
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed
 from sudare.privacy.source_identity import given_source
+from sudare.schema.table import no_rows
 
 Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 import tomli_w
 
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
+from sudare.files import write_atomically
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
 from sudare.schema.document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 from sudare.schema.layout import (
@@ -339,17 +339,3 @@ def held_by(table: object, name: str) -> str:
 def read_at_most(path: str | os.PathLike[str], size: int) -> bytes:
     with open(path, "rb") as file:
         return file.read(size)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces the file at `path`: written beside it first, forced to disk, then renamed."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -99,6 +99,11 @@ def column_names(data: object, columns: Sequence[str] | None = None) -> tuple[st
     return tuple(opened(data, columns)[0])
 
 
+def no_rows() -> DataError:
+    """What is raised where there is nothing to learn from."""
+    return DataError("The table has no rows.", "Give at least one row.")
+
+
 def refuse_missing_columns(wanted: Sequence[str], present: Sequence[str]) -> None:
     """Raises if a wanted column is not there, naming all of those."""
     there = set(present)

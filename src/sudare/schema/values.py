@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sudare.errors import MissingValue, UnknownCategory, WrongType
-from sudare.schema.columns import Category, Label, Level, LevelKind, Number
-from sudare.schema.table import attempt
+from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number
+from sudare.schema.table import Table, attempt
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -67,6 +68,24 @@ def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes
             raise missing_value(name)
         found[missing] = listed.missing_code
     return found
+
+
+def declared_values(
+    table: Table, columns: Mapping[str, Column]
+) -> tuple[dict[str, Floats | Codes], dict[str, npt.NDArray[np.bool_]], dict[str, int]]:
+    """Columns of a table by name: numbers within their bounds, positions of categories; where a number was missing, and how many lay outside.
+
+    The last is exact, and for the owner only.
+    """
+    values: dict[str, Floats | Codes] = {}
+    missing: dict[str, npt.NDArray[np.bool_]] = {}
+    outside = dict.fromkeys(columns, 0)
+    for name, column in columns.items():
+        if isinstance(column, Number):
+            values[name], missing[name], outside[name] = clipped_numbers(table.column(name), column, name)
+        else:
+            values[name] = codes(table.column(name), column, name)
+    return values, missing, outside
 
 
 def chunk_codes(values: pa.Array, listed: Category | Label, name: str) -> Codes:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small_order, is_signed_for_by_anybody
-from sudare.sums.neighbours import Neighbourhood, chosen_neighbours
+from sudare.sums.neighbours import Neighbourhood, chosen_neighbours, most_separated, sum_neighbourhood
 
 NO_HISTORY: Final = bytes(32)
 
@@ -168,6 +168,21 @@ def most_dishonest(members: int, threshold: int) -> int:
     """How many dishonest members a threshold allows: fewer than 2t − S, or where nobody may leave all but two."""
     most = members - 2 if threshold == members else min(2 * threshold - members - 1, members - 2)
     return max(most, 0)
+
+
+def noise_colluders(members: int, threshold: int, dishonest: int) -> int:
+    """How many members' shares the noise of a sum must not count on. Proof: proofs/noise_shares.md.
+
+    Those who may leave; the dishonest, who may leave their noise out or tell each other their shares; one more member that follows the
+    protocol, looks, and knows its own share; and on a sparse graph those whom a lying collector can cut off from what is opened. All but one
+    member are always enough: then the share of a row's own member protects it.
+
+    Raise InvalidParameter unless threshold and dishonest fit so many members.
+    """
+    check_threshold(members, threshold, dishonest)
+    leaving, hood = members - threshold, sum_neighbourhood(members, dishonest, threshold)
+    cut_off = 0 if hood.is_complete(members) else most_separated(members, dishonest, leaving, hood.degree)
+    return min(members - 1, leaving + dishonest + 1 + cut_off)
 
 
 def _digest(kind: str, values: list[object]) -> bytes:

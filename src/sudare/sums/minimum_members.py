@@ -14,7 +14,7 @@ FEWEST_WITHOUT_CONSENT: Final = 5
 
 
 def check_consortium(members: int, consent: bool, *, private: bool = False) -> None:
-    """Nothing, if so many members may train together: with exact sums never two, and fewer than five only by consent.
+    """Raise InvalidParameter unless so many members may train together: with exact sums at least three, and below five only with consent.
 
     `consent` is a clause of the agreement that all have signed. A private training (with ε) needs two members and no consent.
     """

@@ -26,7 +26,7 @@ from sudare.synthesis.marginals import MarginalEngine, released_pairs
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
 from sudare.synthesis.row_sampling import generator_of
 from sudare.synthesis.staged_budget import StagedNoise
-from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, coded_rows, decoded, opened_tables
+from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, coded_rows, decoded
 
 EngineName = Literal["marginals", "microaggregation"]
 ENGINES: Final = get_args(EngineName)
@@ -186,8 +186,7 @@ class PrivateSynthesizer(PrivateEstimator):
             self.label_ = self._checked_label(self.schema)
             self._keep(self._suited(self.schema), self.schema.digest)
         self._engine()
-        tables = opened_tables(data, y, self.declared_, self.label_)
-        return coded_rows(tables, self.declared_, sorted(self._scaled_numbers()))
+        return coded_rows(data, y, self.declared_, self.label_, self._scaled_numbers())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

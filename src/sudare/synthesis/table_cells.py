@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import DataError, InvalidParameter
-from sudare.frames import batches
-from sudare.frames.sources import SqlSource
+from sudare.errors import DataError
+from sudare.frames.rows import Arrays, checked_rows, is_stored, refuse_read_once
 from sudare.perturbation.column_perturbation import unsigned_type
-from sudare.privacy.private_estimator import no_rows
 from sudare.schema import Column, Number, Schema, Table, as_table
 from sudare.schema.encoder import bin_positions
 from sudare.schema.table import as_column, column_names
-from sudare.schema.values import clipped_numbers, codes
+from sudare.schema.values import declared_values
 
 Codes = NDArray[np.unsignedinteger[Any]]
 Floats = NDArray[np.float64]
@@ -74,61 +70,61 @@ def cell_count(column: Column) -> int:
     return len(column.levels)
 
 
-def coded_rows(tables: Iterator[Table], declared: Schema, scaled: Sequence[str] = ()) -> CodedRows:
-    """All rows as cells; the numbers named in `scaled` also as multiples of the public step in [0, 1]."""
-    parts: dict[str, list[Codes]] = {name: [] for name in declared.columns}
-    numbers: dict[str, list[Floats]] = {name: [] for name in scaled}
-    clipped, count = dict.fromkeys(declared.columns, 0), 0
-    for table in tables:
-        count += table.rows
+def cell_type(column: Column) -> np.dtype[Any]:
+    """The smallest type that holds a position among the cells of a column."""
+    return unsigned_type(max(2, cell_count(column)))
+
+
+def coded_rows(
+    data: Any, y: Any, declared: Schema, label: str | None = None, scaled: Collection[str] = ()
+) -> CodedRows:
+    """All rows of a source as cells, checked; the numbers named in `scaled` also as multiples of the public step in [0, 1].
+
+    A label that a table in memory lacks is taken from y.
+    """
+    refuse_read_once(data)
+    y = None if is_stored(data) else y
+    clipped = dict.fromkeys(declared.columns, 0)
+
+    def arrays_of(part: Any) -> Arrays:
+        values, missing, outside = declared_values(labelled(part, y, declared, label), declared.columns)
+        cells: list[NDArray[Any]] = []
+        numbers: list[Floats] = []
         for name, column in declared.columns.items():
+            clipped[name] += outside[name]
+            found: NDArray[Any] = values[name]
             if isinstance(column, Number):
-                within, missing, outside = clipped_numbers(table.column(name), column, name)
-                clipped[name] += outside
-                positions = bin_positions(within, missing, column)
-                if name in numbers:
-                    numbers[name].append(scaled_numbers(within, column))
+                cells.append(bin_positions(found, missing[name], column).astype(cell_type(column)))
+                if name in scaled:
+                    numbers.append(scaled_numbers(found, column))
             else:
-                positions = codes(table.column(name), column, name)
-            parts[name].append(positions.astype(unsigned_type(max(2, cell_count(column)))))
-    if count == 0:
-        raise no_rows()
-    return CodedRows(
-        {name: np.concatenate(part) for name, part in parts.items()},
-        {name: np.concatenate(part) for name, part in numbers.items()},
-        count,
-        clipped,
-    )
+                cells.append(found.astype(cell_type(column)))
+        return *cells, *numbers
+
+    rows = checked_rows(data, arrays_of, declared, in_memory=True)
+    arrays, names = rows.together(), [name for name in declared.columns if name in scaled]
+    coded = dict(zip(declared.columns, arrays, strict=False))
+    return CodedRows(coded, dict(zip(names, arrays[len(coded) :], strict=True)), rows.count, clipped)
+
+
+def labelled(data: Any, y: Any, declared: Schema, label: str | None) -> Table:
+    """The declared columns of a table; y is the label where the table lacks it."""
+    names = list(declared.columns)
+    features = [name for name in names if name != label]
+    if label is None or label in column_names(data, features if y is not None else names):
+        return as_table(data, names)
+    if y is None:
+        raise DataError(f"The table lacks its label {label!r}, and y is missing.", "Give the column, or y.")
+    table, column = as_table(data, features), as_column(y, "y")
+    if len(column) != table.rows:
+        raise DataError(f"y has {len(column)} labels for {table.rows} rows.", "Give one label a row.")
+    return Table(table.arrow.append_column(label, column))
 
 
 def scaled_numbers(within: Floats, number: Number) -> Floats:
     """Numbers within their bounds as multiples of the public step in [0, 1]."""
     share = np.clip((within - number.low) / (number.high - number.low), 0.0, 1.0)
     return np.asarray(np.rint(share / SCALED_STEP) * SCALED_STEP)
-
-
-def opened_tables(data: Any, y: Any, declared: Schema, label: str | None) -> Iterator[Table]:
-    """The declared columns of a source in batches, or of a table in one; a label that the table lacks is taken from y."""
-    if isinstance(data, Iterator | pa.RecordBatchReader):
-        raise InvalidParameter(
-            "Rows that can be read only once cannot be checked before they are charged.",
-            "Give a path, a SqlSource, or a table.",
-        )
-    names = list(declared.columns)
-    if isinstance(data, str | os.PathLike | SqlSource):
-        declared.check_person(batches(data, [declared.person.column]) if declared.person else data)
-        return batches(data, names, schema=declared)
-    declared.check_person(data)
-    features = [name for name in names if name != label]
-    present = column_names(data, features if y is not None else names)
-    if label is None or label in present:
-        return iter([as_table(data, names)])
-    if y is None:
-        raise DataError(f"The table lacks its label {label!r}, and y is missing.", "Give the column, or y.")
-    table, column = as_table(data, features), as_column(y, "y")
-    if len(column) != table.rows:
-        raise DataError(f"y has {len(column)} labels for {table.rows} rows.", "Give one label a row.")
-    return iter([Table(table.arrow.append_column(label, column))])
 
 
 def decoded(column: Column, positions: NDArray[np.intp], generator: np.random.Generator) -> NDArray[Any]:

@@ -54,31 +54,31 @@ PARAMETERS = st.dictionaries(
     st.booleans() | st.integers(-1000, 1000) | st.floats(-1e300, 1e300) | st.sampled_from(["l2", "スダレ"]),
     max_size=3,
 )
-TOLERANCES = st.integers(1, 9)
+COUNTS = st.integers(1, 9)
 
 
 @st.composite
 def tasks(draw: st.DrawFn, columns: tuple[str, ...]) -> Task:
     name, parameters = draw(NAMES), draw(PARAMETERS)
-    epsilon, delta, tolerance = draw(EPSILONS), draw(DELTAS), draw(TOLERANCES)
+    epsilon, delta, patterns = draw(EPSILONS), draw(DELTAS), draw(COUNTS)
     match draw(st.sampled_from(KINDS)):
         case "models":
             return ModelsTask(name, "PrivateRidge", epsilon, delta, parameters=parameters)
         case "dictionary":
-            private = DictionaryTask(name, tolerance, False, epsilon, delta or 1e-6, tolerance, parameters=parameters)
-            exact = DictionaryTask(name, tolerance, draw(st.booleans()), parameters=parameters)
+            private = DictionaryTask(name, patterns, False, epsilon, delta or 1e-6, parameters=parameters)
+            exact = DictionaryTask(name, patterns, draw(st.booleans()), parameters=parameters)
             return draw(st.sampled_from([exact, private]))
         case "learning":
             return draw(
                 st.sampled_from(
                     [
-                        LearningTask(name, "one-sum", epsilon, 0.0, tolerance, parameters=parameters),
-                        LearningTask(name, "descent", epsilon, delta or 1e-6, tolerance, parameters=parameters),
+                        LearningTask(name, "one-sum", epsilon, 0.0, parameters=parameters),
+                        LearningTask(name, "descent", epsilon, delta or 1e-6, parameters=parameters),
                     ]
                 )
             )
         case "scaler":
-            return ScalerTask(name, epsilon, delta, tolerance, parameters=parameters)
+            return ScalerTask(name, epsilon, delta, parameters=parameters)
         case _:
             chosen = draw(st.lists(st.sampled_from(columns), min_size=1, unique=True))
             return CensusTask(name, tuple(chosen), epsilon, parameters=parameters)
@@ -97,7 +97,7 @@ def agreements(draw: st.DrawFn) -> Agreement:
         schema,
         members,
         tuple(drawn.values()),
-        Sums(threshold=draw(st.none() | TOLERANCES), dishonest=draw(st.none() | st.integers(0, 9))),
+        Sums(threshold=draw(st.none() | COUNTS), dishonest=draw(st.none() | st.integers(0, 9))),
         Deadlines(draw(st.floats(0.1, 1e4)), draw(st.floats(0.1, 1e6))),
     )
 
@@ -243,11 +243,17 @@ BAD = [
     (("tasks", "risk", "method"), "guess", r"`tasks\.risk\.method` is not one of one-sum, descent"),
     (("tasks", "risk", "method"), "one-sum", r"`tasks\.risk\.delta` is not 0"),
     (("tasks", "risk", "delta"), 0.0, r"`tasks\.risk\.delta` is missing"),
-    (("tasks", "risk", "tolerance"), 0, r"`tasks\.risk\.tolerance`"),
+    (
+        ("tasks", "risk", "tolerance"),
+        2,
+        r"`tasks\.risk\.tolerance` is no field of a task any more.*`dishonest` of \[sums\]",
+    ),
+    (("tasks", "scale", "tolerance"), 2, r"`tasks\.scale\.tolerance` is no field of a task any more"),
+    (("tasks", "risk", "colluders"), 2, "has the unknown field `colluders`"),
     (("tasks", "patterns", "patterns"), 0, r"`tasks\.patterns\.patterns`"),
     (("tasks", "patterns", "epsilon"), 1.0, r"`tasks\.patterns\.consent` stands beside `epsilon`"),
     (("tasks", "patterns", "delta"), 1e-6, r"`tasks\.patterns\.delta` stands there without `epsilon`"),
-    (("tasks", "patterns", "colluders"), 1, r"`tasks\.patterns\.colluders` stands there without `epsilon`"),
+    (("tasks", "patterns", "colluders"), 1, r"`tasks\.patterns\.colluders` is no field of a task any more"),
     (("tasks", "wear", "epsilon"), 0, r"`tasks\.wear\.epsilon`"),
     (("tasks", "wear", "epsilon"), "1", r"`tasks\.wear\.epsilon`"),
     (("tasks", "wear", "epsilon"), 2.5, r"`tasks\.wear` costs more than `members\.west\.budget`"),
@@ -255,8 +261,7 @@ BAD = [
     (("tasks", "wear", "delta"), 0, r"`tasks\.wear\.delta` is missing or 0"),
     (("tasks", "wear", "delta"), 1.0, r"`tasks\.wear\.delta`"),
     (("tasks", "wear", "delta"), 2e-5, r"`tasks\.wear` costs more"),
-    (("tasks", "wear", "colluders"), 0, r"`tasks\.wear\.colluders`"),
-    (("tasks", "wear", "colluders"), True, r"`tasks\.wear\.colluders`"),
+    (("tasks", "wear", "colluders"), 2, r"`tasks\.wear\.colluders` is no field of a task any more"),
     (("tasks", "patterns", "parameters", "sparsity"), [1], r"`tasks\.patterns\.parameters\.sparsity`"),
     (("tasks", "patterns", "parameters", "Sparsity"), 1, r"`tasks\.patterns\.parameters\.Sparsity`"),
     (("tasks", "patterns", "parameters", "n"), 2**60, r"`tasks\.patterns\.parameters\.n`"),
@@ -328,10 +333,6 @@ COMPLETE = [
     (("sums", "threshold"), 4, "from 2 to 3"),
     (("sums", "dishonest"), 1, "of whom 1 may be dishonest. Use 3 .nobody may leave., or agree that fewer"),
     (("sums", "dishonest"), 2, "two of them must be honest. Use a number from 0 to 1"),
-    (("tasks", "risk", "tolerance"), 1, "from 2 to 2"),
-    (("tasks", "scale", "tolerance"), 3, "from 2 to 2"),
-    (("tasks", "wear", "colluders"), None, r"`tasks\.wear\.colluders` does not fit 3 members, of whom 1 may leave"),
-    (("tasks", "wear", "colluders"), 3, "from 2 to 2"),
     (("tasks", "wear", "parameters"), {"family": "poisson"}, r"`tasks\.wear\.parameters\.family` is not one of"),
     (("tasks", "wear", "parameters"), {"private_iterations": 0}, r"parameters\.private_iterations` is not a whole"),
     (("tasks", "patterns", "consent"), False, "Give the task an epsilon"),
@@ -389,8 +390,8 @@ def test_a_private_dictionary_needs_no_consent_not_even_of_two() -> None:
     task = agreement.task("wear")
     assert isinstance(task, DictionaryTask)
     assert task.is_private
-    assert (task.epsilon, task.delta, task.colluders, task.cost) == (1.0, 1e-6, 1, (1.0, 1e-6))
-    assert task.to_dict() == {"kind": "dictionary", "patterns": 4, "epsilon": 1.0, "delta": 1e-6, "colluders": 1}
+    assert (task.epsilon, task.delta, task.cost, agreement.colluders) == (1.0, 1e-6, (1.0, 1e-6), 1)
+    assert task.to_dict() == {"kind": "dictionary", "patterns": 4, "epsilon": 1.0, "delta": 1e-6}
 
 
 def test_a_private_dictionary_needs_number_columns() -> None:
@@ -428,17 +429,29 @@ def test_any_two_groups_that_finish_a_sum_share_an_honest_member(
         f"member-{place}": {**DOCUMENT["members"]["east"], "key": f"{place + 2:064x}"} for place in range(members)
     }
     document["sums"] |= {"threshold": threshold, "dishonest": dishonest}
-    unknown = members - threshold + max(1, dishonest)
-    document["tasks"] = {"scale": {**DOCUMENT["tasks"]["scale"], "tolerance": unknown}}
+    document["tasks"] = {"scale": DOCUMENT["tasks"]["scale"]}
     agreement = Agreement.from_dict(document)
     if not fits:
         with pytest.raises(AgreementError, match=r"`sums\.threshold` does not fit"):
             agreement.check_complete()
+        with pytest.raises(AgreementError, match=r"`sums\.threshold` does not fit"):
+            _ = agreement.colluders
         return
     agreement.check_complete()
-    document["tasks"]["scale"]["tolerance"] = unknown - 1
-    with pytest.raises(AgreementError, match=r"`tasks\.scale\.tolerance`"):
-        Agreement.from_dict(document).check_complete()
+    assert agreement.colluders == members - threshold + dishonest + 1
+
+
+def test_shares_are_not_counted_among_too_few_members() -> None:
+    with pytest.raises(AgreementError, match="1 of at least 2 members"):
+        _ = Agreement.from_dict(changed("members", to={"east": DOCUMENT["members"]["east"]})).colluders
+
+
+def test_agreements_without_noisy_sums_keep_the_hash_under_which_signatures_stand() -> None:
+    """From before tasks with noisy sums lost a field."""
+    document = copy.deepcopy(DOCUMENT)
+    for name in ("risk", "scale", "wear"):
+        del document["tasks"][name]
+    assert Agreement.from_dict(document).digest == "398e1ea645ce016cd798b80c914794df1f161e6a42b674cf34818ad21fcf8a5e"
 
 
 def test_members_and_tasks_by_name() -> None:
@@ -478,7 +491,6 @@ OTHER = {
     "learner": "PrivateRidge",
     "patterns": 7,
     "sparsity": 0.3,
-    "tolerance": 1,
     "columns": ["age"],
     "values": ["no", "yes", "was"],
     "classes": [0, 1, 2],

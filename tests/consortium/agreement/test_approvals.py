@@ -59,7 +59,7 @@ def test_an_approval_is_for_one_agreement_and_one_task_as_it_stands(tmp_path: Pa
     with pytest.raises(NotApproved):
         permit(member, AGREEMENT, AGREEMENT.task("scale"))
     with pytest.raises(NotApproved):
-        permit(member, AGREEMENT, type(RISK)("risk", "descent", 1.5, 1e-6, 2))
+        permit(member, AGREEMENT, type(RISK)("risk", "descent", 1.5, 1e-6))
 
 
 def test_above_the_most_epsilon_no_approval_helps(tmp_path: Path) -> None:

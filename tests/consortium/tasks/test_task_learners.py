@@ -79,17 +79,17 @@ def test_census_and_dictionary_likewise(monkeypatch: pytest.MonkeyPatch) -> None
     signature = inspect.signature(PatternDictionary).parameters
     assert set(DICTIONARY_DEFAULTS) == set(signature) - NAMED - {"n_patterns", "colluders"}
     monkeypatch.setattr("sudare.dictionary.PatternDictionary", Recorded(PatternDictionary))
-    for task in (DictionaryTask("wear", 3, epsilon=1.0, delta=1e-6, colluders=2), DictionaryTask("patterns", 3, True)):
+    for task in (DictionaryTask("wear", 3, epsilon=1.0, delta=1e-6), DictionaryTask("patterns", 3, True)):
         values: Any = dictionary_of(task, SCHEMA)
         assert set(values) == set(signature)
-        assert (values["n_patterns"], values["colluders"]) == (3, task.colluders)
+        assert (values["n_patterns"], values["epsilon"], values["delta"]) == (3, None, None)
 
 
 def test_learning_likewise() -> None:
-    agreement = clinics_agreement(LearningTask("risk", "descent", 1.0, 1e-6, 2), ScalerTask("scales", 0.5, 1e-7, 2))
+    agreement = clinics_agreement(LearningTask("risk", "descent", 1.0, 1e-6), ScalerTask("scales", 0.5, 1e-7))
     for task in agreement.tasks:
         terms = learning_terms(task, agreement)
-        assert (terms.epsilon, terms.delta, terms.members, terms.known_shares) == (*task.cost, 3, 2)
+        assert (terms.epsilon, terms.delta, terms.members, terms.colluders) == (*task.cost, 3, 2)
     terms = learning_terms(agreement.task("risk"), agreement)
     told = (terms.reading.encoding, terms.reading.bias != 0, terms.scaler_share)
     assert told == ("centred", False, LEARNING_DEFAULTS["scaler_share"])

@@ -1,4 +1,4 @@
-"""Paper 001 corrected: one test for each slip that a number can show. Those about β are in tests/gibbs/test_temperatures.py."""
+"""Paper 001 corrected: one test for each slip that a number can show. Those about β are in test_inverse_temperatures.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sudare.gibbs.temperatures import concentration_beta, gaussian_beta
+from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import concentration_beta, gaussian_beta
 from sudare.privacy.accounting import gaussian_delta
 
 

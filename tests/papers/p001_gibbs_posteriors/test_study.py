@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.gibbs.proximal import ProximalPlan
-from sudare.gibbs.temperatures import gaussian_beta
 from sudare.papers import load_study
 from sudare.papers import p001_gibbs_posteriors as posterior
 from sudare.papers.p001_gibbs_posteriors import accuracy, samplers, temperatures
+from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import gaussian_beta
 from sudare.papers.study import result_values
 from tests.papers.p000_weak_learners.test_study import made_up_adult
 

@@ -29,8 +29,8 @@ from sudare.papers.p002_networks.anonymized_learning import (
     shortened_gradients,
     update_intervals,
 )
+from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.parameter_intervals import Interval
-from sudare.privacy.discrete_laplace import discrete_laplace
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.papers.p002_networks.test_parameter_intervals import network
 

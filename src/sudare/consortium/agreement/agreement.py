@@ -24,7 +24,6 @@ from sudare.consortium.tasks.definitions import (
     CensusTask,
     DictionaryTask,
     LearningTask,
-    ScalerTask,
     Task,
     check_parameters,
     task_from,
@@ -33,8 +32,7 @@ from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, S
 from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.schema import Number, Schema
-from sudare.sums.context import least_threshold, usual_dishonest
-from sudare.sums.neighbours import most_separated, sum_neighbourhood
+from sudare.sums.context import least_threshold, noise_colluders, usual_dishonest
 from sudare.text import is_printable
 
 FORMAT: Final = 1
@@ -150,6 +148,16 @@ class Agreement:
         """How many members may do anything in a sum without opening anybody's addend."""
         return usual_dishonest(len(self.members)) if self.sums.dishonest is None else self.sums.dishonest
 
+    @cached_property
+    def colluders(self) -> int:
+        """Members whose share of the noise is not counted on: those who may leave or be dishonest, and one more that looks.
+
+        It follows from members, threshold and dishonest alone (`sums.context.noise_colluders`): members − colluders shares are the whole noise.
+        Raise AgreementError unless these numbers fit together.
+        """
+        self.check_sums()
+        return noise_colluders(len(self.members), self.threshold, self.dishonest)
+
     @property
     def revoking_members(self) -> int:
         """How many members can say that another one's key no longer counts: the threshold, or where that is all, all others."""
@@ -190,14 +198,24 @@ class Agreement:
 
     def check_complete(self) -> None:
         """Raise AgreementError unless the agreement can be signed: enough members, a task, and thresholds that fit their number."""
+        self.check_sums()
+        if not self.tasks:
+            raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
+        self.check_learnable()
+        for task in self.tasks:
+            check_parameters(task)
+            if isinstance(task, DictionaryTask) and task.is_private:
+                self._check_number_columns(task)
+            elif isinstance(task, DictionaryTask):
+                _check_exact_sums(task, len(self.members))
+
+    def check_sums(self) -> None:
+        """Raise AgreementError unless there are two members or more, two of them honest, and the threshold fits their number."""
         count, threshold = len(self.members), self.threshold
         if count < 2:
             raise AgreementError(
                 f"The agreement has {count} of at least 2 members.", "Others join with `sudare consortium join`."
             )
-        if not self.tasks:
-            raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
-        self.check_learnable()
         if not 0 <= self.dishonest <= count - 2:
             raise AgreementError(
                 f"`sums.dishonest` does not fit {count} members: two of them must be honest.",
@@ -211,33 +229,6 @@ class Agreement:
                 f"Use a number from {least} to {count}."
                 if least < count
                 else f"Use {count} (nobody may leave), or agree that fewer may be dishonest.",
-            )
-        for task in self.tasks:
-            check_parameters(task)
-            if isinstance(task, DictionaryTask) and task.is_private:
-                self._check_unknown_shares(f"tasks.{task.name}.colluders", task.colluders)
-                self._check_number_columns(task)
-            elif isinstance(task, DictionaryTask):
-                _check_exact_sums(task, count)
-            elif isinstance(task, LearningTask | ScalerTask):
-                self._check_unknown_shares(f"tasks.{task.name}.tolerance", task.tolerance)
-
-    def _check_unknown_shares(self, field: str, known: int) -> None:
-        """Raise AgreementError unless the noise counts on no share of those who may leave or be dishonest (whoever looks is one)."""
-        count, leaving, looking = len(self.members), len(self.members) - self.threshold, max(self.dishonest, 1)
-        if leaving:
-            # On a sparse graph a lying collector can leave a few more out of what it opens.
-            hood = sum_neighbourhood(count, self.dishonest, self.threshold)
-            leaving += 0 if hood.is_complete(count) else most_separated(count, self.dishonest, leaving, hood.degree)
-        if not leaving + looking <= known < count:
-            raise AgreementError(
-                f"`{field}` does not fit {count} members, of whom {leaving} may leave and {looking} may be dishonest or curious.",
-                "It counts all of these together, and leaves one member over: "
-                + (
-                    f"use a number from {leaving + looking} to {count - 1}."
-                    if leaving + looking < count
-                    else "expect fewer of them."
-                ),
             )
 
     def _check_number_columns(self, task: DictionaryTask) -> None:

@@ -235,7 +235,7 @@ def in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes
 
 
 def check_is_key_of(agreement: Agreement, statements: Statements, name: str, public_key: bytes) -> None:
-    """Nothing, if the key is the one that stands for the member now."""
+    """Raise KeyRevoked or IdentityError unless the key is the member's current one."""
     current = _chains(agreement, statements).current(agreement.member(name).name)
     if current is None:
         raise KeyRevoked(f"The key of {name} no longer counts.", KeyRevoked.help)

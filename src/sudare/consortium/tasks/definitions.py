@@ -25,7 +25,8 @@ _DECIDED_ELSEWHERE: Final = frozenset(
     {"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "progress"}
 )
 _METHODS: Final = ("one-sum", "descent")
-_MOST_MEMBERS: Final = 10**6
+# What earlier versions asked for in tasks of these kinds; the agreement's own numbers say it now (`Agreement.colluders`).
+_REPLACED_FIELDS: Final = {"dictionary": "colluders", "learning": "tolerance", "scaler": "tolerance"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ class Task:
     def digest(self) -> str:
         """SHA-256 of name, kind and every field."""
         return hashlib.sha256(canonical_json([self.name, self.to_dict()]).encode()).hexdigest()
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether members add something up, with or without noise."""
+        return self.has_noisy_sums
+
+    @property
+    def has_noisy_sums(self) -> bool:
+        """Whether every member adds a share of noise to its sums."""
+        return False
 
     def facts(self) -> dict[str, Any]:
         """Its own fields in plain types."""
@@ -88,15 +99,13 @@ class ModelsTask(Task):
 class DictionaryTask(Task):
     """A pattern dictionary of all members' records: from noisy sums with `epsilon`, else from exact ones that are disclosed to all.
 
-    `consent`: all who sign know that exact sums over fewer than five members come close to showing records. `colluders` counts whoever
-    looks, those it may collude with, and those who may leave: so many shares of the noise may be known or missing.
+    `consent`: all who sign know that exact sums over fewer than five members come close to showing records.
     """
 
     patterns: int
     consent: bool = False
     epsilon: float | None = None
     delta: float = 0.0
-    colluders: int = 1
 
     kind: ClassVar[Kind] = "dictionary"
     __hash__ = Task.__hash__
@@ -107,53 +116,66 @@ class DictionaryTask(Task):
         return self.epsilon is not None
 
     @property
+    def has_sums(self) -> bool:
+        return True
+
+    @property
+    def has_noisy_sums(self) -> bool:
+        return self.is_private
+
+    @property
     def cost(self) -> tuple[float, float]:
         return (0.0, 0.0) if self.epsilon is None else (self.epsilon, self.delta)
 
     def facts(self) -> dict[str, Any]:
         if self.epsilon is None:
             return {"patterns": self.patterns, **({"consent": True} if self.consent else {})}
-        promise = {"epsilon": self.epsilon, "delta": self.delta, "colluders": self.colluders}
-        return {"patterns": self.patterns, **promise}
+        return {"patterns": self.patterns, "epsilon": self.epsilon, "delta": self.delta}
 
 
 @dataclass(frozen=True)
 class LearningTask(Task):
-    """One private model of all members' records. `tolerance` members may collude or be missing before the noise is too little."""
+    """One private model of all members' records."""
 
     method: Method
     epsilon: float
     delta: float = 0.0
-    tolerance: int = 1
 
     kind: ClassVar[Kind] = "learning"
     __hash__ = Task.__hash__
 
     @property
-    def cost(self) -> tuple[float, float]:
-        return self.epsilon, self.delta
-
-    def facts(self) -> dict[str, Any]:
-        return {"method": self.method, "epsilon": self.epsilon, "delta": self.delta, "tolerance": self.tolerance}
-
-
-@dataclass(frozen=True)
-class ScalerTask(Task):
-    """Private means and scales of all members' records. `tolerance` as in learning."""
-
-    epsilon: float
-    delta: float = 0.0
-    tolerance: int = 1
-
-    kind: ClassVar[Kind] = "scaler"
-    __hash__ = Task.__hash__
+    def has_noisy_sums(self) -> bool:
+        return True
 
     @property
     def cost(self) -> tuple[float, float]:
         return self.epsilon, self.delta
 
     def facts(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta, "tolerance": self.tolerance}
+        return {"method": self.method, "epsilon": self.epsilon, "delta": self.delta}
+
+
+@dataclass(frozen=True)
+class ScalerTask(Task):
+    """Private means and scales of all members' records."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    kind: ClassVar[Kind] = "scaler"
+    __hash__ = Task.__hash__
+
+    @property
+    def has_noisy_sums(self) -> bool:
+        return True
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def facts(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "delta": self.delta}
 
 
 @dataclass(frozen=True)
@@ -175,7 +197,7 @@ class CensusTask(Task):
 
 
 def check_parameters(task: Task) -> None:
-    """Nothing, if every parameter is one that the task's learner takes; what the agreement itself decides is none."""
+    """Raise AgreementError unless every parameter is one that the task's learner takes and the agreement leaves open."""
     if isinstance(task, ModelsTask) and task.learner not in LEARNER_DEFAULTS:
         raise AgreementError(
             f"`tasks.{task.name}.learner` is not one of {', '.join(LEARNER_DEFAULTS)}.", "Correct this field."
@@ -231,6 +253,13 @@ def task_from(name: str, section: Field) -> Task:
     kind = section.value.get("kind") if isinstance(section.value, Mapping) else None
     if not isinstance(kind, str) or kind not in _READERS:
         raise AgreementError(f"`{section.path}.kind` is not a kind of task.", f"Use one of {', '.join(_READERS)}.")
+    replaced = _REPLACED_FIELDS.get(kind)
+    if isinstance(section.value, Mapping) and replaced in section.value:
+        raise AgreementError(
+            f"`{section.path}.{replaced}` is no field of a task any more.",
+            "Leave it out: how many shares the noise counts on follows from `threshold` and `dishonest` of [sums]. Say there how many members "
+            "may be dishonest; then all sign again.",
+        )
     return _READERS[kind](name, section)
 
 
@@ -242,10 +271,6 @@ def _delta(fields: Mapping[str, Field]) -> float:
     return fields["delta"].delta() if "delta" in fields else 0.0
 
 
-def _tolerance(fields: Mapping[str, Field]) -> int:
-    return fields["tolerance"].whole(1, _MOST_MEMBERS) if "tolerance" in fields else 1
-
-
 def _models(name: str, section: Field) -> Task:
     fields = section.table(("kind", "learner", "epsilon"), ("delta", "parameters"))
     learner = fields["learner"].word(LEARNER_DEFAULTS)
@@ -253,16 +278,15 @@ def _models(name: str, section: Field) -> Task:
 
 
 def _dictionary(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "patterns"), ("consent", "epsilon", "delta", "colluders", "parameters"))
+    fields = section.table(("kind", "patterns"), ("consent", "epsilon", "delta", "parameters"))
     consent = "consent" in fields and fields["consent"].truth()
     patterns, parameters = fields["patterns"].whole(1, 10_000), _parameters(fields)
     if "epsilon" not in fields:
-        for beside in ("delta", "colluders"):
-            if beside in fields:
-                raise AgreementError(
-                    f"`{section.path}.{beside}` stands there without `epsilon`.",
-                    f"Add epsilon for noisy sums, or leave {beside} out for exact ones.",
-                )
+        if "delta" in fields:
+            raise AgreementError(
+                f"`{section.path}.delta` stands there without `epsilon`.",
+                "Add epsilon for noisy sums, or leave delta out for exact ones.",
+            )
         return DictionaryTask(name, patterns, consent, parameters=parameters)
     if consent:
         raise AgreementError(
@@ -274,27 +298,23 @@ def _dictionary(name: str, section: Field) -> Task:
         raise AgreementError(
             f"`{section.path}.delta` is missing or 0.", "A private dictionary needs a δ, for example 1e-6."
         )
-    colluders = fields["colluders"].whole(1, _MOST_MEMBERS) if "colluders" in fields else 1
-    return DictionaryTask(name, patterns, False, fields["epsilon"].epsilon(), delta, colluders, parameters=parameters)
+    return DictionaryTask(name, patterns, False, fields["epsilon"].epsilon(), delta, parameters=parameters)
 
 
 def _learning(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "method", "epsilon"), ("delta", "tolerance", "parameters"))
+    fields = section.table(("kind", "method", "epsilon"), ("delta", "parameters"))
     method: Method = "one-sum" if fields["method"].word(_METHODS) == "one-sum" else "descent"
     delta = _delta(fields)
     if method == "descent" and delta == 0:
         raise AgreementError(f"`{section.path}.delta` is missing.", "Gradient descent needs a δ, for example 1e-6.")
     if method == "one-sum" and delta != 0:
         raise AgreementError(f"`{section.path}.delta` is not 0.", "One sum has a pure ε; leave delta out.")
-    return LearningTask(
-        name, method, fields["epsilon"].epsilon(), delta, _tolerance(fields), parameters=_parameters(fields)
-    )
+    return LearningTask(name, method, fields["epsilon"].epsilon(), delta, parameters=_parameters(fields))
 
 
 def _scaler(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "epsilon"), ("delta", "tolerance", "parameters"))
-    arguments = fields["epsilon"].epsilon(), _delta(fields), _tolerance(fields)
-    return ScalerTask(name, *arguments, parameters=_parameters(fields))
+    fields = section.table(("kind", "epsilon"), ("delta", "parameters"))
+    return ScalerTask(name, fields["epsilon"].epsilon(), _delta(fields), parameters=_parameters(fields))
 
 
 def _census(name: str, section: Field) -> Task:

@@ -13,9 +13,7 @@ from sudare.report.numbers import whole
 from sudare.schema import Number
 
 
-def dictionary_card(
-    found: TrainedDictionary, guarantee: Guarantee, receipt: Receipt, colluders: int, agreement: Agreement
-) -> str:
+def dictionary_card(found: TrainedDictionary, guarantee: Guarantee, receipt: Receipt, agreement: Agreement) -> str:
     """The card of a private dictionary as one member holds it."""
     dictionary, members = found.dictionary, len(agreement.members)
     columns = [name for name, column in agreement.schema.features.items() if isinstance(column, Number)]
@@ -41,7 +39,7 @@ def dictionary_card(
         remarks=(
             (
                 "members",
-                f"{members}, each with a share of the noise; {colluders} of the shares may be known to whoever looks (its own is) or missing",
+                f"{members}, each with a share of the noise; {agreement.colluders} of the shares may be known to whoever looks (its own is) or missing",
             ),
             (
                 "not covered",

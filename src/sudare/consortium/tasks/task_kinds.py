@@ -34,7 +34,8 @@ from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.training import limited, trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
 from sudare.files import make_private_folder, set_aside, write_atomically
-from sudare.frames import batches, read
+from sudare.frames import read
+from sudare.frames.rows import check_persons
 from sudare.joint import (
     LearnedTogether,
     LearningTerms,
@@ -151,7 +152,7 @@ def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> Lea
     """What the agreement says about learning together."""
     schema, members = agreement.schema, len(agreement.members)
     if isinstance(task, ScalerTask):
-        return ScalerTerms(schema, task.epsilon, task.delta, members, task.tolerance)
+        return ScalerTerms(schema, task.epsilon, task.delta, members, agreement.colluders)
     options: dict[str, Any] = {**LEARNING_DEFAULTS, **task.parameters}
     share = float(options.pop("scaler_share"))
     reading = ModelReading.of_schema(
@@ -165,7 +166,7 @@ def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> Lea
             f"Learning has no parameter '{next(iter(options))}'.",
             "Use scaler_share, encoding, fit_intercept or norm_bound.",
         )
-    return LearningTerms(task.method, reading, task.epsilon, task.delta, members, task.tolerance, share)
+    return LearningTerms(task.method, reading, task.epsilon, task.delta, members, agreement.colluders, share)
 
 
 # Sums
@@ -186,11 +187,14 @@ def _dictionary_walk(
     schema, members = place.agreement.schema, len(place.agreement.members)
     estimator = dictionary_of(task, schema)
     if task.is_private:
-        if schema.person is not None:
-            schema.check_person(iter(batches(place.member.source(), [schema.person.column])))
+        check_persons(place.member.source(), schema)
         terms, records = estimator.training(_table_or_path(place), members)
         private = PrivateTerms(
-            terms, *task.cost, task.colluders, estimator.private_iterations, rows_per_unit=rows_per_unit(schema)
+            terms,
+            *task.cost,
+            place.agreement.colluders,
+            estimator.private_iterations,
+            rows_per_unit=rows_per_unit(schema),
         )
         account = place.paying(permission, store, is_resumed=False)
         return PrivateDictionaryWalk(private, promised(*task.cost, schema), records, account)
@@ -213,7 +217,7 @@ def _table_or_path(place: Workplace) -> object:
 def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, place: Workplace) -> list[Path]:
     written = [_write(folder / "dictionary.json", _json(_dictionary_values(found, place)))]
     if isinstance(task, DictionaryTask) and found.guarantee is not None and found.receipt is not None:
-        text = dictionary_card(found, found.guarantee, found.receipt, task.colluders, place.agreement)
+        text = dictionary_card(found, found.guarantee, found.receipt, place.agreement)
         written.append(_write(folder / "card.txt", text.encode()))
     return written
 

@@ -37,11 +37,11 @@ def learner_of(task: ModelsTask | CensusTask, schema: Schema, account: Account |
 
 
 def dictionary_of(task: DictionaryTask, schema: Schema) -> PatternDictionary:
-    """The untrained dictionary of a task, likewise. ε and δ are the walk's, which draws the noise and charges for it."""
+    """The untrained dictionary of a task, likewise. The noise is the walk's, which draws it and charges for it (`Agreement.colluders`)."""
     from sudare.dictionary import PatternDictionary
 
     parameters = {name: value for name, value in task.parameters.items() if name != "most_numbers"}
-    agreed = {"n_patterns": task.patterns, "epsilon": None, "delta": None, "colluders": task.colluders}
+    agreed = {"n_patterns": task.patterns, "epsilon": None, "delta": None, "colluders": 1}
     here = {"schema": schema, "account": None, "random_state": None}
     built: PatternDictionary = _built(PatternDictionary, {**DICTIONARY_DEFAULTS, **parameters, **agreed, **here})
     return built

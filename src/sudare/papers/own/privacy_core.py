@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 from sudare.audit import Audit, precision
 from sudare.papers.datasets import data
+from sudare.papers.own.batch_composition import declared_batch
 from sudare.papers.study import Estimate, ResultTable, Study, StudyResult, Tell
 from sudare.privacy.accounting import Budget, Cost, Spent, gaussian_cost, pure_cost
-from sudare.privacy.composition import declared_batch
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import SystemNoise
 from sudare.report.plots import Panel, Series, compared_bars, curves

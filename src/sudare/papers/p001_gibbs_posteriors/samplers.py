@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import envelope
-from sudare.gibbs.mechanisms import GibbsDraws, Sampled
+from sudare.gibbs.mechanisms import LogisticDraws, Sampled
 from sudare.linear.losses import Logistic
-from sudare.linear.noise_once import Facts
-from sudare.linear.rows import HeldRows, bounded_rows
+from sudare.linear.mechanism import Facts
+from sudare.linear.rows import bounded_rows
 from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.study import ResultTable, Tell
@@ -36,7 +37,7 @@ class Case:
     """A posterior to draw from, how it was drawn from, and what was measured."""
 
     name: str
-    method: GibbsDraws
+    method: LogisticDraws
     asked_seconds: float
     processor_seconds: float
     sampled: Sampled
@@ -60,7 +61,7 @@ def proximal_steps(width: int, smallest: float, largest: float, distance: float)
     return math.ceil(math.log(start / distance) / math.log1p(smallest / pull))
 
 
-def precisions(method: GibbsDraws) -> tuple[float, float]:
+def precisions(method: LogisticDraws) -> tuple[float, float]:
     """m and M, from public facts."""
     facts, beta = method.facts, method.inverse_temperature
     return beta * facts.penalty, beta * (facts.penalty + facts.rows * facts.norm_bound**2 / 4)
@@ -79,11 +80,11 @@ def measured_cases(tell: Tell) -> list[Case]:
     return cases
 
 
-def measured(name: str, asked: float, make: Callable[[], tuple[HeldRows, float]], ratio: float) -> Case:
+def measured(name: str, asked: float, make: Callable[[], tuple[Rows, float]], ratio: float) -> Case:
     """Processor time of one release, mode and envelope included; the second of two where a draw is quick, so that code is compiled."""
     rows, norm_bound = make()
     facts = Facts(rows.count, rows.width, norm_bound, Logistic(), ratio * rows.count * norm_bound**2)
-    method = GibbsDraws(facts, EPSILON, DELTA, sampler="auto")
+    method = LogisticDraws(facts, EPSILON, DELTA, sampler="auto")
     source = SystemNoise()
     taken = math.inf
     for _ in range(3 if asked <= 1 else 1):
@@ -94,23 +95,23 @@ def measured(name: str, asked: float, make: Callable[[], tuple[HeldRows, float]]
     return Case(name, method, asked, taken, sampled, expected)
 
 
-def synthetic_rows(count: int, width: int) -> tuple[HeldRows, float]:
+def synthetic_rows(count: int, width: int) -> tuple[Rows, float]:
     """Rows in the unit ball whose columns fade, with labels of a logistic model."""
     random = np.random.default_rng((SEED, count, width))
     matrix = random.standard_normal((count, width)) * (1 + np.arange(width)) ** -0.25
     matrix /= np.linalg.norm(matrix, axis=1).max()
     normal = random.standard_normal(width)
     labels = np.where(random.random(count) < expit(8 * matrix @ normal / np.linalg.norm(normal)), 1.0, -1.0)
-    return HeldRows(bounded_rows(matrix, 1.0)[0], labels[:, np.newaxis]), 1.0
+    return Rows.held(bounded_rows(matrix, 1.0)[0], labels[:, np.newaxis]), 1.0
 
 
-def census_rows() -> tuple[HeldRows, float]:
+def census_rows() -> tuple[Rows, float]:
     """Adult's training rows, binned."""
     table = with_known_columns(data("adult-train"))
     norm_bound = ADULT_SCHEMA.norm_bound("binned")
     matrix = bounded_rows(encode(ADULT_SCHEMA, table, "binned").matrix, norm_bound)[0]
     labels = np.where(table[LABEL].to_numpy() == ">50K", 1.0, -1.0)
-    return HeldRows(matrix, labels[:, np.newaxis]), norm_bound
+    return Rows.held(matrix, labels[:, np.newaxis]), norm_bound
 
 
 def steps_table(cases: list[Case]) -> ResultTable:
@@ -167,7 +168,7 @@ def times_table(cases: list[Case]) -> ResultTable:
 def steps_panel() -> Panel:
     """Steps against the distance, n = 1,000, p = 10."""
     facts = Facts(1_000, 10, 1.0, Logistic(), 10.0)
-    smallest, largest = precisions(GibbsDraws(facts, EPSILON, DELTA))
+    smallest, largest = precisions(LogisticDraws(facts, EPSILON, DELTA))
     return curves(
         DISTANCES,
         [

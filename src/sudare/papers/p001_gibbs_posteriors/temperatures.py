@@ -6,7 +6,11 @@ import math
 from typing import Final
 
 from sudare.errors import InvalidParameter
-from sudare.gibbs.temperatures import concentration_beta, corollary_10_beta, gaussian_beta
+from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import (
+    concentration_beta,
+    corollary_10_beta,
+    gaussian_beta,
+)
 from sudare.papers.study import Cell, ResultTable
 from sudare.report.plots import Panel, Series, curves
 

@@ -38,9 +38,9 @@ from sudare.neural.clipped_network import (
 )
 from sudare.neural.training_methods import Floats, Layers, Singles
 from sudare.neural.training_settings import Clipping, Course
+from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.ordinary_training import as_layers, fresh_keys, started
 from sudare.papers.p002_networks.parameter_intervals import Interval, gradient_intervals
-from sudare.privacy.discrete_laplace import discrete_laplace
 from sudare.privacy.noise import NoiseSource, WordSource
 
 Places = NDArray[np.int32]

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.em import Terms
 from sudare.dictionary.gaussian_families import SparseGaussian
-from sudare.dictionary.member_records import HeldRecords
+from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_sum_questions import NoisyMoments
 from sudare.dictionary.private_training import PrivateTerms, trained_privately
 from sudare.dictionary.sum_questions import Counts
@@ -127,7 +127,7 @@ def records_attack_table(repeats: int, tell: Tell) -> ResultTable:
         generator = np.random.default_rng([seed, 4])
         means = 3 * generator.normal(size=(2, 2))
         curious, other = (
-            HeldRecords(means[generator.integers(2, size=rows)] + generator.normal(size=(rows, 2)))
+            Records.of(means[generator.integers(2, size=rows)] + generator.normal(size=(rows, 2)))
             for rows in (40, ATTACKED_ROWS)
         )
         exact.append(_exact_attack_error(curious, other))
@@ -159,16 +159,16 @@ def _attack_terms() -> Terms:
     )
 
 
-def _exact_attack_error(curious: HeldRecords, other: HeldRecords) -> float:
+def _exact_attack_error(curious: Records, other: Records) -> float:
     shown = watched(trained(_attack_terms()), curious, other)
     frame = next(each.question.frame for each in shown if isinstance(each.question, Counts))
     found = solved(exact_equations(shown)[:10], other.rows, np.random.default_rng(0), starts=20)
-    return largest_error(frame.undone(found), other.matrix)
+    return largest_error(frame.undone(found), other.checked.together()[0])
 
 
-def _noisy_attack_error(curious: HeldRecords, other: HeldRecords, seed: int) -> float:
+def _noisy_attack_error(curious: Records, other: Records, seed: int) -> float:
     private = trained_privately(PrivateTerms(_attack_terms(), ATTACK_EPSILON, 1e-6))
     shown = watched(private, curious, other, SeededNoise(seed))
     frame = next(each.question.frame for each in shown if isinstance(each.question, NoisyMoments))
     found = solved(noisy_equations(shown, 2), other.rows, np.random.default_rng(0), starts=3)
-    return largest_error(frame.undone(found), other.matrix)
+    return largest_error(frame.undone(found), other.checked.together()[0])

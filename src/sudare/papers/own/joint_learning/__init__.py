@@ -62,20 +62,18 @@ def note_joint_models(found: Found, generator: np.random.Generator) -> None:
     task = synthetic(generator)
     found.note("pooled", task.accuracy(recipes.pooled(task)).mean())
     for epsilon in EPSILONS:
-        for name, delta, known_shares in ((ONE_SUM, 0.0, 1), (DESCENT, DELTA, 1), (CAREFUL, DELTA, MANY_KNOWN)):
-            found.note(name, joint_accuracy(task, epsilon, delta, known_shares, generator), epsilon)
+        for name, delta, colluders in ((ONE_SUM, 0.0, 1), (DESCENT, DELTA, 1), (CAREFUL, DELTA, MANY_KNOWN)):
+            found.note(name, joint_accuracy(task, epsilon, delta, colluders, generator), epsilon)
 
 
-def joint_accuracy(
-    task: Task, epsilon: float, delta: float, known_shares: int, generator: np.random.Generator
-) -> float:
+def joint_accuracy(task: Task, epsilon: float, delta: float, colluders: int, generator: np.random.Generator) -> float:
     """Share of test rows that a consortium-wide model tells right; simulated noise, the product's own code."""
     together = consortium_model(
         [(rows, labels) for rows, labels in zip(task.rows, task.labels, strict=True)],
         classes=[-1, 1],
         epsilon=epsilon,
         delta=delta,
-        known_shares=known_shares,
+        colluders=colluders,
         fit_intercept=False,
         random_state=int(generator.integers(2**31)),
         hide="nothing",

@@ -1,24 +1,76 @@
-"""Decisions of the rejection sampler that floats leave open, made in ball arithmetic with as many bits as it takes.
+"""Proposals of the rejection sampler, and the decisions about them that floats leave open, made with as many bits as it takes.
 
-The ideal numbers are those of `rejection`: a proposal owns the first 64 bits of each, and gets more of the same number when they are needed.
+A proposal owns the first 64 bits of ideal uniform numbers, and gets more bits of the same numbers when a decision needs them. `rejection`
+decides in floats; what rounding leaves open there is decided here in ball arithmetic (every number an interval that contains it).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 from flint import arb, fmpz
 from flint import ctx as ball_context
 from numpy.typing import NDArray
 
-from sudare.gibbs.gaussian_envelope import Piece
-from sudare.gibbs.lazy_uniforms import LazyUniforms, normal_balls
-from sudare.gibbs.proposals import ACCEPTANCE, FIRST_NORMAL, PIECE, ROW, SIDE, TAIL, Sampler, chosen
+from sudare.gibbs.gaussian_envelope import Envelope, Piece
+from sudare.gibbs.lazy_uniforms import LazyUniforms, normal_balls, uniforms
+from sudare.gibbs.posteriors import Posterior
 from sudare.privacy.noise import NoiseSource, Words
 
 Floats = NDArray[np.float64]
 
+# The words of a proposal: piece, row, tail, side, acceptance; then two for every two coordinates.
+PIECE, ROW, TAIL, SIDE, ACCEPTANCE, FIRST_NORMAL = range(6)
+# Relative error of cumulated weights and of tails, beyond any rounding of the formulas that give them.
+_WEIGHT_ERROR: Final = 1e-9
 
-class Open(Exception):
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """A posterior, an envelope of it, and the grid of the draws."""
+
+    posterior: Posterior
+    envelope: Envelope
+    grid: float
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Scores at the mode."""
+        return self.posterior.scores
+
+    @property
+    def width(self) -> int:
+        """How many parameters."""
+        return self.posterior.width
+
+    @cached_property
+    def log_weights(self) -> Floats:
+        """Logarithms of the pieces' weights."""
+        return np.array([piece.log_weight for piece in self.envelope.pieces])
+
+    @property
+    def words_per_proposal(self) -> int:
+        """Five, and as many as there are coordinates, made even."""
+        return FIRST_NORMAL + 2 * ((self.width + 1) // 2)
+
+
+def chosen(log_weights: Floats, words: Words) -> NDArray[np.int64]:
+    """Indices with probabilities proportional to weights; −1 where a word is too near to the end of an interval to tell."""
+    weights = np.exp(log_weights - np.max(log_weights))
+    ends = np.cumsum(weights)
+    places = uniforms(words) * ends[-1]
+    index = np.minimum(np.searchsorted(ends, places), len(ends) - 1)
+    near = _WEIGHT_ERROR * ends[-1]
+    starts = np.concatenate([[0.0], ends[:-1]])
+    at_start = (index > 0) & (places - starts[index] < near)
+    at_end = (index < len(ends) - 1) & (ends[index] - places < near)
+    return np.where(at_start | at_end, -1, index)
+
+
+class Undecided(Exception):
     """A decision that the known bits leave open."""
 
 
@@ -29,7 +81,7 @@ def decided_exactly(sampler: Sampler, words: Words, source: NoiseSource) -> tupl
         with ball_context.workprec(2 * lazy.bits + 128):
             try:
                 return _decided_in_balls(sampler, words, lazy.balls())
-            except Open:
+            except Undecided:
                 lazy.refine()
 
 
@@ -82,7 +134,7 @@ def _decided_in_balls(sampler: Sampler, words: Words, chance: list[arb]) -> tupl
 
 def _certain(multiple: fmpz | None) -> fmpz:
     if multiple is None:
-        raise Open
+        raise Undecided
     return multiple
 
 
@@ -92,7 +144,7 @@ def is_less(left: arb, right: arb) -> bool:
         return True
     if left > right:
         return False
-    raise Open
+    raise Undecided
 
 
 def _chosen_exactly(weights: list[arb], uniform: arb) -> int:

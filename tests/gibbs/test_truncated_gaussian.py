@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.gibbs import ball_arithmetic as balls
-from sudare.gibbs import rejection
-from sudare.gibbs.ball_posteriors import linear_posterior, squared_posterior
-from sudare.gibbs.proposals import Sampler
+from sudare.gibbs import exact_rejection, rejection
+from sudare.gibbs.exact_rejection import Sampler
 from sudare.gibbs.rejection import exact_draws
+from sudare.gibbs.truncated_gaussian import linear_posterior, squared_posterior
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.test_rejection import allowed_gap, cumulative, largest_gap
 
@@ -90,7 +89,7 @@ def test_floats_and_balls_decide_alike(radius):
     outcomes, points = rejection._decided(sampler, bound.pieces[0], words)
     assert set(outcomes) == {0.0, 1.0}
     for word, outcome, point in zip(words, outcomes, points, strict=True):
-        exact_outcome, exact_point = balls.decided_exactly(sampler, word, source)
+        exact_outcome, exact_point = exact_rejection.decided_exactly(sampler, word, source)
         assert outcome == exact_outcome
         if outcome == 1:
             assert np.array_equal(point, exact_point)

@@ -1,8 +1,6 @@
-"""What several mechanisms cost together that were chosen before any of them runs. Proof: proofs/accounting.md.
+"""What a batch of mechanisms costs that was fixed before any of them runs, by privacy loss distributions. Proof: proofs/accounting.md.
 
-On disjoint parts of the rows not all of them count (`parallel_cost`); of a batch on the same rows privacy loss
-distributions tell more than a sum does (`declared_batch`). Neither is a filter: for charges that are chosen after looking
-at earlier answers there is `accounting.Budget`.
+Tighter than a sum, but not a filter: charges that are chosen after looking at earlier answers need `accounting.Budget`.
 """
 
 from __future__ import annotations
@@ -10,66 +8,29 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
 from sudare.errors import InvalidCost
 from sudare.privacy.accounting import (
+    FOURIER_ERROR,
     TOTAL_VARIATION_SHARE,
     Cost,
     Spent,
     exact,
-    gaussian_delta,
     rounded_down,
     rounded_up,
-    rounded_up_root,
     total_variation_delta,
 )
-from sudare.privacy.guarantee import NEIGHBOURS, SMALLEST_NORMAL, Neighbours, checked_delta
+from sudare.privacy.guarantee import SMALLEST_NORMAL, checked_delta
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-Parts = Literal["public", "by-value"]
-PARTS: Final = get_args(Parts)
-
-# Part of a batch's δ, per mechanism, that pays for rounding in the fast Fourier transform, which dp-accounting does not
-# bound: what is measured is below 2⁻⁵⁰ (tests/guarantees/test_accounting.py).
-FOURIER_ERROR: Final = Fraction(1, 2**40)
 _LOSS_STEP: Final = 1e-4
 # Beyond this e^ε is not a float, and dp-accounting fails.
 _LARGEST_LOSS: Final = 700
-
-
-def parallel_cost(costs: Sequence[Cost], parts: Parts, neighbours: Neighbours = "replace-one") -> Cost:
-    """The cost in relation `neighbours` of mechanisms on disjoint parts of the rows, chosen before any of them runs.
-
-    Parts indexed publicly ("public"): a changed record is in one of them, so the largest counts, and each cost is one
-    in the same relation. Parts defined by values ("by-value"): a replaced record may leave one part and enter another,
-    so the two largest count, and each cost must hold when a record of its part is added, removed or replaced.
-    """
-    if not costs:
-        raise InvalidCost("Parallel composition of nothing has no cost.", "Give at least one cost.")
-    if parts not in PARTS or neighbours not in NEIGHBOURS:
-        raise InvalidCost(
-            f"parts must be one of {', '.join(PARTS)} and neighbours one of {', '.join(NEIGHBOURS)}.",
-            "Use these words.",
-        )
-    touched = 2 if parts == "by-value" and neighbours == "replace-one" else 1
-    if len(set(costs)) == 1 and min(touched, len(costs)) == 1:
-        return costs[0]
-    epsilon = _sum_of_largest((cost.epsilon for cost in costs), touched)
-    if any(cost.mu is None for cost in costs):
-        return Cost(epsilon, _sum_of_largest((cost.delta for cost in costs), touched))
-    mu = rounded_up_root(_sum_of_largest((Fraction(cost.mu or 0) ** 2 for cost in costs), touched))
-    distance = _sum_of_largest((cost.total_variation for cost in costs), touched)
-    delta = exact(gaussian_delta(mu, rounded_down(epsilon))) + total_variation_delta(epsilon, distance)
-    return Cost(epsilon, delta, mu, distance)
-
-
-def _sum_of_largest(numbers: Iterable[Fraction], count: int) -> Fraction:
-    return sum(sorted(numbers, reverse=True)[:count], Fraction(0))
 
 
 def declared_batch(costs: Sequence[Cost], delta: float) -> Cost:

@@ -1,8 +1,4 @@
-"""Two ways to a private linear model that add noise once: to the objective, or to its minimiser.
-
-Each is made from public facts alone and knows its cost before it sees a row. Rows come bounded and on a grid (`rows`).
-Parameters come out on a public grid, one row of them an output.
-"""
+"""A private linear model by a random linear term in the objective. Proof: proofs/objective.md."""
 
 from __future__ import annotations
 
@@ -10,15 +6,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows
 from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
-from sudare.linear.losses import Loss
-from sudare.linear.rows import HeldRows, Rows
+from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.solvers import Objective, WorstCase, solved
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
@@ -28,11 +24,10 @@ from sudare.privacy.accounting import (
     exact,
     pure_cost,
     rounded_up,
-    rounded_up_root,
     total_variation_delta,
 )
 from sudare.privacy.guarantee import group_delta
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, power_of_two_below
+from sudare.privacy.mechanisms import GammaNorm, power_of_two_below
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
 
@@ -44,63 +39,12 @@ FINISHING_SHARE: Final = Fraction(1, 100)
 _FINISHING_NOISE: Final = 5e-3
 _FINEST_NOISE_BITS: Final = 40
 _COARSEST_NOISE_BITS: Final = 20
-_GRID_BITS: Final = 16
 # Whole numbers up to here are exact in floats; a draw beyond has probability below e⁻⁴⁰⁰⁰ a coordinate, and is cut off.
 _MOST_EXACT_STEPS: Final = 2.0**53
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What everybody may know of a fit: sizes, the norm of a row (bias included), the loss and the penalty ρ = nΛ.
-
-    `sum_bound` bounds the sum of a row's absolute values (bias included); infinite where nobody declared it.
-    """
-
-    rows: int
-    width: int
-    norm_bound: float
-    loss: Loss
-    penalty: float
-    outputs: int = 1
-    rows_per_unit: int = 1
-    nonnegative: bool = False
-    sum_bound: float = math.inf
-
-
-class Method(Protocol):
-    """A private way from rows to parameters, priced before it sees any."""
-
-    @property
-    def cost(self) -> Cost:
-        """What using it costs."""
-
-    @property
-    def noise_scale(self) -> float:
-        """How much noise a parameter gets, roughly; public."""
-
-    @property
-    def grid(self) -> float:
-        """The power of two whose multiples the parameters are."""
-
-    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """Parameters, one row an output."""
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-
-
-def applied(method: Method, outputs: int, values: Floats, source: NoiseSource) -> Floats:
-    """`Method.apply` by way of `Method.fitted`."""
-    return method.fitted(HeldRows(values[:, :-outputs], values[:, -outputs:]), source).ravel()
-
-
-def public_grid(noise_scale: float) -> float:
-    """A power of two far below the noise."""
-    return power_of_two_below(noise_scale) * 2.0**-_GRID_BITS
-
-
-@dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(LinearMechanism):
     """ε-DP or (ε, δ)-DP minimiser, replace-one rows. Proof: proofs/objective.md.
 
     A random linear term is added to the summed loss, and the minimiser is released with a little noise that covers solver
@@ -257,85 +201,3 @@ class ObjectivePerturbation:
                 "Gaussian noise cannot be exact enough for this epsilon and delta.", "Use a larger delta."
             )
         return steps
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)
-
-
-@dataclass(frozen=True)
-class OutputPerturbation:
-    """ε-DP or (ε, δ)-DP minimiser, replace-one rows. Proof: proofs/output.md.
-
-    The minimisers of all outputs get noise as one vector: a replaced row moves each by at most 2RL/ρ.
-    """
-
-    facts: Facts
-    epsilon: float
-    delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        # All that can be refused is refused here, from public facts: after the charge nothing is.
-        _ = self.cost, self.solver_steps, self.grid
-
-    @property
-    def penalty(self) -> float:
-        """ρ, as asked for."""
-        return self.facts.penalty
-
-    @cached_property
-    def _worst_case(self) -> WorstCase:
-        facts = self.facts
-        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
-
-    @cached_property
-    def solver_steps(self) -> int:
-        """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
-        return self._worst_case.steps(self.tolerance)
-
-    @cached_property
-    def tolerance(self) -> float:
-        """γ: a thousandth of a row's pull, or what rounding can cost at any point the solver visits."""
-        facts = self.facts
-        pull = facts.norm_bound * facts.loss.largest_slope
-        return max(1e-3 * pull, self._worst_case.least_tolerance)
-
-    @cached_property
-    def mechanism(self) -> GammaNorm | Gaussian:
-        """Noise for the parameters of all outputs together."""
-        facts = self.facts
-        pull = 2 * facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
-        moved = (pull + 2 * self.tolerance) / facts.penalty * rounded_up_root(Fraction(facts.outputs)) * (1 + 2.0**-40)
-        size = facts.outputs * facts.width
-        if self.delta == 0:
-            return GammaNorm(moved, self.epsilon, size)
-        return Gaussian(moved, self.epsilon, self.delta, size)
-
-    @property
-    def cost(self) -> Cost:
-        """Pure ε, or Gaussian."""
-        return self.mechanism.cost
-
-    @property
-    def noise_scale(self) -> float:
-        """Scale of the noise on the parameters."""
-        return self.mechanism.noise_scale
-
-    @property
-    def grid(self) -> float:
-        """Far below the noise."""
-        return public_grid(self.noise_scale)
-
-    def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
-        """The minimisers with noise."""
-        facts = self.facts
-        minimisers = []
-        for output in range(facts.outputs):
-            objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
-            minimisers.append(solved(objective, self.tolerance, self.solver_steps))
-        noisy = self.mechanism.apply(np.concatenate(minimisers), source)
-        return on_grid(noisy, self.grid).reshape(facts.outputs, facts.width)
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """The parameters as one vector, from a matrix of bounded rows with the targets as last columns."""
-        return applied(self, self.facts.outputs, values, source)

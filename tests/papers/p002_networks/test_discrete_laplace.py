@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.errors import InvalidParameter
-from sudare.privacy import discrete_laplace as module
-from sudare.privacy.discrete_laplace import DIGITS, digit_probability_bits, discrete_laplace
+from sudare.papers.p002_networks import discrete_laplace as module
+from sudare.papers.p002_networks.discrete_laplace import DIGITS, digit_probability_bits, discrete_laplace
 from sudare.privacy.noise import SystemNoise
 
 SCALES = [Fraction(1, 3), Fraction(17, 10), Fraction(2**20), Fraction(10**9, 7)]

@@ -1,4 +1,4 @@
-"""Rows that come only once: kept in memory or in an unnamed file, the same model to the bit, and no more memory than said."""
+"""Rows of any source: counted and checked once, in the same blocks at every pass; what comes once is kept, in memory or an unnamed file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from sudare.errors import DataError, InvalidParameter, PersonRowsExceeded
+from sudare.errors import DataError, InvalidParameter, MissingValue, PersonRowsExceeded
+from sudare.frames import rows as reader
+from sudare.frames.rows import BLOCK_ROWS, Rows, Spool, checked_rows, fixed_blocks
+from sudare.frames.sources import SqlSource
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
-from sudare.linear import row_spool as spool
-from sudare.linear.row_spool import Spool
-from sudare.linear.rows import BLOCK_ROWS, HeldRows
 from sudare.privacy import Ledger
-from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.schema import Category, Label, Number, Person, Schema, as_table
 
 SCHEMA = Schema({"age": Number(0, 100), "smoker": Category(("no", "yes")), "ill": Label(("no", "yes"))})
 
@@ -38,49 +39,139 @@ def in_batches(table, size):
 @pytest.fixture
 def no_room(monkeypatch):
     """Everything goes to files."""
-    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
+    monkeypatch.setattr(reader, "SPOOL_ABOVE_BYTES", 0)
+
+
+def arrays_of(table):
+    """The ages and who smokes; a gap is refused."""
+    named = as_table(table, ["age", "smoker"])
+    ages = named["age"]
+    if np.isnan(ages).any():
+        raise MissingValue("A gap.", "Fill it.")
+    return ages[:, np.newaxis], named["smoker"] == "yes"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """One table in memory and in all kinds of stores."""
+    folder, table = tmp_path_factory.mktemp("stores"), patients(2500)
+    parts = folder / "parts"
+    parts.mkdir()
+    for start, end in ((0, 1111), (1111, 2500)):
+        table[start:end].to_parquet(parts / f"{start:04d}.parquet", row_group_size=77)
+    table.to_csv(folder / "table.csv", index=False)
+    engine = sqlalchemy.create_engine(f"sqlite:///{folder / 'table.db'}")
+    table.to_sql("patients", engine, index=False)
+    engine.dispose()
+    return table, [parts, str(folder / "table.csv"), SqlSource(f"sqlite:///{folder / 'table.db'}", "patients")]
+
+
+def test_every_source_gives_the_same_blocks_at_every_pass(stored, no_room):
+    table, sources = stored
+    expected = checked_rows(table, arrays_of, SCHEMA)
+    assert (expected.count, expected.width) == (2500, 1)
+    for source, in_memory in [*itertools.product(sources, [False, True]), (in_batches(table, 333), False)]:
+        rows = checked_rows(source, arrays_of, SCHEMA, batch_rows=200, in_memory=in_memory)
+        assert (rows.count, rows.width) == (2500, 1)
+        for _ in range(2):
+            for ours, theirs in zip(rows.blocks(), expected.blocks(), strict=True):
+                np.testing.assert_array_equal(ours[0], theirs[0])
+                np.testing.assert_array_equal(ours[1], theirs[1])
+        np.testing.assert_array_equal(rows.together()[0], table[["age"]])
+
+
+def test_all_rows_are_looked_at_first(tmp_path):
+    """What is wrong with the last row is said before anybody has seen the first."""
+    table = patients(300)
+    table.loc[299, "age"] = np.nan
+    table.to_parquet(tmp_path / "gap.parquet")
+    for source in (table, tmp_path / "gap.parquet", in_batches(table, 100)):
+        with pytest.raises(MissingValue):
+            checked_rows(source, arrays_of, SCHEMA)
+    table[:0].to_parquet(tmp_path / "none.parquet")
+    for source in (table[:0], tmp_path / "none.parquet", iter([]), iter([table[:0]])):
+        with pytest.raises(DataError, match="no rows"):
+            checked_rows(source, arrays_of, SCHEMA)
+
+
+@pytest.mark.parametrize("rows_now", [299, 301, 0])
+def test_a_source_that_changes_between_passes_is_noticed(tmp_path, rows_now):
+    path = tmp_path / "table.parquet"
+    patients(300).to_parquet(path)
+    rows = checked_rows(path, arrays_of, SCHEMA)
+    patients(rows_now).to_parquet(path)
+    with pytest.raises(DataError, match="another number of rows"):
+        rows.together()
+    with pytest.raises(DataError, match="another number of rows"):
+        list(rows.blocks(100))
+
+
+def test_persons_are_counted_in_every_source(tmp_path):
+    table = patients(40)
+    # As numbers 07 and 7 would be one person.
+    table["who"] = [f"0{row - 1}" if row % 2 else str(row) for row in range(40)]
+    persons = Schema(dict(SCHEMA.columns), Person("who", 1))
+    table.to_csv(tmp_path / "table.csv", index=False)
+    for source in (table, tmp_path / "table.csv", in_batches(table, 7)):
+        assert checked_rows(source, arrays_of, persons).count == 40
+    table.loc[39, "who"] = "0"
+    table.to_csv(tmp_path / "table.csv", index=False)
+    for source, in_memory in ((table, False), (tmp_path / "table.csv", False), (tmp_path / "table.csv", True)):
+        with pytest.raises(PersonRowsExceeded):
+            checked_rows(source, arrays_of, persons, in_memory=in_memory)
+    with pytest.raises(PersonRowsExceeded):
+        checked_rows(in_batches(table, 7), arrays_of, persons)
+
+
+@given(st.lists(st.integers(0, 700), min_size=1, max_size=8).filter(sum))
+def test_blocks_do_not_depend_on_batches(sizes):
+    total = sum(sizes)
+    matrix, targets = np.arange(2.0 * total).reshape(total, 2), np.arange(float(total))
+    edges = np.cumsum(sizes)[:-1]
+    parts = list(zip(np.split(matrix, edges), np.split(targets, edges), strict=True))
+    blocks = list(fixed_blocks(parts, 100))
+    for ours, theirs in zip(blocks, Rows.held(matrix, targets).blocks(100), strict=True):
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        np.testing.assert_array_equal(ours[1], theirs[1])
+    assert all(len(block) == 100 for block, _ in blocks[:-1])
+    assert 1 <= len(blocks[-1][0]) <= 100
 
 
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=8),
     st.sampled_from([0, 500, 2000, 10**9]),
-    st.booleans(),
-    st.integers(1, 3),
+    st.sampled_from([np.float64, np.float32, np.uint8]),
+    st.sampled_from([(), (1,), (3,)]),
 )
-def test_what_comes_out_is_what_went_in(sizes, room, targets_last, outputs):
+def test_what_comes_out_is_what_went_in(sizes, room, dtype, shape):
     total = sum(sizes)
     matrix = np.random.default_rng(total).normal(size=(total, 3))
-    targets = np.arange(float(total * outputs)).reshape(total, outputs)
+    others = np.random.default_rng(total).integers(0, 200, size=(total, *shape)).astype(dtype)
     edges = np.cumsum([0, *sizes])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spool, "SPOOL_ABOVE_BYTES", room)
+        patch.setattr(reader, "SPOOL_ABOVE_BYTES", room)
         kept = Spool()
         for start, end in itertools.pairwise(edges):
             # A view with gaps between its rows, as a column of a wider table is.
-            kept.append_rows(np.repeat(matrix[start:end], 2, axis=0)[::2])
-            if not targets_last:
-                kept.append_targets(targets[start:end])
-        if targets_last:
-            kept.append_targets(targets)
-        rows = kept.collected()
-    assert kept.count == rows.count == total
-    assert isinstance(rows, HeldRows)
-    np.testing.assert_array_equal(rows.matrix, matrix)
-    np.testing.assert_array_equal(rows.targets, targets)
+            kept.append((np.repeat(matrix[start:end], 2, axis=0)[::2], others[start:end]))
+        first, second = kept.together()
+    assert kept.count == total
+    assert second.dtype == dtype
+    np.testing.assert_array_equal(first, matrix)
+    np.testing.assert_array_equal(second, others)
 
 
 def test_files_have_no_name_and_end_with_the_rows(no_room, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     kept = Spool()
-    kept.append_rows(np.ones((100, 5)))
-    kept.append_targets(np.ones((100, 1)))
+    kept.append((np.ones((100, 5)), np.ones((100, 1))))
     assert list(tmp_path.iterdir()) == []
     opened = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
     assert any(path.startswith(str(tmp_path)) for path in opened)
-    rows = kept.collected()
-    del kept
-    assert rows.matrix.sum() == 500
-    del rows
+    matrix, _ = kept.together()
+    del kept, _
+    assert matrix.sum() == 500
+    del matrix
     opened = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
     assert not any(path.startswith(str(tmp_path)) for path in opened)
 
@@ -120,7 +211,7 @@ def test_memory_is_bounded_however_long_the_iterator(monkeypatch):
 
     About 1.4 MB were seen: some batches on their way, and what is held until the first is written. In memory it is 21 MB.
     """
-    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 2**18)
+    monkeypatch.setattr(reader, "SPOOL_ABOVE_BYTES", 2**18)
     schema = Schema({**{f"x{index}": Number(0, 1) for index in range(20)}, "ill": Label((0, 1))})
     random = np.random.default_rng(0)
 
@@ -142,7 +233,7 @@ def test_memory_is_bounded_however_long_the_iterator(monkeypatch):
 
 def test_a_full_disk_is_told_before_anything_is_charged(no_room, tmp_path, monkeypatch):
     account = Ledger(tmp_path / "ledger.db").account("patients", epsilon=10.0)
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda prefix: open("/dev/full", "wb"))  # noqa: SIM115
+    monkeypatch.setattr(reader.tempfile, "TemporaryFile", lambda prefix: open("/dev/full", "wb"))  # noqa: SIM115
     with pytest.raises(DataError, match="No space left on device"):
         PrivateLogisticRegression(1.0, schema=SCHEMA, account=account).fit(in_batches(patients(500), 100))
     assert account.spent().epsilon == 0

@@ -1,4 +1,4 @@
-"""What mechanisms cost together that are chosen before any of them runs: on disjoint parts, and in a batch."""
+"""What a batch of mechanisms costs that was fixed before any of them runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sudare.errors import InvalidCost
-from sudare.privacy import composition
+from sudare.papers.own import batch_composition
+from sudare.papers.own.batch_composition import declared_batch
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -18,79 +19,10 @@ from sudare.privacy.accounting import (
     gaussian_cost,
     gaussian_delta,
     gaussian_epsilon,
-    gaussian_mu_within,
     pure_cost,
     rounded_down,
     total_variation_delta,
 )
-from sudare.privacy.composition import PARTS, Parts, declared_batch, parallel_cost
-
-
-def test_parts_are_typed() -> None:
-    words: tuple[Parts, ...] = PARTS
-    assert words == ("public", "by-value")
-
-
-class TestParallel:
-    COSTS = (pure_cost(1.0), approximate_cost(2.0, 1e-6), pure_cost(0.5), approximate_cost(0.25, 1e-5))
-
-    def test_public_parts_cost_the_largest(self) -> None:
-        assert parallel_cost(self.COSTS, "public") == approximate_cost(2.0, 1e-5)
-        assert parallel_cost(self.COSTS, "public", "add-remove") == approximate_cost(2.0, 1e-5)
-
-    def test_parts_by_value_cost_the_two_largest_when_a_record_is_replaced(self) -> None:
-        assert parallel_cost(self.COSTS, "by-value") == Cost(Fraction(3), Fraction(11, 10**6))
-        assert parallel_cost(self.COSTS, "by-value", "add-remove") == approximate_cost(2.0, 1e-5)
-
-    def test_one_part_costs_what_it_costs(self) -> None:
-        cost = gaussian_cost(0.5, 1e-6, Fraction(1, 2**60))
-        assert parallel_cost([cost], "public") is cost
-        assert parallel_cost([cost], "by-value") is cost
-        assert parallel_cost([cost, cost], "public") is cost
-        assert parallel_cost([cost, cost], "by-value", "add-remove") is cost
-
-    def test_equal_parts_by_value_cost_twice(self) -> None:
-        assert parallel_cost([pure_cost(0.1)] * 5, "by-value") == pure_cost(0.2)
-
-    def test_gaussian_parts_stay_gaussian(self) -> None:
-        costs = [gaussian_cost(0.5, 1e-6, Fraction(1, 2**60)), gaussian_cost(1.0, 1e-6), gaussian_cost(0.1, 1e-6)]
-        public, by_value = parallel_cost(costs, "public"), parallel_cost(costs, "by-value")
-        first, second = gaussian_mu_within(1.0, 1e-6), gaussian_mu_within(0.5, 1e-6)
-        assert public.mu == math.nextafter(first, math.inf)
-        assert public.epsilon == 1
-        assert by_value.mu == pytest.approx(math.hypot(first, second), rel=1e-15)
-        assert Fraction(by_value.mu or 0) ** 2 >= Fraction(first) ** 2 + Fraction(second) ** 2
-        assert by_value.epsilon == Fraction(3, 2)
-        for cost in (public, by_value):
-            assert cost.total_variation == Fraction(1, 2**60)
-            assert cost.delta == exact(gaussian_delta(cost.mu or 0, float(cost.epsilon))) + total_variation_delta(
-                cost.epsilon, cost.total_variation
-            )
-
-    def test_distances_of_two_parts_add_up(self) -> None:
-        costs = [gaussian_cost(0.5, 1e-6, Fraction(1, 2**60)), gaussian_cost(1.0, 1e-6, Fraction(1, 2**61))]
-        assert parallel_cost(costs, "by-value").total_variation == Fraction(3, 2**61)
-        assert parallel_cost(costs, "public").total_variation == Fraction(1, 2**60)
-
-    def test_mixed_parts_are_summed_as_epsilon_and_delta(self) -> None:
-        mixed = parallel_cost([gaussian_cost(0.5, 1e-6), pure_cost(1.0)], "by-value")
-        assert mixed == approximate_cost(1.5, 1e-6)
-
-    def test_nothing_has_no_cost(self) -> None:
-        with pytest.raises(InvalidCost) as caught:
-            parallel_cost([], "public")
-        assert caught.value.problem == "Parallel composition of nothing has no cost."
-        assert caught.value.remedy == "Give at least one cost."
-
-    @pytest.mark.parametrize(("parts", "neighbours"), [("by_value", "replace-one"), ("by-value", "replace")])
-    def test_a_slip_of_the_pen_is_not_the_cheaper_rule(self, parts: Any, neighbours: Any) -> None:
-        with pytest.raises(InvalidCost) as caught:
-            parallel_cost([pure_cost(1.0)], parts, neighbours)
-        assert (
-            caught.value.problem
-            == "parts must be one of public, by-value and neighbours one of replace-one, add-remove."
-        )
-        assert caught.value.remedy == "Use these words."
 
 
 class TestDeclaredBatch:
@@ -163,20 +95,20 @@ class TestDeclaredBatch:
 
     def test_losses_too_large_for_floats_have_the_plain_sum_or_nothing(self) -> None:
         assert declared_batch([pure_cost(700.1)] * 2, 1e-6) == Cost(Fraction(14002, 10))
-        assert composition._composed_epsilon([pure_cost(700.0)], Fraction(1, 10)) < 701
-        assert composition._composed_epsilon([pure_cost(1.0), pure_cost(700.1)], Fraction(1, 10)) == math.inf
+        assert batch_composition._composed_epsilon([pure_cost(700.0)], Fraction(1, 10)) < 701
+        assert batch_composition._composed_epsilon([pure_cost(1.0), pure_cost(700.1)], Fraction(1, 10)) == math.inf
         with pytest.raises(InvalidCost, match="too small for this batch"):
             declared_batch([gaussian_cost(701.0, 1e-3)], 1e-6)
 
     def test_steps_grow_with_the_losses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         steps: list[float] = []
-        original = composition._loss_distribution
+        original = batch_composition._loss_distribution
 
         def noted(cost: Cost, step: float) -> Any:
             steps.append(step)
             return original(cost, step)
 
-        monkeypatch.setattr(composition, "_loss_distribution", noted)
+        monkeypatch.setattr(batch_composition, "_loss_distribution", noted)
         declared_batch([pure_cost(20.0)], 1e-6)
         declared_batch([pure_cost(20.1)], 1e-6)
         for pure in (38.0, 37.0):

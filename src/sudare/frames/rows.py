@@ -1,0 +1,251 @@
+"""The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
+
+A source is a table in memory, which is converted once; a file, a folder or a database, which is read anew at every pass; or an
+iterator of tables, which comes once and is kept: in memory up to a public size, beyond it in files that have no name. Those are
+unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
+files (TMPDIR) and hold encoded records in clear.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Final, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sudare.errors import DataError, InvalidParameter
+from sudare.frames.databases import SqlSource
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches
+from sudare.schema import Schema, Table
+from sudare.schema.table import no_rows
+
+# Arrays of one length: the entries at one place belong to one row.
+Arrays = tuple[NDArray[Any], ...]
+
+BLOCK_ROWS: Final = 1024
+# A public number: whether a file is used depends on the size of the table alone.
+SPOOL_ABOVE_BYTES: Final = 2**27
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """Rows as arrays of one length, given from the beginning as often as one asks.
+
+    `parts` starts a pass over arrays of any lengths; `count` is the number of rows, `width` the number of columns of the first array.
+    """
+
+    parts: Callable[[], Iterable[Arrays]]
+    count: int
+    width: int
+
+    @classmethod
+    def held(cls, *arrays: NDArray[Any]) -> Rows:
+        """Rows in memory."""
+        return cls(lambda: [arrays], len(arrays[0]), _width(arrays[0]))
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[Arrays]:
+        """All rows in blocks of exactly `rows`, the last one shorter: the same blocks however the rows are stored.
+
+        Raise DataError where the source no longer has the rows that were counted.
+        """
+        return fixed_blocks(self.counted_parts(), rows)
+
+    def counted_parts(self) -> Iterator[Arrays]:
+        """One pass over the parts as they come. Raise DataError where there are not as many rows as were counted."""
+        seen = 0
+        for part in self.parts():
+            seen += len(part[0])
+            if seen > self.count:
+                break
+            yield part
+        if seen != self.count:
+            raise DataError(
+                "The source had another number of rows when it was read again.",
+                "Give a copy that nobody changes meanwhile. What was charged stays charged.",
+            )
+
+    def together(self) -> Arrays:
+        """All rows in one part."""
+        return _joined(list(self.counted_parts()))
+
+
+def checked_rows(
+    source: Any,
+    arrays_of: Callable[[Any], Arrays],
+    schema: Schema | None = None,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    *,
+    in_memory: bool = False,
+) -> Rows:
+    """The rows of a source, all of them read once, so that what is wrong with them is said before anything is charged.
+
+    `arrays_of` makes arrays of a table and raises where a value is not what was declared; `columns` and `schema` say which columns are
+    read. With `in_memory` every source is read only once and held in memory, whatever its size.
+    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
+    """
+    if is_stored(source) and not in_memory:
+        check_persons(source, schema)
+
+        def parts() -> Iterator[Arrays]:
+            return map(arrays_of, batches(source, columns, batch_rows, schema))
+
+        count = width = 0
+        for part in parts():
+            count, width = count + len(part[0]), _width(part[0])
+        rows = Rows(parts, count, width)
+    elif is_stored(source) or is_read_once(source):
+        rows = _kept_rows(batches(source, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
+    else:
+        check_persons(source, schema)
+        rows = Rows.held(*arrays_of(source))
+    if rows.count == 0:
+        raise no_rows()
+    return rows
+
+
+def _kept_rows(
+    tables: Iterator[Table], arrays_of: Callable[[Any], Arrays], schema: Schema | None, spool: Spool
+) -> Rows:
+    """Rows that come once, kept for every later pass; persons are counted as they pass."""
+
+    def passing() -> Iterator[Table]:
+        for table in tables:
+            spool.append(arrays_of(table))
+            yield table
+
+    passed = passing()
+    if schema is not None:
+        schema.check_person(passed)
+    # Without persons nobody has looked at the tables yet.
+    collections.deque(passed, maxlen=0)
+    if spool.count == 0:
+        raise no_rows()
+    return Rows.held(*spool.together())
+
+
+def is_stored(source: object) -> TypeGuard[str | os.PathLike[str] | SqlSource]:
+    """Whether a source is a file, a folder or a database: something that can be read again in batches."""
+    return isinstance(source, str | os.PathLike | SqlSource)
+
+
+def is_read_once(source: object) -> bool:
+    """Whether the rows of a source come only once."""
+    return isinstance(source, Iterator | pa.RecordBatchReader)
+
+
+def refuse_read_once(source: object) -> None:
+    """Raise InvalidParameter where the rows of a source come only once."""
+    if is_read_once(source):
+        raise InvalidParameter(
+            "Rows that can be read only once cannot be checked before they are charged.",
+            "Give a path, a SqlSource, or a table.",
+        )
+
+
+def check_persons(source: Any, schema: Schema | None) -> None:
+    """Raise PersonRowsExceeded where a person has more rows in the source than the schema allows."""
+    if schema is not None and schema.person is not None:
+        schema.check_person(batches(source, [schema.person.column], schema=schema) if is_stored(source) else source)
+
+
+def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
+    """The same rows in blocks of exactly `rows`, but for the last; without copying where a part holds a whole block."""
+    waiting: list[Arrays] = []
+    count, width = 0, None
+    for part in parts:
+        start, length = 0, len(part[0])
+        width = _width(part[0]) if width is None else width
+        if length and _width(part[0]) != width:
+            raise DataError(
+                f"A part of the source has {_width(part[0])} columns, those before it {width}.", "Give all the same."
+            )
+        while start < length:
+            piece = tuple(array[start : start + rows - count] for array in part)
+            waiting.append(piece)
+            start, count = start + len(piece[0]), count + len(piece[0])
+            if count == rows:
+                yield _joined(waiting)
+                waiting, count = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: list[Arrays]) -> Arrays:
+    return parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+
+def _width(array: NDArray[Any]) -> int:
+    return int(array.shape[1]) if array.ndim > 1 else 1
+
+
+class Spool:
+    """Rows collected part by part, in memory or, above a public size and unless told otherwise, in unnamed files."""
+
+    def __init__(self, *, in_memory: bool = False) -> None:
+        self._in_memory = in_memory
+        self._stacks: list[_Stack] = []
+        self.count = 0
+
+    def append(self, part: Arrays) -> None:
+        """Add rows below the others. Raise DataError where they fit neither into memory nor into the temporary folder."""
+        self._stacks = self._stacks or [_Stack() for _ in part]
+        self.count += len(part[0])
+        for stack, array in zip(self._stacks, part, strict=True):
+            stack.append(array)
+        if not self._in_memory and sum(stack.held_bytes for stack in self._stacks) > SPOOL_ABOVE_BYTES:
+            for stack in self._stacks:
+                stack.spill()
+
+    def together(self) -> Arrays:
+        """All rows; those in files are paged in as they are looked at."""
+        return tuple(stack.together() for stack in self._stacks)
+
+
+class _Stack:
+    """Arrays of one shape and type but for their length, one below the other."""
+
+    def __init__(self) -> None:
+        self._held: list[NDArray[Any]] = []
+        self._file: IO[bytes] | None = None
+        self.rows, self.held_bytes = 0, 0
+
+    def append(self, array: NDArray[Any]) -> None:
+        self.rows += len(array)
+        self._shape, self._dtype = array.shape[1:], array.dtype
+        if self._file is None:
+            self._held.append(array)
+            self.held_bytes += array.nbytes
+        else:
+            _write(self._file, [array])
+
+    def spill(self) -> None:
+        """Write what is held, and what comes after, to a file."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its rows are needed
+            _write(self._file, self._held)
+            self._held, self.held_bytes = [], 0
+
+    def together(self) -> NDArray[Any]:
+        if self._file is None:
+            return np.concatenate(self._held)
+        return np.asarray(np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self.rows, *self._shape)))
+
+
+def _write(file: IO[bytes], arrays: list[NDArray[Any]]) -> None:
+    """Add arrays to a file, down to the system; nothing was charged yet if that fails."""
+    try:
+        for array in arrays:
+            file.write(np.ascontiguousarray(array).data)
+        file.flush()
+    except OSError as error:
+        raise DataError(
+            f"The rows of an iterator do not fit into a temporary file ({error.strerror}).",
+            "Point TMPDIR at a folder with room; or give the path of a Parquet file, which is read anew at every pass.",
+        ) from None

@@ -1,0 +1,374 @@
+"""What the private linear models share, from top to bottom: checks, reading, plan, fit, prediction, release.
+
+A model *has* a reader of rows (`sudare.frames.rows`), a mechanism (`mechanism`, chosen by `method_choice`) and a target (`targets`). A fit reads
+and checks all rows, plans from public facts, charges the account, and only then draws noise; what is released is on a public grid.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Final, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, is_read_once, is_stored
+from sudare.linear.losses import Loss
+from sudare.linear.mechanism import Facts, LinearMechanism
+from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
+from sudare.linear.rows import RowLayout, array_layout, bounded_rows, norm_bounded_columns, table_layout, with_bias
+from sudare.linear.targets import check_lengths, missing_y
+from sudare.parameter_checks import Numbers
+from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, TensorRule, check_shapes
+from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.selection import Selection, selection_plan
+from sudare.schema import ENCODINGS, Schema, encode
+from sudare.text import told
+
+Floats = NDArray[np.float64]
+
+_LARGEST_NORM: Final = 2.0**100
+
+
+class PrivateLinearModel(PrivateEstimator):
+    """A linear model fitted within a privacy budget. Subclasses say what the targets are and which loss is used.
+
+    Its parameters are one matrix on a public grid, one row an output.
+    """
+
+    numbers_only = False
+    for_the_owner = (*PrivateEstimator.for_the_owner, "clipped_rows_")
+    extra_parameters = ("encoding", "fit_intercept", "method", "norm_bound", "penalty", "target")
+    # Which methods a release may name.
+    methods: ClassVar[tuple[str, ...]] = METHODS
+
+    bounds = None
+    norm_bound: float
+    regularization: float | Sequence[float] | None
+    fit_intercept: bool
+    method: str
+    sampling_rate: float | None
+
+    parameters_: Floats
+    coef_: Floats
+    intercept_: Floats | float
+    method_: MethodName
+    penalty_: float
+    grid_: float
+    noise_scale_: float
+    clipped_rows_: int
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """The loss."""
+
+    @abstractmethod
+    def _outputs(self) -> int:
+        """How many score functions are fitted."""
+
+    @abstractmethod
+    def _row_scores(self, X: Any, y: Any) -> Floats:
+        """One number in [0, 1] a row, larger is better, for choosing among regularizations."""
+
+    @abstractmethod
+    def _declare_target(self, y: object) -> None:
+        """Keep what is declared about the target, or what y tells where nothing is, which voids the guarantee."""
+
+    @abstractmethod
+    def _encoded_targets(self, y: object) -> Floats:
+        """Targets as the loss takes them, one column an output."""
+
+    @abstractmethod
+    def _encoded_codes(self, target: Any) -> Floats:
+        """Targets from the schema's encoding of the target column."""
+
+    @abstractmethod
+    def _written_target(self) -> Any:
+        """What is declared about the target, as plain values."""
+
+    @abstractmethod
+    def _take_target(self, written: Any) -> None:
+        """Keep the target that a release declares; raises if it is none."""
+
+    # Checks
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.method not in (*METHODS, "auto"):
+            raise InvalidParameter(
+                f"method must be auto or one of {', '.join(METHODS)}, got {told(self.method)}.", 'Use method="auto".'
+            )
+        if not isinstance(self.norm_bound, Real) or not 1 / _LARGEST_NORM <= self.norm_bound <= _LARGEST_NORM:
+            raise InvalidParameter(
+                f"norm_bound must be a positive number, got {self.norm_bound!r}.",
+                "Give the largest norm a row can have by public knowledge; longer rows are scaled down to it.",
+            )
+        Numbers(2.0**-32, 1, optional=True).check("sampling_rate", self.sampling_rate)
+        try:
+            candidates = self._candidates()
+            values = candidates if candidates is not None else (self.regularization,)
+            fine = len(values) > 0 and all(value is None or 1e-30 <= float(value) <= 1e30 for value in values)
+        except (TypeError, ValueError):
+            fine = False
+        if not fine:
+            raise InvalidParameter(
+                "regularization must be a positive number, a list of them, or None.", "Use None for the public rule."
+            )
+
+    def _candidates(self) -> tuple[float, ...] | None:
+        value = self.regularization
+        if value is None or isinstance(value, Real):
+            return None
+        return tuple(float(one) for one in cast(Sequence[float], value))
+
+    # Reading: bounded rows with targets, by declared facts only
+
+    def _layout(self, declared: Schema) -> RowLayout:
+        if self.schema_digest_ is None:
+            return array_layout(len(declared.columns), float(self.norm_bound), bool(self.fit_intercept))
+        return table_layout(declared, self.encoding, bool(self.fit_intercept))
+
+    def _read_rows(self, X: Any, y: Any) -> Rows:
+        """Bounded rows with targets, all checked; keeps what is declared."""
+        self._keep_source(X)
+        schema, is_source = self.schema, is_stored(X) or is_read_once(X)
+        if schema is None:
+            return self._read_pairs(X, y) if isinstance(X, Iterator) else self._read_arrays(X, y)
+        if is_source and y is not None:
+            raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
+        self._keep(self._suited(schema), schema.digest)
+        self._declare_target(y)
+        return checked_rows(X, lambda table: self._block(table, y, schema), schema)
+
+    def _read_arrays(self, X: Any, y: Any) -> Rows:
+        if is_stored(X):
+            raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
+        matrix = checked_matrix(self, X, reset=True)
+        self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
+        if y is None:
+            raise missing_y()
+        self._declare_target(y)
+        targets = self._encoded_targets(y)
+        check_lengths(len(matrix), len(targets))
+        rows, self.clipped_rows_ = self._bounded(matrix)
+        return Rows.held(rows, targets)
+
+    def _read_pairs(self, pairs: Iterator[Any], y: Any) -> Rows:
+        """Rows and targets of pairs of arrays. Targets wait as they are, one value a row, where nothing is declared of them."""
+        if y is not None:
+            raise _not_pairs()
+        spool, waiting = Spool(), []
+        self.clipped_rows_ = 0
+        is_declared = not self._undeclared()
+        if is_declared:
+            self._declare_target(None)
+        for number, pair in enumerate(pairs):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise _not_pairs()
+            matrix = checked_matrix(self, pair[0], reset=number == 0)
+            if number == 0:
+                self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
+            targets = self._encoded_targets(pair[1]) if is_declared else np.asarray(pair[1])
+            check_lengths(len(matrix), len(targets))
+            rows, clipped = self._bounded(matrix)
+            self.clipped_rows_ += clipped
+            spool.append((rows, targets) if is_declared else (rows,))
+            if not is_declared:
+                waiting.append(targets)
+        if spool.count == 0:
+            raise _not_pairs()
+        if is_declared:
+            return Rows.held(*spool.together())
+        undeclared = np.concatenate(waiting)
+        self._declare_target(undeclared)
+        return Rows.held(*spool.together(), self._encoded_targets(undeclared))
+
+    def _bounded(self, matrix: Floats) -> tuple[Floats, int]:
+        layout = self._layout(self.declared_)
+        bounded, clipped = bounded_rows(matrix, layout.norm_bound)
+        return with_bias(bounded, layout.bias), clipped
+
+    def _block(self, table: Any, y: Any, schema: Schema) -> Arrays:
+        """Encoded, bounded rows of a table with their targets; from the table itself where y is not given."""
+        encoded = encode(self.declared_, table, self.encoding)
+        if y is not None:
+            targets = self._encoded_targets(y)
+        elif schema.target is None:
+            raise SchemaError("The schema declares no target, and no y was given.", "Declare one, or give y.")
+        else:
+            targets = self._encoded_codes(schema.encode_target(table))
+        check_lengths(len(encoded.matrix), len(targets))
+        return self._bounded(encoded.matrix)[0], targets
+
+    # Plan
+
+    def plan(self, rows: int, declared: Schema) -> Plan[LinearMechanism]:
+        """Mechanism and guarantee for so many rows of these columns; sets what is public about them."""
+        penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
+        facts = self._facts(rows, declared, penalty)
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        self.method_ = chosen_method(facts, epsilon, delta) if self.method == "auto" else cast(MethodName, self.method)
+        if self.sampling_rate is not None and self.method_ != "descent":
+            raise InvalidParameter(
+                f'sampling_rate is for method="descent"; this fit is planned with "{self.method_}".',
+                'Leave it out, or use method="descent" with delta > 0.',
+            )
+        if self.regularization is None:
+            facts = replace(facts, penalty=public_penalty(self.method_, facts, epsilon, delta))
+        sampling_rate = 1.0 if self.sampling_rate is None else float(self.sampling_rate)
+        mechanism = planned(self.method_, facts, epsilon, delta, sampling_rate)
+        self.n_rows_, self.penalty_ = rows, mechanism.penalty
+        self.grid_, self.noise_scale_ = mechanism.grid, mechanism.noise_scale
+        return Plan(mechanism, self._guarantee(declared))
+
+    def _facts(self, rows: int, declared: Schema, penalty: float) -> Facts:
+        layout = self._layout(declared)
+        return Facts(
+            rows=rows,
+            width=layout.width,
+            norm_bound=layout.joint_norm,
+            loss=self._loss(),
+            penalty=penalty,
+            outputs=self._outputs(),
+            rows_per_unit=rows_per_unit(declared),
+            nonnegative=layout.nonnegative,
+            sum_bound=layout.joint_sum,
+        )
+
+    def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
+        self._check_parameters()
+        if self._candidates() is not None:
+            return self._selection_plan(X, y)
+        return self.plan(self._read_rows(X, y).count, self.declared_)
+
+    def _selection_plan(self, X: Any, y: Any) -> Plan[Selection]:
+        """What choosing among the regularizations will do, and promises."""
+        self._keep_source(X)
+        if self.delta != 0:
+            raise InvalidParameter(
+                "Choosing among regularizations is for pure guarantees; delta is not 0.", "Set delta=0, or give one."
+            )
+        if is_stored(X) or is_read_once(X):
+            raise InvalidParameter("Choosing among regularizations needs the rows in memory.", "Give a table.")
+        candidates = [clone(self).set_params(regularization=value) for value in self._candidates() or ()]
+        return selection_plan(candidates, X, y, epsilon=self.epsilon)
+
+    # Fit: read, plan, charge, noise, seal
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Charge, then fit.
+
+        `X` and `y` are arrays; or `X` is a table (or the path of one) with a schema that declares the target; or an iterator of
+        such tables or, without a schema, of pairs (X, y). What comes from an iterator waits in memory or, where it is more than
+        `sudare.frames.rows.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
+        """
+        self._forget()
+        self._check_parameters()
+        if self._candidates() is not None:
+            return self._fit_chosen(X, y)
+        rows = self._read_rows(X, y)
+        plan = self.plan(rows.count, self.declared_)
+        passage = self._enter(plan)
+        self._set_parameters(plan.mechanism.fitted(rows, passage.noise))
+        self._seal()
+        return self
+
+    def _fit_chosen(self, X: Any, y: Any) -> Self:
+        """Fit with a regularization chosen privately from the list, all from one ε."""
+        plan = self._selection_plan(X, y)
+        selection = plan.mechanism
+        passage = self._enter(plan, purpose=selection.purpose)
+        place, model = selection.best(X, y, lambda tried: tried._row_scores(X, y), passage.noise)
+        winner = model._as_the_outcome_of(passage, self.account)
+        for name, value in vars(winner).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(self, name, value)
+        self.regularization_ = float((self._candidates() or ())[place])
+        return self
+
+    def _set_parameters(self, parameters: Floats) -> None:
+        """Coefficients and intercepts from parameters, of which the last is the bias where there is one."""
+        self.parameters_ = parameters
+        bias = self._layout(self.declared_).bias
+        if bias:
+            self.coef_, self.intercept_ = parameters[:, :-1], parameters[:, -1] * bias
+        else:
+            self.coef_, self.intercept_ = parameters, np.zeros(len(parameters))
+
+    # Prediction
+
+    def _scores(self, X: Any) -> Floats:
+        """coef·x + intercept, one column an output."""
+        check_is_fitted(self)
+        if self.schema_digest_ is None:
+            matrix = checked_matrix(self, X, reset=False)
+        else:
+            matrix = encode(self.declared_, X, self.encoding).matrix
+        parameters = self.parameters_
+        bias = self._layout(self.declared_).bias
+        scores: Floats = matrix @ parameters[:, : matrix.shape[1]].T
+        return scores + parameters[:, -1] * bias if bias else scores
+
+    # What is released, and how it is read back
+
+    def release_content(self) -> Content:
+        """Parameters on their grid, and what is public about them."""
+        flat = np.ascontiguousarray(self.parameters_.ravel())
+        extra = {
+            "encoding": None if self.schema_digest_ is None else self.encoding,
+            "fit_intercept": bool(self.fit_intercept),
+            "method": self.method_,
+            "norm_bound": self._layout(self.declared_).norm_bound,
+            "penalty": self.penalty_,
+            "target": self._written_target(),
+        }
+        return self._content({"parameters": flat}, {"parameters": self.grid_}, extra)
+
+    def check_numbers(self, content: Content) -> None:
+        """Raise ReleaseMalformed unless there is one parameter for every column and output; it may be any number."""
+        layout = self._layout(self.declared_)
+        check_shapes(content, {"parameters": TensorRule(self._outputs() * layout.width, np.float64)})
+        if content.parameters["norm_bound"] != layout.norm_bound:
+            raise unfit("its norm bound is not that of its columns")
+
+    @classmethod
+    def _arguments(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        about_rows = "norm_bound" if parameters["encoding"] is None else "encoding"
+        return {name: parameters[name] for name in ("epsilon", "delta", "fit_intercept", about_rows)}
+
+    def _take_bounds(self, declared: Schema) -> None:
+        # What is declared of an array is the norm of its rows.
+        self.n_features_in_ = len(declared.features)
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        known = (
+            parameters["encoding"] in ((None,) if self.schema is None else ENCODINGS)
+            and type(parameters["fit_intercept"]) is bool
+            and parameters["method"] in self.methods
+            and all(_is_size(parameters[name]) for name in ("norm_bound", "penalty"))
+        )
+        if not known:
+            raise unfit("its parameters are not those of its learner")
+        self._check_parameters()
+        self._take_target(parameters["target"])
+        self.method_, self.penalty_ = parameters["method"], parameters["penalty"]
+
+    def _take(self, content: Content) -> None:
+        self.grid_ = content.grid("parameters")
+        self._set_parameters(content.tensors["parameters"].reshape(self._outputs(), -1))
+
+
+def _not_pairs() -> DataError:
+    return DataError("An iterator without a schema must give pairs (X, y).", "Give pairs, or a schema.")
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is float and 0 <= value < np.inf

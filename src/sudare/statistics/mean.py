@@ -1,0 +1,113 @@
+"""Private means of columns. Proof: proofs/statistics.md."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.privacy.column_sums import (
+    exact_sums_of_blocks,
+    fixed_point_step,
+    mean_mechanism,
+    on_grid_within,
+    public_grid,
+)
+from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.ledger import Account
+from sudare.privacy.private_estimator import (
+    Bounds,
+    Mechanism,
+    Plan,
+    PrivateEstimator,
+    TensorRule,
+    check_shapes,
+    check_within,
+)
+from sudare.privacy.release_content import Content
+from sudare.schema import Schema, encoded_by_blocks
+from sudare.schema.table import no_rows
+
+Floats = NDArray[np.float64]
+
+
+class PrivateMean(PrivateEstimator):
+    """ε-DP or (ε, δ)-DP means, replace-one rows. Proof: proofs/statistics.md.
+
+    Parameters
+    ----------
+    epsilon, delta : the promise. With delta = 0 it is pure.
+    bounds : public (low, high), numbers or one per column; or give a `schema`, whose number columns are used.
+    account : who pays. Without one the result may be looked at by its owner but not released.
+    random_state : a seed, for tests and simulation only; it voids the guarantee.
+
+    Attributes
+    ----------
+    mean_ : means in the columns' own units, within the bounds.
+    noise_scale_ : scale of the noise on a mean of a column whose range is one (public).
+    grid_ : the power of two of which all released numbers are multiples (public).
+    clipped_ : how many values lay outside, per column; for the owner only.
+    guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        bounds: Bounds | None = None,
+        schema: Schema | None = None,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.account = account
+        self.random_state = random_state
+
+    def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
+        """One row moves every column's scaled sum by at most one."""
+        columns, unit = len(declared.features), rows_per_unit(declared)
+        guarantee, step = self._guarantee(declared), fixed_point_step(rows)
+        return Plan(mean_mechanism(columns, unit, guarantee.epsilon, guarantee.delta, step), guarantee)
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Charge, then compute the noisy means."""
+        table = self._open(X, reset=True)
+        scaled = encoded_by_blocks(self.declared_, table, self.encoding)
+        rows, columns = scaled.shape
+        if rows == 0:
+            raise no_rows()
+        exact = exact_sums_of_blocks(scaled.blocks(), columns, fixed_point_step(rows))
+        self.clipped_ = scaled.clipped
+        plan = self.plan(rows, self.declared_)
+        passage = self._enter(plan)
+        sums = plan.mechanism.apply(exact, passage.noise)
+        low, high = natural_bounds(self.declared_)
+        self.n_rows_ = rows
+        self.noise_scale_ = plan.mechanism.noise_scale / rows
+        self.grid_ = public_grid(self.noise_scale_, high - low)
+        self.mean_ = on_grid_within(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), low, high, self.grid_)
+        self._seal()
+        return self
+
+    def score(self, X: object, y: object = None) -> float:
+        """Minus the mean squared distance to the means, in units of the ranges. Exact: for the owner only."""
+        scaled = self._read(X, reset=False)
+        low, high = natural_bounds(self.declared_)
+        return -float(np.mean((scaled - (self.mean_ - low) / (high - low)) ** 2))
+
+    def release_content(self) -> Content:
+        """What is released: the means."""
+        return self._content({"mean": self.mean_}, {"mean": self.grid_})
+
+    def check_numbers(self, content: Content) -> None:
+        """Raise ReleaseMalformed unless there is one mean for each column, within its bounds."""
+        check_shapes(content, {"mean": TensorRule(len(self.declared_.features), np.float64)})
+        check_within(content.tensors["mean"], *natural_bounds(self.declared_))
+
+    def _take(self, content: Content) -> None:
+        self.mean_, self.grid_ = content.tensors["mean"], content.grid("mean")

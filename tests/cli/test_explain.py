@@ -1,0 +1,36 @@
+"""`sudare explain`: every error and every word can be looked up without a checkout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sudare.errors import every_error
+from sudare.glossary import TERMS
+
+
+@pytest.mark.parametrize("error", list(every_error()), ids=lambda error: error.__name__)
+def test_every_error_is_explained_by_name_and_by_code(error: Any, sudare: Any) -> None:
+    by_name = sudare("explain", error.__name__)
+    assert by_name.exit_code == 0
+    assert error.help in by_name.stdout
+    by_code = sudare("explain", str(error.exit_code), "--json").values
+    assert by_code["exit_code"] == error.exit_code
+    assert sudare("explain", error.__name__.lower(), "--json").values["error"] == error.__name__
+
+
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
+def test_every_word_is_explained_in_both_languages(term: Any, sudare: Any) -> None:
+    for word in (term.name, term.name.upper(), term.japanese):
+        told = sudare("explain", word)
+        assert told.exit_code == 0
+        assert term.meaning in told.stdout
+        assert term.japanese_meaning in told.stdout
+
+
+def test_an_unknown_word_is_refused_with_near_ones(sudare: Any) -> None:
+    told = sudare("explain", "treshold")
+    assert told.exit_code != 0
+    assert "threshold" in told.stderr
+    assert "Words are: account" in sudare("explain", "zzzz").stderr
