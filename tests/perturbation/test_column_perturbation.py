@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -75,3 +77,12 @@ def test_descriptions_make_equality() -> None:
     assert LaplacePerturbation((0, 1), epsilon=1.0) != SquareWave((0, 1), epsilon=1.0)
     assert len({RetainReplace(["a", "b"], epsilon=1.0), RetainReplace(["a", "b"], epsilon=1.0)}) == 1
     assert "noise_scale" in repr(LaplacePerturbation((0, 1), epsilon=1.0))
+
+
+@pytest.mark.parametrize("kind", [*NUMBERS, *CATEGORIES])
+def test_noise_and_promise_stay_together(kind: Any) -> None:
+    made = kind((0, 10), epsilon=1.0)
+    for name in ("epsilon", "k", "bounds" if kind in NUMBERS else "n_records"):
+        with pytest.raises(AttributeError, match="make another one"):
+            setattr(made, name, 0.5)
+    assert copy.deepcopy(made) == pickle.loads(pickle.dumps(made)) == made

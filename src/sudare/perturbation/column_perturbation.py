@@ -44,6 +44,12 @@ class Perturbation(ABC):
         self.epsilon = resolved_epsilon(epsilon, k, n_records)
         self.k, self.n_records = k, n_records
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raise AttributeError for what is set already: noise and promise were made from it."""
+        if name in self.__dict__:
+            raise AttributeError(f"{name} of a perturbation cannot be changed: make another one.")
+        super().__setattr__(name, value)
+
     @property
     @abstractmethod
     def ratio(self) -> Fraction:
