@@ -25,6 +25,7 @@ Words = NDArray[np.uint64]
 
 Hide = Literal["masks", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)
+_USUAL_GRID: Final = FixedPoint()
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),
     "dishonest": Numbers(0, whole=True, optional=True),
@@ -104,7 +105,7 @@ def secure_sum(
             "threshold, dishonest, keys and leave_after are about sums under masks.",
             "Leave them away, or hide by masks.",
         )
-    members, grid = len(vectors), FixedPoint() if fixed_point is None else fixed_point
+    members, grid = len(vectors), _USUAL_GRID if fixed_point is None else fixed_point
     grid.check_members(members, 2**WORD_BITS)
     check_lengths([np.shape(vector) for vector in vectors])
     saturated: list[int] = []
