@@ -114,7 +114,7 @@ def test_what_is_on_disk_has_no_name_and_cannot_be_read(tmp_path: Path, monkeypa
     files = opened_files(monkeypatch)
     rows = np.tile(np.frombuffer(b"a secret ordering of rows", np.uint8), (4_000, 1))
     with Buckets(25, 4, SystemNoise()) as buckets:
-        buckets.throw(rows)
+        buckets.scatter(rows)
         contents = b""
         for file in files:
             assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
@@ -129,7 +129,7 @@ def test_what_is_on_disk_has_no_name_and_cannot_be_read(tmp_path: Path, monkeypa
     assert all(file.closed for file in files)
 
 
-@pytest.mark.parametrize("stage", ["throw", "shuffled", "write_at"])
+@pytest.mark.parametrize("stage", ["scatter", "shuffled", "write_at"])
 def test_nothing_is_left_behind_by_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     files = opened_files(monkeypatch)
@@ -137,7 +137,7 @@ def test_nothing_is_left_behind_by_a_failure(tmp_path: Path, monkeypatch: pytest
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Buckets if stage == "throw" else spool, stage, fail)
+    monkeypatch.setattr(Buckets if stage == "scatter" else spool, stage, fail)
     with pytest.raises(DataError, match=r"shuffled on disk \(No space left on device\)"):
         shuffled_on_disk({"x": WHOLE}, 4, in_parts(np.arange(4, dtype=np.uint8), 2), SystemNoise())
     assert files

@@ -94,11 +94,11 @@ def order_by_keys(rows: int, source: NoiseSource) -> Integers:
 
 def shuffled_in_buckets(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
     """Rows (unsigned whole numbers) thrown into random buckets, and a Fisher–Yates shuffle inside each."""
-    from sudare.perturbation.shuffle_kernels import shuffle_buckets, thrown
+    from sudare.perturbation.shuffle_kernels import scattered, shuffle_buckets
 
     buckets = bucket_count(len(rows), _ROWS_IN_BUCKET)
     draws = many_words(source, (len(rows) + 7) // 8).view(np.uint8)[: len(rows)]
-    grouped, ends = thrown(rows, draws, buckets)
+    grouped, ends = scattered(rows, draws, buckets)
     at_once = max(1, _ROWS_AT_ONCE * buckets // len(rows))
     start = 0
     for first in range(0, buckets, at_once):

@@ -60,7 +60,7 @@ class Buckets:
         # A key serves one file, so the nonce may be the same for all.
         return Cipher(ChaCha20(key, nonce=bytes(16)), mode=None)
 
-    def throw(self, rows: Bytes) -> None:
+    def scatter(self, rows: Bytes) -> None:
         """Each row into any of the buckets with equal probability."""
         draws = self._source.words((len(rows) + 7) // 8).view(np.uint8)[: len(rows)] & np.uint8(self._count - 1)
         order = np.argsort(draws, kind="stable")
@@ -88,7 +88,7 @@ def shuffled_on_disk(
     try:
         with Buckets(width, bucket_count(rows * width, BUCKET_BYTES), source) as buckets:
             for part in parts:
-                buckets.throw(rows_as_bytes(list(part.values())))
+                buckets.scatter(rows_as_bytes(list(part.values())))
             return FileColumns(layout, written_file(layout, like, buckets, source))
     except OSError as error:
         raise DataError(
