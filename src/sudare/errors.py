@@ -75,7 +75,7 @@ class PersonRowsExceeded(SchemaError):
     """A person has more rows than the schema declares."""
 
     exit_code = 16
-    help = "Some person has more rows than `person.most_rows`. Raise the declaration (guarantees get weaker) or drop rows first."
+    help = "Some person has more rows than `person.most_rows`. Raise the declaration (noise grows with it) or drop rows first."
 
 
 class DataError(SudareError, ValueError):

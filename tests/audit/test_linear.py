@@ -118,7 +118,7 @@ def test_laws_are_given_only_where_they_are_known(monkeypatch: pytest.MonkeyPatc
         (replace(clipped, penalty=1.0), recipe),
         (clipped, replace(recipe, steps=1, sampling_rate=0.5)),
         (clipped, replace(recipe, clip=0.25)),
-        (clipped, replace(recipe, rate=1.0)),
+        (clipped, replace(recipe, learning_rate=1.0)),
     ):
         assert law_epsilon(GradientDescent(changed, 5.0, 1e-2, other), held) is None
 

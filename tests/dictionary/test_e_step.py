@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 
 import numpy as np
 import pytest
@@ -19,9 +17,9 @@ from sudare.dictionary.e_step import (
     Statistics,
     diagonal_gaussian_statistics,
     gaussian_statistics,
-    pairwise_total,
 )
 from sudare.errors import DataError, InvalidParameter
+from sudare.frames.block_sums import pairwise_total
 
 
 def mixture(patterns, width, rows, seed=0):
@@ -108,25 +106,6 @@ def test_the_same_bits_again_and_from_other_layouts():
     for again in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
         for left, right in zip(first, gaussian_statistics(again, *parameters), strict=True):
             np.testing.assert_array_equal(left, right)
-
-
-@given(st.lists(st.integers(-(2**40), 2**40), max_size=70))
-def test_pairwise_total_adds_everything_once(numbers):
-    assert pairwise_total(numbers) == (sum(numbers) if numbers else None)
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.integers(0, 5))
-def test_pairwise_total_of_totals_of_aligned_parts(numbers, log_size):
-    size = 2**log_size
-    parts = [pairwise_total(numbers[start : start + size]) for start in range(0, len(numbers), size)]
-    assert pairwise_total(parts) == pairwise_total(numbers)
-
-
-def test_pairwise_total_is_more_accurate_than_a_running_sum():
-    numbers = [0.1] * 2**16
-    running = functools.reduce(operator.add, numbers)
-    exact = math.fsum(numbers)
-    assert pairwise_total(numbers) == exact != running
 
 
 @pytest.mark.parametrize(("dtype", "relative"), [(np.float64, 1e-13), (np.float32, 2e-5)])

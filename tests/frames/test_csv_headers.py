@@ -82,7 +82,9 @@ def test_what_may_be_a_record_is_refused_and_not_quoted(tmp_path, text):
             look()
         assert "--no-header" in caught.value.remedy
         assert "has_header" in caught.value.remedy
-        assert not any(cell in str(caught.value) for cell in ("Tanaka", "田中", "37", "1200", "male", "Kyoto"))
+        # The path is said, and a temporary folder may have any number.
+        told = str(caught.value).replace(str(file), "")
+        assert not any(cell in told for cell in ("Tanaka", "田中", "37", "1200", "male", "Kyoto"))
 
 
 @pytest.mark.parametrize("text", RECORDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import math
 import subprocess
 import sys
 import uuid
@@ -23,8 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sudare.errors import ColumnMissing, DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
-from sudare.frames import batches, column_types, read, row_count
-from sudare.frames import sources as frames
+from sudare.frames import batches, column_types, csv_files, read, row_count
 from sudare.frames.sources import CsvFile, SqlSource, as_table
 from sudare.schema import Category, Label, Number, Person, Schema, encode
 from tests.schema_strategies import assert_keeps
@@ -210,73 +208,6 @@ def test_types_are_told_without_reading_all(tmp_path: Path) -> None:
         assert draft == Schema.draft(table)
 
 
-def big_csv(path: Path, first: str, last: str) -> Path:
-    """A file in which the last field stands several blocks after the others."""
-    rows = 4 * frames.CSV_BLOCK_BYTES // (len(first) + 2)
-    path.write_text("x,y\n" + f"{first},1\n" * rows + f"{last},1\n")
-    return path
-
-
-def test_declared_types_do_not_flip_late_in_a_csv_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "CSV_BLOCK_BYTES", 2**12)
-    path = big_csv(tmp_path / "late.csv", "1", "2.5")
-    with pytest.raises(SourceUnreadable, match=r"changes its type.*Give schema"):
-        read(path)
-    number = Schema({"x": Number(0, 10)})
-    assert read(path, schema=number)["x"][-1] == 2.5
-    assert read(path, schema=number).names == ("x",)
-    big_csv(path, "1", "NA")
-    assert math.isnan(read(path, schema=number)["x"][-1])
-    big_csv(path, "1", "one")
-    with pytest.raises(WrongType, match="'x' is declared to hold numbers"):
-        read(path, schema=number)
-    text = Schema({"x": Category(("1", "one"))})
-    assert encode(text, read(path, schema=text)).matrix[-1].tolist() == [0, 1]
-    # Undeclared columns that are asked for are guessed.
-    assert read(path, columns=["y"], schema=text)["y"].sum() == read(path, schema=text).rows
-
-
-def test_what_is_missing_in_a_csv_file(tmp_path: Path) -> None:
-    path = tmp_path / "gaps.csv"
-    path.write_text(
-        "dose,ward,visits,urgent,outcome,patient\n 3 ,NA,,true,ill,007\ninf,,2,False,well,NA\n,null,NA,TRUE,ill,8\n"
-    )
-    table = read(path, schema=SCHEMA)
-    assert table["ward"].tolist() == ["NA", None, None]
-    assert table["patient"].tolist() == ["007", "NA", "8"]
-    np.testing.assert_array_equal(table["dose"], [3, math.inf, math.nan])
-    np.testing.assert_array_equal(table["visits"], [math.nan, 2, math.nan])
-    assert table["urgent"].tolist() == [True, False, True]
-    path.write_text("urgent\n1\n")
-    with pytest.raises(WrongType, match="'urgent'"):
-        read(path, schema=Schema({"urgent": Category((False, True))}))
-    path.write_text("visits\n1.5\n")
-    with pytest.raises(WrongType, match="'visits' is declared to hold categories"):
-        read(path, schema=Schema({"visits": Category((1, 2))}))
-    path.write_text("dose\n1e999\n-1e999\n")
-    assert encode(
-        Schema({"dose": Number(0, 1)}), read(path, schema=Schema({"dose": Number(0, 1)}))
-    ).matrix.tolist() == [[1], [0]]
-    path.write_text("visits,patient\n1,\n")
-    with pytest.raises(SudareError, match="'patient' lacks a value"):
-        SCHEMA.check_person(read(path, schema=SCHEMA))
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_late_type_is_told_whatever_the_number_of_threads(tmp_path: Path, threads: int) -> None:
-    path = tmp_path / "late.csv"
-    path.write_text("dose\n" + "1\n" * 4_000_000 + "much\n")
-    before = pa.cpu_count()
-    pa.set_cpu_count(threads)
-    try:
-        with pytest.raises(SourceUnreadable, match="changes its type"):
-            read(path)
-        with pytest.raises(WrongType, match="'dose' is declared to hold numbers"):
-            read(path, schema=Schema({"dose": Number(0, 1)}))
-    finally:
-        pa.set_cpu_count(before)
-
-
 def test_arrays_in_batches_take_names_from_the_schema() -> None:
     schema = Schema({"a": Number(0, 1), "b": Number(0, 1), "y": Label((0, 1))})
     found = list(batches(np.eye(2), batch_rows=1, schema=schema))
@@ -381,7 +312,7 @@ def leaky_sources(secret: str, folder: Path) -> dict[str, Callable[[], object]]:
 
 
 def test_errors_about_sources_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "CSV_BLOCK_BYTES", 2**12)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK_BYTES", 2**12)
     secret = uuid.uuid4().hex
     for way, call in leaky_sources(secret, tmp_path).items():
         try:

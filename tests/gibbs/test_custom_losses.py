@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from sudare.errors import DataError, InvalidParameter, NotSolved
+from sudare.errors import (
+    DataError,
+    InvalidParameter,
+    NotSolved,
+)
 from sudare.gibbs import GibbsPosterior
 from sudare.privacy import Ledger
 from tests.gibbs.sharp_loss import sharp, sharp_slope
+from tests.gibbs.tables import separable
+from tests.gibbs.test_sklearn_checks import distance_from_rows, pull_of_rows
 
 PAIR = np.full((3, 1), -0.5), np.array([[-0.5], [-0.5], [0.5]])
 
@@ -87,3 +96,91 @@ def test_functions_that_give_no_numbers_are_refused_before_the_charge(account):
         with pytest.raises((InvalidParameter, DataError)):
             GibbsPosterior(loss, gradient, smoothness=1.0, account=account).fit(np.zeros((3, 2)))
     assert account.spent().epsilon == 0
+
+
+def bent(theta, X, y):
+    """Nearly |residual|, but smooth."""
+    return np.sqrt(1 + (X @ theta - y) ** 2)
+
+
+def bent_slope(theta, X, y):
+    return ((X @ theta - y) / bent(theta, X, y)) @ X
+
+
+def test_a_loss_of_ones_own():
+    random = np.random.default_rng(0)
+    X = np.concatenate([random.normal(size=(400, 2)) / 10 + [0.3, -0.2], np.full((20, 2), 5.0)])
+    model = GibbsPosterior(
+        distance_from_rows, pull_of_rows, epsilon=20.0, norm_bound=10.0, regularization=1e-3, random_state=0
+    ).fit(X)
+    np.testing.assert_allclose(model.parameters_, [0.3, -0.2], atol=0.4)
+    assert model.score(X) > -2
+    assert 0 < model.acceptance_ <= 1
+    assert model.total_variation_ == 0
+
+
+def test_a_loss_with_targets():
+    X, y = separable(200)
+    model = GibbsPosterior(
+        bent, bent_slope, epsilon=20.0, regularization=0.1, target_bounds=(0, 1), draws=2, random_state=0
+    ).fit(X, y)
+    assert model.draws_.shape == (2, 3)
+    with pytest.raises(DataError, match="y is missing"):
+        clone(model).fit(X, None)
+
+
+def test_a_gradient_by_jax():
+    jax = pytest.importorskip("jax", reason="jax not installed")
+
+    def smooth(theta, X):
+        return jax.numpy.sqrt(1 + ((theta - X) ** 2).sum(axis=1))
+
+    X, _ = separable(100)
+    by_jax = GibbsPosterior(smooth, norm_bound=2.0, random_state=0).fit(X)
+    by_hand = GibbsPosterior(distance_from_rows, pull_of_rows, norm_bound=2.0, random_state=0).fit(X)
+    np.testing.assert_allclose(by_jax.parameters_, by_hand.parameters_, atol=1e-5)
+
+
+def test_without_jax_a_gradient_is_needed(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(InvalidParameter, match="JAX is not installed"):
+        GibbsPosterior(distance_from_rows).fit(separable()[0])
+
+
+def test_a_loss_that_is_not_convex_is_noticed():
+    def concave(theta, X):
+        return -np.sqrt(1 + 100 * ((theta - X) ** 2).sum(axis=1)) / 10
+
+    def slope(theta, X):
+        return -10 * ((theta - X) / np.sqrt(1 + 100 * ((theta - X) ** 2).sum(axis=1))[:, np.newaxis]).sum(axis=0)
+
+    with pytest.raises((DataError, NotSolved)):
+        GibbsPosterior(concave, slope, epsilon=5.0, regularization=0.01, random_state=0).fit(separable(50)[0])
+
+
+def test_the_price_of_a_loss_of_ones_own(account):
+    X, _ = separable()
+    quote = GibbsPosterior(distance_from_rows, pull_of_rows, epsilon=0.5, smoothness=1.0, account=account).price(X)
+    assert (quote.asked.epsilon, quote.admitted) == (0.5, True)
+    assert account.spent().epsilon == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss": None},
+        {"gradient": 3},
+        {"lipschitz": 0},
+        {"strong_convexity": -1},
+        {"dimension": 0},
+        {"delta": 0.0},
+        {"regularization": math.nan},
+        {"loss": lambda theta, X: 1.0},
+    ],
+)
+def test_bad_parameters_of_posteriors(options):
+    given = {"loss": distance_from_rows, "gradient": pull_of_rows, **options}
+    with pytest.raises(InvalidParameter):
+        GibbsPosterior(**given).fit(separable()[0])

@@ -77,7 +77,7 @@ def test_the_public_recipe_is_always_usable(rows, epsilon, delta):
     recipe = public_recipe(Facts(rows, 5, 2.0, Logistic(), 0.0), epsilon, delta)
     assert 10 <= recipe.steps <= 200
     assert 0.5 <= recipe.clip <= 1.0
-    assert recipe.rate > 0
+    assert recipe.learning_rate > 0
 
 
 @pytest.mark.parametrize("steps", [1, pytest.param(3, marks=pytest.mark.long)])

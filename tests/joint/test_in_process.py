@@ -221,8 +221,8 @@ def test_recipes_come_from_public_numbers_alone():
     many = terms("descent", 1.0, 1e-6).plan(50_000).recipe
     assert (few.steps, few.averaged) == (3, 1)
     assert many.steps > few.steps
-    assert terms("descent", 0.5, 1e-6, members=10, colluders=9).plan(5000).recipe.rate <= (
-        terms("descent", 0.5, 1e-6, members=10, colluders=1).plan(5000).recipe.rate
+    assert terms("descent", 0.5, 1e-6, members=10, colluders=9).plan(5000).recipe.learning_rate <= (
+        terms("descent", 0.5, 1e-6, members=10, colluders=1).plan(5000).recipe.learning_rate
     )
     assert terms("descent", 1.0, 1e-6).plan(777) == terms("descent", 1.0, 1e-6).plan(777)
     assert spread_reach(1) == 1.0

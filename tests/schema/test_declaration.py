@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import os
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +22,6 @@ from sudare.errors import (
     WrongType,
 )
 from sudare.schema import Category, Label, Number, Person, Schema
-from tests.schema_strategies import schemas
 
 PATIENTS = """
 [columns.age]
@@ -74,83 +69,6 @@ def test_the_schema_of_the_story_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        ({"low": 1, "high": 1}, "not below"),
-        ({"low": 2, "high": 1}, "not below"),
-        ({"low": float("nan"), "high": 1}, "`low`"),
-        ({"low": 0, "high": float("inf")}, "`high`"),
-        ({"low": "0", "high": 1}, "`low`"),
-        ({"low": False, "high": 1}, "`low`"),
-        ({"low": 0, "high": 10**400}, "`high`"),
-        ({"low": -1.7e308, "high": 1.7e308}, "overflows"),
-        ({"low": 0, "high": 1, "centre": 2}, "`centre`"),
-        ({"low": 0, "high": 1, "centre": float("nan")}, "`centre`"),
-        ({"low": 0, "high": 1, "scale": 0}, "`scale`"),
-        ({"low": 0, "high": 1, "scale": -1}, "`scale`"),
-        ({"low": 0, "high": 1, "scale": 5e-324}, "too small"),
-        ({"low": 0, "high": 1, "bins": []}, "`bins`"),
-        ({"low": 0, "high": 1, "bins": [0.5, 0.5]}, "`bins`"),
-        ({"low": 0, "high": 1, "bins": [0.6, 0.4]}, "`bins`"),
-        ({"low": 0, "high": 1, "bins": [0, 0.4]}, "`bins`"),
-        ({"low": 0, "high": 1, "bins": [0.4, 1]}, "`bins`"),
-        ({"low": 0, "high": 1, "bins": 0.4}, "`bins`"),
-        ({"low": 0, "high": 1, "bins": "0.4"}, "`bins`"),
-        ({"low": 0, "high": 1, "unit": 3}, "`unit`"),
-        ({"low": 0, "high": 1, "missing": 1.5}, "`missing`"),
-        ({"low": 0, "high": 1, "missing": "mean"}, "`missing`"),
-        ({"low": 0, "high": 1, "missing": True}, "`missing`"),
-    ],
-)
-def test_numbers_that_contradict_themselves_are_refused(facts: dict[str, object], told: str) -> None:
-    with pytest.raises(SchemaError, match=told):
-        Number(**facts)  # type: ignore[arg-type]
-    with pytest.raises(SchemaError, match="'dose'"):
-        Schema.from_dict({"columns": {"dose": {"kind": "number", **facts}}})
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        ({"values": ["a"]}, "fewer than two"),
-        ({"values": []}, "fewer than two"),
-        ({"values": ["a", "a"]}, "twice"),
-        ({"values": "ab"}, "not a list"),
-        ({"values": 7}, "not a list"),
-        ({"values": ["1", 1]}, "mixes integer and text"),
-        ({"values": [1, True]}, "mixes boolean and integer"),
-        ({"values": [0, False]}, "mixes boolean and integer"),
-        ({"values": [0.0, 1.0]}, "other than text"),
-        ({"values": [0, 2**63]}, "other than text"),
-        ({"values": [None, 1]}, "other than text"),
-        ({"values": ["\ud800", "a"]}, "control character"),
-        ({"values": [0, 1], "missing": True}, "`missing`"),
-        ({"values": [False, True], "missing": 1}, "`missing`"),
-        ({"values": ["a", "b"], "missing": 1}, "`missing`"),
-        ({"values": [0, 1], "missing": "1"}, "`missing` is the text '1'"),
-        ({"values": [False, True], "missing": "true"}, "`missing` is the text 'true'"),
-        ({"values": ["a", "b"], "missing": 0.5}, "`missing`"),
-    ],
-)
-def test_categories_that_contradict_themselves_are_refused(facts: dict[str, object], told: str) -> None:
-    with pytest.raises(SchemaError, match=told):
-        Category(**facts)  # type: ignore[arg-type]
-    as_label = {"classes" if key == "values" else key: value for key, value in facts.items()}
-    with pytest.raises(SchemaError, match="'outcome'"):
-        Schema.from_dict({"columns": {"outcome": {"kind": "label", **as_label}}})
-
-
-def test_equal_to_python_is_not_equal_to_a_schema() -> None:
-    assert (0, 1) == (False, True)
-    assert Category((0, 1)) != Category((False, True))
-    whole, boolean = Schema({"x": Category((0, 1))}), Schema({"x": Category((False, True))})
-    assert whole != boolean
-    assert whole.digest != boolean.digest
-    assert Category((np.int64(0), np.int64(1))) == Category((0, 1))
-    assert Category((np.bool_(False), np.bool_(True))) == Category((False, True))
-
-
-@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         ({"columns": {}}, "no columns"),
@@ -173,37 +91,6 @@ def test_schemas_that_contradict_themselves_are_refused(arguments: dict[str, obj
         Schema(**arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("most_rows", [0, -1, 1.0, True, "3", None])
-def test_most_rows_is_a_whole_number_from_one(most_rows: object) -> None:
-    with pytest.raises(SchemaError, match="most_rows"):
-        Person("id", most_rows)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (PATIENTS.replace("low = 0", "lwo = 0"), "Did you mean 'low'"),
-        (PATIENTS.replace("[person]", "[persons]"), "Did you mean 'person'"),
-        (PATIENTS.replace("most_rows = 3", "most_row = 3"), "Did you mean 'most_rows'"),
-        (PATIENTS.replace('"category"', '"categorie"'), "Did you mean 'category'"),
-        (PATIENTS.replace("high = 110", ""), "'age' lacks `high`"),
-        (PATIENTS.replace("most_rows = 3", ""), "lacks `most_rows`"),
-        (PATIENTS.replace('kind = "label"', ""), "'diabetes' has no known `kind`"),
-        (PATIENTS + "[target]\n", "lacks `column`"),
-        (PATIENTS + "\n[columns.age]\n", "not valid TOML .at line "),
-        ("columns = 3", "not a table of columns"),
-        ("columns.x = 3", "'x' is not a section"),
-        ("person = 3\ncolumns = {}", "not a table"),
-        ("", "no columns"),
-        ("x = " + "[" * 20000, "not valid TOML"),
-        ("x = " + "9" * 5000, "not valid TOML"),
-    ],
-)
-def test_a_faulty_document_is_told_where_and_what(text: str, told: str) -> None:
-    with pytest.raises(SchemaError, match=told):
-        Schema.from_toml(text)
-
-
 def test_a_number_can_be_the_target() -> None:
     text = '[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n[columns.y]\nkind = "number"\nlow = 0\nhigh = 10\n'
     schema = Schema.from_toml(text + '[target]\ncolumn = "y"\n')
@@ -213,26 +100,9 @@ def test_a_number_can_be_the_target() -> None:
     assert schema.encode_target({"y": [-1, 2.5, 11]}).tolist() == [0.0, 2.5, 10.0]
     assert Schema.from_toml(schema.to_toml()) == schema
     with pytest.raises(SchemaError, match="no label"):
-        schema.encode_label([1])
+        schema.decode_label([1])
     with pytest.raises(SchemaError, match="no target"):
         Schema({"x": Number(0, 1)}).encode_target({"x": [1]})
-
-
-@given(schemas())
-def test_every_way_of_writing_gives_the_same_schema_back(schema: Schema) -> None:
-    copies = [
-        Schema.from_toml(schema.to_toml()),
-        Schema.from_dict(schema.to_dict()),
-        Schema.from_dict(json.loads(json.dumps(schema.to_dict()))),
-        pickle.loads(pickle.dumps(schema)),
-        copy.deepcopy(schema),
-    ]
-    for other in copies:
-        assert other == schema
-        assert hash(other) == hash(schema)
-        assert other.digest == schema.digest
-        assert other.to_toml() == schema.to_toml()
-        assert list(other.columns) == list(schema.columns)
 
 
 FEW_COLUMNS = st.sampled_from(
@@ -249,6 +119,8 @@ FEW_COLUMNS = st.sampled_from(
         Category((0, 1), missing="2"),
     ]
 )
+
+
 FEW_SCHEMAS = st.builds(
     Schema,
     st.lists(st.tuples(st.sampled_from("ab"), FEW_COLUMNS), min_size=1, max_size=2).map(dict),
@@ -268,33 +140,11 @@ def test_the_digest_never_changes() -> None:
     assert Schema.from_toml(PATIENTS).digest == "68b8c5122a85bc81c25d2b919a1b17ec200da00e1e84ed8ca3b50231e61a6bfa"
 
 
-def test_the_largest_whole_numbers_survive() -> None:
-    schema = Schema({"x": Category((-(2**63), 2**63 - 1), missing=2**53 + 1), "y": Number(-(2**60), 2**60)})
-    assert Schema.from_toml(schema.to_toml()) == schema
-    assert schema != "another thing"
-    assert schema.names() == (f"x={-(2**63)}", f"x={2**63 - 1}", f"x={2**53 + 1}", "y")
-
-
-def test_a_question_mark_can_be_a_name() -> None:
-    number = Number(0, 1, unit="?")
-    for schema in (
-        Schema({"?": number}, target="?"),
-        Schema({"x": number}, Person("?", 1)),
-        Schema({"x": Category(("a", "?"), missing="?")}),
-    ):
-        assert Schema.from_toml(schema.to_toml()) == schema
-
-
 def test_the_order_of_columns_is_a_fact() -> None:
     one = Schema({"a": Number(0, 1), "b": Number(0, 2)})
     other = Schema({"b": Number(0, 2), "a": Number(0, 1)})
     assert one != other
     assert one.digest != other.digest
-
-
-def test_whole_and_fractional_notation_are_the_same_number() -> None:
-    assert Number(0, 1) == Number(0.0, 1.0) == Number(-0.0, np.float64(1))
-    assert Schema({"x": Number(-0.0, 1)}).digest == Schema({"x": Number(0, 1)}).digest
 
 
 def test_a_schema_cannot_be_changed() -> None:
@@ -332,47 +182,10 @@ def test_files_that_are_no_schema_are_refused(tmp_path: Path) -> None:
     assert Schema.load(with_mark) == Schema.from_toml(PATIENTS)
 
 
-SECRETS = {"age": [17.25, 93.5], "count": [417, 998], "town": ["Xanadu", "Atlantis"], "ok": [True, False]}
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pd.DataFrame(SECRETS),
-        pd.DataFrame(SECRETS).astype({"town": "category"}),
-        pl.DataFrame(SECRETS),
-        pl.DataFrame(SECRETS, schema_overrides={"town": pl.Enum(["Xanadu", "Atlantis"])}),
-        pa.table(SECRETS),
-        pa.table(SECRETS).schema,
-        SECRETS,
-    ],
-    ids=["pandas", "pandas categories", "polars", "polars enum", "pyarrow", "pyarrow schema", "dictionary"],
-)
-def test_a_draft_asks_and_takes_nothing_from_the_data(table: object) -> None:
-    text = Schema.draft(table)
-    for secrets in ("17.25", "93.5", "417", "998", "Xanadu", "Atlantis"):
-        assert secrets not in text
-    with pytest.raises(
-        SchemaError, match=r"is a draft: columns.age.low, columns.age.high, columns.count.low"
-    ) as caught:
-        Schema.from_toml(text)
-    assert "columns.town.values" in str(caught.value)
-    filled = text.replace('low = "?"', "low = 0").replace('high = "?"', "high = 1000")
-    schema = Schema.from_toml(filled.replace('values = "?"', 'values = ["?", "a"]'))
-    assert schema.columns["ok"] == Category((False, True))
-    assert schema.columns["town"] == Category(("?", "a"))
-
-
-def test_a_draft_asks_what_an_odd_column_is() -> None:
-    text = Schema.draft({"mixed": [1, "a"], "when": [pd.Timestamp(0)], 'odd "name"': [1.0], "empty": [None]})
-    with pytest.raises(SchemaError, match=r'columns.mixed.kind, columns.when.kind, columns.odd "name".low'):
-        Schema.from_toml(text)
-
-
 def test_labels_become_codes_and_come_back() -> None:
     schema = Schema({"y": Label(("low", "high"), missing="unknown")})
     assert schema.classes == ("low", "high", "unknown")
-    found = schema.encode_label(pd.Series(["high", None, "low"]))
+    found = schema.encode_target({"y": pd.Series(["high", None, "low"])})
     assert found.tolist() == [1, 2, 0]
     assert schema.decode_label(found).tolist() == ["high", "unknown", "low"]
     assert schema.encode_target({"y": ["low"]}).tolist() == [0]
@@ -380,9 +193,9 @@ def test_labels_become_codes_and_come_back() -> None:
         with pytest.raises(InvalidParameter):
             schema.decode_label(wrong)  # type: ignore[arg-type]
     with pytest.raises(UnknownCategory, match=r"'y'.*`classes`"):
-        schema.encode_label(["medium"])
+        schema.encode_target({"y": ["medium"]})
     with pytest.raises(MissingValue, match="'y'"):
-        Schema({"y": Label((0, 1))}).encode_label([0, None])
+        Schema({"y": Label((0, 1))}).encode_target({"y": [0, None]})
 
 
 def test_decoded_classes_keep_their_type() -> None:

@@ -21,6 +21,7 @@ NOISE_ROOMS = (
     "sudare.privacy.noise",
     "sudare.privacy.release",
     "sudare.audit",
+    "sudare.demo",
     "sudare.papers",
     "sudare.cli.demo",
     "sudare.cli.risk",
@@ -50,6 +51,7 @@ WRITING_ROOMS = (
     "sudare.files",
     "sudare.report",
     "sudare.cli",
+    "sudare.demo",
     "sudare.papers",
     "sudare.audit",
 )
@@ -63,7 +65,7 @@ FORBIDDEN_IMPORTS = {"pickle", "_pickle", "cloudpickle", "dill", "marshal", "she
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_METHODS = {("joblib", "load"), ("joblib", "dump"), ("np", "load"), ("numpy", "load"), ("os", "system")}
 # Modules by name: only from lists that are written in the source.
-IMPORTING_ROOMS = ("sudare.privacy.learner_registry", "sudare.lazy_exports", "sudare.papers")
+IMPORTING_ROOMS = ("sudare.privacy.learner_registry", "sudare.lazy_exports", "sudare.demo", "sudare.papers")
 
 
 def modules() -> dict[str, Path]:

@@ -158,7 +158,7 @@ def _always_clipped_sum(method: GradientDescent, table: Rows) -> Floats | None:
     if facts.outputs > 1 or facts.penalty > 0 or recipe.sampling_rate < 1:
         return None
     push = recipe.clip * facts.rows + _DEVIATIONS * step_deviation(method) * math.sqrt(facts.width)
-    farthest = recipe.rate * recipe.steps / (1 - recipe.momentum) * push / facts.rows
+    farthest = recipe.learning_rate * recipe.steps / (1 - recipe.momentum) * push / facts.rows
     matrix, targets = table.together()
     lengths = np.linalg.norm(matrix, axis=1)
     # A convex loss has a rising slope: two ends of one sign and beyond the clip hold everything between.
@@ -171,7 +171,7 @@ def _always_clipped_sum(method: GradientDescent, table: Rows) -> Floats | None:
 def step_deviation(method: GradientDescent) -> float:
     """Standard deviation of the noise on the sum of one step."""
     recipe = method.recipe
-    return method.noise_scale * method.facts.rows / (recipe.rate * math.sqrt(recipe.steps))
+    return method.noise_scale * method.facts.rows / (recipe.learning_rate * math.sqrt(recipe.steps))
 
 
 def step_weights(recipe: Recipe) -> Floats:

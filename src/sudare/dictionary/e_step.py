@@ -7,31 +7,24 @@ in memory, read in batches, or spread over workers, as long as parts begin at mu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.frames.block_sums import BLOCK_ROWS, pairwise_total
 
 Floats = NDArray[np.float64]
 Precision = type[np.float64] | type[np.float32]
 
-CHUNK_ROWS: Final = 4096
+# A power of two of chunks makes a block, so that a block's own total is a part of the tree over all chunks.
+CHUNK_ROWS: Final = BLOCK_ROWS // 16
 # Best of 64 to 512 for ten columns.
 _BLOCK_ROWS: Final = 256
 _LOG_TWO_PI: Final = math.log(2 * math.pi)
-
-
-class Added(Protocol):
-    """What can be added to its like."""
-
-    def __add__(self, other: Any, /) -> Any: ...
-
-
-Sum = TypeVar("Sum", bound=Added)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,27 +46,6 @@ class Statistics:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.counts, self.sums, self.moments, self.log_likelihood))
-
-
-def pairwise_total(parts: Iterable[Sum]) -> Sum | None:
-    """The sum of the parts in a fixed tree: neighbours first, then neighbouring pairs, and so on; None without parts.
-
-    2ⁿ parts from a multiple of 2ⁿ may be replaced by their own total without changing a bit of the result.
-    """
-    levels: list[Sum | None] = []
-    for part in parts:
-        carried, level = part, 0
-        while level < len(levels) and (waiting := levels[level]) is not None:
-            carried, levels[level] = waiting + carried, None
-            level += 1
-        if level == len(levels):
-            levels.append(None)
-        levels[level] = carried
-    total: Sum | None = None
-    for left in levels:
-        if left is not None:
-            total = left if total is None else left + total
-    return total
 
 
 def gaussian_statistics(

@@ -23,7 +23,7 @@ from sudare.errors import InvalidParameter
 from sudare.frames.rows import check_persons
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
-from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
+from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
@@ -36,7 +36,6 @@ FAMILIES: Final[dict[str, type[Family]]] = {
     family.name: family for family in (SparseGaussian, DiagonalGaussian, Poisson, Gamma, Categorical)
 }
 
-DEFAULT_DELTA: Final = 1e-6
 _NUMBERS: Final[dict[str, Numbers]] = {
     "n_patterns": Numbers(1, 10_000, whole=True),
     "sparsity": Numbers(0, open_low=True),

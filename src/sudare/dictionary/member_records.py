@@ -12,15 +12,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sudare.dictionary.block_sums import BLOCK_ROWS, statistics_over
-from sudare.dictionary.e_step import Sum
-from sudare.dictionary.families import Booleans, Family, Floats
+from sudare.dictionary.families import Family, Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
+from sudare.frames.block_sums import BLOCK_ROWS, Sum, statistics_over
 from sudare.frames.rows import Rows, checked_rows, is_stored
-from sudare.schema import Category, Number, Schema
+from sudare.privacy.declared_columns import given_bounds
+from sudare.schema import Category, Column, Number, Schema
+from sudare.schema.column_values import clipped_numbers, codes, numbers
 from sudare.schema.table import Table, as_table
-from sudare.schema.values import clipped_numbers, codes, numbers
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -68,28 +68,39 @@ class Layout:
     schema: Schema | None = None
 
     def matrix(self, table: Table) -> Floats:
-        """A table's agreed columns; declared bounds clip, gaps are refused."""
-        return np.stack([self._column(table, position) for position in range(len(self.names))], axis=1)
+        """A table's agreed columns within their bounds. Raise DataError where one has gaps or is too large to be squared."""
+        facts = {} if self.schema is None else self.schema.features
+        matrix = np.stack([_column(table, name, facts.get(name), clip=True) for name in self.names], axis=1)
+        if self.schema is not None:
+            return matrix
+        for name, largest in zip(self.names, np.abs(matrix).max(axis=0, initial=0.0), strict=True):
+            if largest > _LARGEST:
+                raise DataError(
+                    f"Column {name!r} holds numbers beyond {_LARGEST:g}, whose squares are none.",
+                    "Use other units, or a schema.",
+                )
+        return matrix if self.low is None or self.high is None else np.clip(matrix, self.low, self.high)
 
-    def _column(self, table: Table, position: int) -> Floats:
-        name = self.names[position]
-        values = table.column(name)
-        facts = None if self.schema is None else self.schema.features[name]
-        if isinstance(facts, Category):
-            return codes(values, facts, name).astype(np.float64)
-        if isinstance(facts, Number):
-            return clipped_numbers(values, facts, name)[0]
-        found = numbers(values, name)
-        if not np.all(np.isfinite(found)):
-            raise DataError(f"Column {name!r} holds gaps or infinities.", "Fill or drop them before use.")
-        if np.abs(found).max(initial=0.0) > _LARGEST:
-            raise DataError(
-                f"Column {name!r} holds numbers beyond {_LARGEST:g}, whose squares are none.",
-                "Use other units, or a schema.",
-            )
-        if self.low is None or self.high is None:
-            return found
-        return np.clip(found, self.low[position], self.high[position])
+
+def finite_matrix(X: object, names: tuple[str, ...], schema: Schema | None) -> Floats:
+    """New records to be scored: agreed columns, not clipped, so that what lies far outside scores high."""
+    table, facts = _agreed(X, names), {} if schema is None else schema.features
+    return np.stack([_column(table, name, facts.get(name), clip=False) for name in names], axis=1)
+
+
+def _column(table: Table, name: str, facts: Column | None, *, clip: bool) -> Floats:
+    """One column as finite numbers: codes of categories, what is declared in place of gaps; within declared bounds if `clip`."""
+    values = table.column(name)
+    if isinstance(facts, Category):
+        return codes(values, facts, name).astype(np.float64)
+    if clip and isinstance(facts, Number):
+        return clipped_numbers(values, facts, name)[0]
+    found = numbers(values, name)
+    if isinstance(facts, Number) and facts.stand_in is not None:
+        found = np.where(np.isnan(found), facts.stand_in, found)
+    if not np.all(np.isfinite(found)):
+        raise DataError(f"Column {name!r} holds gaps or infinities.", "Fill or drop them before use.")
+    return found
 
 
 def opened_members(
@@ -139,12 +150,7 @@ def _layout(tables: Sequence[Any], schema: Schema | None, bounds: Bounds | None,
             )
     if bounds is None:
         return Layout(names[0])
-    try:
-        low, high = (np.array(np.broadcast_to(np.asarray(end, dtype=np.float64), len(names[0]))) for end in bounds)
-    except (TypeError, ValueError):
-        raise InvalidParameter(
-            f"bounds must be two numbers or two sequences of {len(names[0])}.", "Give for example bounds=(0, 110)."
-        ) from None
+    low, high = map(np.array, given_bounds(bounds, len(names[0])))
     if not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
         raise InvalidParameter("Every column needs finite bounds with low < high.", "Give for example bounds=(0, 110).")
     return Layout(names[0], low, high)
@@ -229,24 +235,3 @@ def levels_of(layout: Layout) -> tuple[int, ...]:
     if layout.high is None:
         raise InvalidParameter("Categorical patterns need declared levels.", "Give a schema or bounds.")
     return tuple(int(top) + 1 for top in layout.high)
-
-
-def finite_matrix(X: object, names: tuple[str, ...], schema: Schema | None) -> Floats:
-    """New records to be scored: agreed columns, not clipped, so that what lies far outside scores high."""
-    table = _agreed(X, names)
-    facts = {} if schema is None else schema.features
-    columns = []
-    for name in names:
-        column = facts.get(name)
-        if isinstance(column, Category):
-            columns.append(codes(table.column(name), column, name).astype(np.float64))
-            continue
-        found = numbers(table.column(name), name)
-        if isinstance(column, Number) and column.stand_in is not None:
-            found = np.where(np.isnan(found), column.stand_in, found)
-        columns.append(found)
-    matrix = np.stack(columns, axis=1)
-    finite: Booleans = np.isfinite(matrix)
-    if not np.all(finite):
-        raise DataError("The records hold gaps or infinities.", "Fill or drop them before use.")
-    return matrix

@@ -159,11 +159,9 @@ class ExpertSet:
         """Coefficients (experts × features) and intercepts of linear experts. Raise CannotBeScored where some are not finite or too large."""
         if not all(hasattr(model, "coef_") for model in self.models):
             raise InvalidParameter("An expert has no coefficients.", "This combination needs linear experts.")
-        coefficients = [np.ravel(np.asarray(model.coef_, dtype=np.float64)) for model in self.models]
-        if len({len(row) for row in coefficients}) > 1:
+        messages = _coefficients(self.models)
+        if messages is None:
             raise InvalidParameter("The experts disagree on the number of coefficients.", "Agree on one schema.")
-        intercepts = [float(np.ravel(getattr(model, "intercept_", 0.0))[0]) for model in self.models]
-        messages = np.stack(coefficients), np.array(intercepts)
         usable = (np.abs(np.column_stack(messages)) <= LARGEST_ANSWER).all(axis=1)
         if not usable.all():
             raise CannotBeScored([self.numbers[place] for place in np.flatnonzero(~usable)])
@@ -204,12 +202,16 @@ class ExpertSet:
 
 def _stacked_coefficients(models: Sequence[Any]) -> tuple[Floats, Floats] | None:
     """Coefficients (features × experts) and intercepts, if every expert is a known linear model; else None."""
-    if not all(_is_linear(model) for model in models):
+    found = _coefficients(models) if all(map(_is_linear, models)) else None
+    return None if found is None else (np.ascontiguousarray(found[0].T), found[1])
+
+
+def _coefficients(models: Sequence[Any]) -> tuple[Floats, Floats] | None:
+    """Coefficients (experts × features) and intercepts; None where the experts have different numbers of them."""
+    rows = [np.ravel(np.asarray(model.coef_, dtype=np.float64)) for model in models]
+    if len({len(row) for row in rows}) > 1:
         return None
-    columns = [np.ravel(model.coef_) for model in models]
-    if len({column.shape for column in columns}) > 1:
-        return None
-    return np.stack(columns, axis=1), np.array([float(np.ravel(model.intercept_)[0]) for model in models])
+    return np.stack(rows), np.array([float(np.ravel(getattr(model, "intercept_", 0.0))[0]) for model in models])
 
 
 def _is_linear(model: Any) -> bool:

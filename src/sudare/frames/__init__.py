@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
+    from sudare.frames.rows import Rows, checked_rows
     from sudare.frames.sources import batches, column_types, read, row_count
 else:
-    __getattr__, __dir__ = opened_on_use(__name__, {"sources": "batches column_types read row_count"})
+    __getattr__, __dir__ = opened_on_use(
+        __name__, {"rows": "Rows checked_rows", "sources": "batches column_types read row_count"}
+    )
 
-__all__ = ["batches", "column_types", "read", "row_count"]
+__all__ = ["Rows", "batches", "checked_rows", "column_types", "read", "row_count"]

@@ -234,7 +234,7 @@ class _Stack:
 
     def together(self) -> NDArray[Any]:
         if self._file is None:
-            return np.concatenate(self._held)
+            return self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
         return np.asarray(np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self.rows, *self._shape)))
 
 

@@ -7,6 +7,7 @@ into their messages, so theirs are replaced outside of the `except` block and le
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,31 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 import sqlalchemy
 
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
-from sudare.frames.csv_headers import (
-    CsvFile,
-    declared_header,
-    first_bytes,
-    first_lines,
-    public_names,
-    refuse_doubtful_header,
-)
+from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
+from sudare.frames.csv_headers import CsvFile, declared_header
 from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
-from sudare.schema import Label, Number, Schema
-from sudare.schema.table import Table, as_table, attempt, column_names, refuse_missing_columns, unique_names
+from sudare.frames.wanted_columns import pieces, selected, unreadable, wanted_columns
+from sudare.schema import Schema
+from sudare.schema.table import Table, as_table, attempt, unique_names
 
 __all__ = ["CsvFile", "SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
 
 DEFAULT_BATCH_ROWS = 65536
-CSV_BLOCK_BYTES = 2**22
-OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
-MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 PARQUET_ENDINGS = (".parquet", ".pq")
 CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
 DEFAULT_SCHEMAS = {"postgresql": "public"}
@@ -65,7 +55,9 @@ def batches(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
     if isinstance(source, str | os.PathLike):
-        return all_files_batches(files_at(source), columns, batch_rows, schema, declared_header(source))
+        has_header = declared_header(source)
+        files = (file_batches(file, columns, batch_rows, schema, has_header) for file in files_at(source))
+        return itertools.chain.from_iterable(files)
     if isinstance(source, SqlSource):
         return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
     parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
@@ -114,33 +106,6 @@ def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
         first = next(batches(source, batch_rows=1000), None)
         return first.arrow.schema if first else pa.schema([])
     return as_table(source).arrow.schema
-
-
-def pieces(table: Table, batch_rows: int) -> Iterator[Table]:
-    """A table cut into tables of at most `batch_rows` rows."""
-    return (table.slice(start, batch_rows) for start in range(0, table.rows, batch_rows))
-
-
-def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema: Schema | None) -> list[str]:
-    """Which of the columns that are present to read."""
-    if columns is not None:
-        refuse_missing_columns(columns, present)
-        return list(columns)
-    if schema is not None:
-        known = [name for name in schema.source_columns if name in present]
-        # No names at all mean all columns to some readers, and an error of their own to others.
-        if not known:
-            refuse_missing_columns(schema.source_columns, present)
-        return known
-    return list(present)
-
-
-def selected(data: object, columns: Sequence[str] | None, schema: Schema | None) -> Table:
-    """The wanted columns of data in memory; data without names are the features of the schema."""
-    if columns is None and schema is None:
-        return as_table(data)
-    names_if_none = columns if columns is not None else list(schema.features) if schema is not None else None
-    return as_table(data, wanted_columns(column_names(data, names_if_none), columns, schema))
 
 
 def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]) -> Iterator[Table]:
@@ -199,31 +164,14 @@ def is_parquet(file: Path) -> bool:
     return file.name.lower().endswith(PARQUET_ENDINGS)
 
 
-def all_files_batches(
-    files: Sequence[Path],
-    columns: Sequence[str] | None,
-    batch_rows: int,
-    schema: Schema | None,
-    has_header: bool | None = None,
+def file_batches(
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None
 ) -> Iterator[Table]:
-    """The tables of one file after the other."""
-    for file in files:
-        if is_parquet(file):
-            yield from quietly(parquet_batches(file, columns, batch_rows, schema), parquet_explanation(file))
-        else:
-            rows = csv_batches(file, columns, batch_rows, schema, has_header)
-            yield from quietly(rows, csv_explanation(file, schema, has_header))
-
-
-def parquet_explanation(file: Path) -> Callable[[Exception], SudareError]:
-    """Turns an error of the Parquet reader into ours."""
-    return lambda error: unreadable(file, "Parquet")
-
-
-def unreadable(file: Path, form: str) -> SourceUnreadable:
-    return SourceUnreadable(
-        f"{os.fspath(file)!r} cannot be read as {form}.", "Check that the file is whole and of that format."
-    )
+    """The tables of one file."""
+    if is_parquet(file):
+        return quietly(parquet_batches(file, columns, batch_rows, schema), lambda error: unreadable(file, "Parquet"))
+    rows = csv_batches(file, columns, batch_rows, schema, has_header)
+    return quietly(rows, lambda error: unreadable_csv(error, file, schema, has_header))
 
 
 def opened_parquet(file: Path) -> Any:
@@ -245,132 +193,6 @@ def parquet_batches(
         for batch in parquet.iter_batches(batch_size=batch_rows, columns=stored):
             table = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
             yield from pieces(Table(table), batch_rows)
-
-
-def csv_reader(file: Path, options: Any, names: Sequence[str] | None) -> Any:
-    """The rows of a CSV file; without names its first line has them."""
-    return pyarrow.csv.open_csv(
-        file,
-        read_options=pyarrow.csv.ReadOptions(
-            block_size=CSV_BLOCK_BYTES, column_names=None if names is None else list(names)
-        ),
-        convert_options=options,
-    )
-
-
-def csv_types(file: Path, expected: Collection[str] = (), has_header: bool | None = None) -> pa.Schema:
-    """The names of the columns of a CSV file, and the types its first block suggests."""
-    opened = csv_as_written(file, expected, has_header)
-    return pa.schema(list(zip(unique_names(public_names(opened.names, has_header)), opened.types, strict=True)))
-
-
-def csv_as_written(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
-    """Names as the CSV file spells them (made up where it has none), and types.
-
-    Raise DataError where the first line may be a record, and nobody said whether it is.
-    A header without a comma that has another usual separator is refused, unless a column is expected to be called so: read as one column,
-    the file would only seem to lack all others.
-    """
-    header = attempt(lambda: first_line(file)) or ""
-    separator = next((name for mark, name in OTHER_SEPARATORS.items() if mark in header), None)
-    if separator is not None and not {",", '"'} & set(header) and header not in expected:
-        raise SourceUnreadable(
-            f"The columns of {os.fspath(file)!r} are separated by {separator}, not by commas.",
-            "Save it with commas between the columns and a point in decimals, or as Parquet.",
-        )
-    lines = attempt(lambda: first_lines(file))
-    if lines is None:
-        raise unreadable(file, "CSV")
-    refuse_doubtful_header(lines, has_header, expected, file)
-    names = public_names(lines[0], has_header) if lines and has_header is False else None
-    types = attempt(lambda: csv_reader(file, None, names).schema)
-    # Names that are not UTF-8 fail when they are asked for.
-    if types is None or attempt(lambda: types.names) is None:
-        raise unreadable(file, "CSV")
-    return types
-
-
-def first_line(file: Path) -> str:
-    """The first line of a text file, which may be compressed."""
-    return first_bytes(file).decode("utf-8-sig", errors="replace").splitlines()[0]
-
-
-def csv_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None = None
-) -> Iterator[Table]:
-    expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
-    written = csv_as_written(file, expected, has_header).names
-    read_as = dict(zip(unique_names(public_names(written, has_header)), written, strict=True))
-    names = wanted_columns(list(read_as), columns, schema)
-    options = pyarrow.csv.ConvertOptions(
-        include_columns=[read_as[name] for name in names],
-        column_types={read_as[name]: kind for name, kind in declared_types(schema).items() if name in names},
-        # The words 1 and 0 are numbers, not booleans.
-        true_values=["true", "True", "TRUE"],
-        false_values=["false", "False", "FALSE"],
-    )
-    with csv_reader(file, options, written if has_header is False else None) as reader:
-        for batch in reader:
-            table = pa.Table.from_batches([batch]).rename_columns(names)
-            yield from pieces(Table(with_missing_words(table, schema)), batch_rows)
-
-
-def declared_types(schema: Schema | None) -> dict[str, Any]:
-    """The Arrow types in which the columns of a schema are read from text; identifiers of persons stay text."""
-    if schema is None:
-        return {}
-    types = {
-        name: pa.float64() if isinstance(facts, Number) else CSV_TYPES[facts.value_kind]
-        for name, facts in schema.columns.items()
-    }
-    return types | ({schema.person.column: pa.string()} if schema.person else {})
-
-
-def with_missing_words(table: pa.Table, schema: Schema | None) -> pa.Table:
-    """The table with null where a declared text column has a word for missing that is not one of its values."""
-    for position, name in enumerate(table.column_names):
-        words = words_for_missing(name, schema)
-        if words:
-            column = table.column(name)
-            is_missing = pc.is_in(column, value_set=pa.array(words, type=column.type))
-            table = table.set_column(position, name, pc.if_else(is_missing, pa.scalar(None, column.type), column))
-    return table
-
-
-def words_for_missing(name: str, schema: Schema | None) -> list[str]:
-    """The words that mean missing in a column that is declared as text; none in other columns."""
-    if schema is not None and schema.person is not None and name == schema.person.column:
-        return [""]
-    facts = schema.columns.get(name) if schema is not None else None
-    if facts is None or isinstance(facts, Number) or facts.value_kind != "text":
-        return []
-    return [word for word in MISSING_WORDS if word not in facts.levels]
-
-
-def csv_explanation(
-    file: Path, schema: Schema | None, has_header: bool | None = None
-) -> Callable[[Exception], SudareError]:
-    """Turns an error of the CSV reader into ours, which names the column if the schema declares it."""
-
-    def explain(error: Exception) -> SudareError:
-        # With a single thread Arrow names the row as well.
-        found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
-        if not found:
-            return unreadable(file, "CSV")
-        name = csv_types(file, declared_types(schema), has_header).names[int(found[1])]
-        if name not in declared_types(schema):
-            return SourceUnreadable(
-                f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",
-                "Give schema=…, so that types are declared and not guessed.",
-            )
-        facts = schema.columns[name] if schema else None
-        kind = "numbers" if isinstance(facts, Number) else f"{'classes' if isinstance(facts, Label) else 'categories'}"
-        return WrongType(
-            f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
-            "Correct the file (it must be UTF-8, with a point in decimals), or change the declaration in the schema.",
-        )
-
-    return explain
 
 
 def unreadable_database(error: Exception) -> SourceUnreadable:

@@ -19,9 +19,11 @@ from sudare.gibbs.mechanisms import FIXED_PROPOSALS, check_drawing
 from sudare.gibbs.temperatures import proportional_beta
 from sudare.linear.rows import bounded_rows, norm_bounded_columns
 from sudare.linear.solvers import nesterov_step
+from sudare.linear.targets import check_lengths, checked_numbers, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
@@ -237,7 +239,7 @@ class GibbsPosterior(PrivateEstimator):
         smoothness: float | None = None,
         dimension: int | None = None,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DEFAULT_DELTA,
         norm_bound: float = 1.0,
         target_bounds: tuple[float, float] | None = None,
         regularization: float = 1.0,
@@ -324,12 +326,10 @@ class GibbsPosterior(PrivateEstimator):
         rows = bounded_rows(matrix, float(self.norm_bound))[0]
         if self.target_bounds is None:
             return (rows,)
-        try:
-            targets = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            targets = np.empty(0)
-        if targets.shape != (len(rows),) or not np.all(np.isfinite(targets)):
-            raise DataError("y must be one finite number a row.", "Give y, or leave target_bounds out.")
+        if y is None:
+            raise missing_y()
+        targets = checked_numbers(y)
+        check_lengths(len(rows), len(targets))
         return rows, np.clip(targets, *self.target_bounds)
 
     def _check_parameters(self) -> None:

@@ -30,6 +30,7 @@ from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Loss
 from sudare.linear.mechanism import Facts
 from sudare.parameter_checks import Numbers
+from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Encoding, Schema
@@ -135,7 +136,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DEFAULT_DELTA,
         *,
         norm_bound: float = 1.0,
         regularization: float | None = None,
@@ -206,7 +207,7 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DEFAULT_DELTA,
         *,
         target_bounds: tuple[float, float] | None = None,
         norm_bound: float = 1.0,

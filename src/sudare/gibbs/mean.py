@@ -29,6 +29,7 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up_root
 from sudare.privacy.column_sums import exact_sums, fixed_point_step, on_grid_within, public_grid
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Bounds, Plan
@@ -143,7 +144,7 @@ class GibbsMean(PrivateMean):
     def __init__(
         self,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float = DEFAULT_DELTA,
         *,
         bounds: Bounds | None = None,
         schema: Schema | None = None,
@@ -154,16 +155,11 @@ class GibbsMean(PrivateMean):
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
+        super().__init__(epsilon, delta, bounds=bounds, schema=schema, account=account, random_state=random_state)
         self.prior_scale = prior_scale
         self.radius = radius
         self.draws = draws
         self.fixed_work = fixed_work
-        self.account = account
-        self.random_state = random_state
 
     def plan(self, rows: int, declared: Schema) -> Plan[MeanDraws]:
         """A record of p columns has norm √p at most; a person's records may all point one way."""

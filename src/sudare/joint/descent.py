@@ -44,11 +44,11 @@ def descended(reading: ModelReading, plan: LearningPlan) -> Script[Learned]:
     for number, noise in enumerate(plan.sums):
         ahead = place + recipe.momentum * velocity
         total = yield GradientSum(reading.width, most, reading, noise, ahead, recipe.clip, plan.grid)
-        velocity = recipe.momentum * velocity - recipe.rate * unit * total.astype(np.float64)
+        velocity = recipe.momentum * velocity - recipe.learning_rate * unit * total.astype(np.float64)
         place = place + velocity
         if number >= recipe.steps - recipe.averaged:
             average += place / recipe.averaged
-    noise_scale = plan.sums[0].total_deviation * unit * recipe.rate * _spread(recipe)
+    noise_scale = plan.sums[0].total_deviation * unit * recipe.learning_rate * _spread(recipe)
     grid = public_grid(noise_scale)
     return Learned(reading, on_grid(average, grid), plan.rows, noise_scale, grid)
 

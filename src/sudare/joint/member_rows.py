@@ -1,4 +1,8 @@
-"""How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere."""
+"""How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere.
+
+Rows are counted and checked by `sudare.frames.rows`. Sums read the batches of a file anew: one table is read in several ways in one
+training, and what was counted for one way need not be counted again for the next.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.block_sums import statistics_over
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import batches
+from sudare.frames.block_sums import statistics_over
 from sudare.frames.rows import checked_rows, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode

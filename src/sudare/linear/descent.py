@@ -63,13 +63,13 @@ _LARGEST_STEP: Final = 2.0**300
 class Recipe:
     """How to descend: public numbers.
 
-    `clip` bounds a row's gradient; `rate` multiplies the mean gradient; momentum is Nesterov's; the result is the average of the
+    `clip` bounds a row's gradient; `learning_rate` multiplies the mean gradient; momentum is Nesterov's; the result is the average of the
     last `averaged` iterates. With a `sampling_rate` below one every step sees each row with that probability.
     """
 
     steps: int
     clip: float
-    rate: float
+    learning_rate: float
     momentum: float = 0.0
     averaged: int = 1
     sampling_rate: float = 1.0
@@ -78,8 +78,10 @@ class Recipe:
         whole = isinstance(self.steps, int) and isinstance(self.averaged, int)
         if not whole or not 1 <= self.averaged <= self.steps <= 100_000:
             raise InvalidParameter("steps must be a whole number from 1, and averaged at most that.", "Use 50 and 10.")
-        if not (0 < self.clip < math.inf and 0 < self.rate < math.inf and 0 <= self.momentum < 1):
-            raise InvalidParameter("clip and rate must be positive and momentum in [0, 1).", "Use for example 1, 1, 0.")
+        if not (0 < self.clip < math.inf and 0 < self.learning_rate < math.inf and 0 <= self.momentum < 1):
+            raise InvalidParameter(
+                "clip and learning_rate must be positive and momentum in [0, 1).", "Use for example 1, 1, 0."
+            )
         if not 2.0**-_SAMPLING_BITS <= self.sampling_rate <= 1:
             raise InvalidParameter("sampling_rate must be above 0 and at most 1.", "Use 1 for full batches.")
 
@@ -90,7 +92,7 @@ class Recipe:
 
 
 def public_recipe(facts: Facts, epsilon: float, delta: float, sampling_rate: float = 1.0) -> Recipe:
-    """Steps, clip and rate from (n, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found.
+    """Steps, clip and learning rate from (n, ε, δ), the row norm and the loss alone; docs/linear.md says how they were found.
 
     How long to descend is set by the noise that piles up meanwhile: so long that the noise in a score is of order one, which
     is a time proportional to μ·n. Steps are as few as stay stable. The more noise, the smaller the clip. Sampled descent has
@@ -205,7 +207,7 @@ class GradientDescent(LinearMechanism):
     @property
     def _step_noise(self) -> float:
         """Standard deviation that the noise of one step gives a parameter."""
-        return self._deviation / self._expected_rows * self.recipe.rate
+        return self._deviation / self._expected_rows * self.recipe.learning_rate
 
     def clipped_sum(self, rows: Rows, parameters: Floats, kept: NDArray[np.bool_] | None = None) -> Floats:
         """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact."""
@@ -239,7 +241,7 @@ class GradientDescent(LinearMechanism):
             whole = self.clipped_sum(rows, ahead, kept).astype(np.int64) * finer
             noisy = source.gaussian(whole.ravel(), self._scale_in_steps).astype(np.float64) * self._noise_grid
             gradient = noisy.reshape(place.shape) / self._expected_rows + facts.penalty / facts.rows * ahead
-            velocity = recipe.momentum * velocity - recipe.rate * gradient
+            velocity = recipe.momentum * velocity - recipe.learning_rate * gradient
             place = place + velocity
             if step >= recipe.steps - recipe.averaged:
                 average += place / recipe.averaged

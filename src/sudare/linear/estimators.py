@@ -6,7 +6,7 @@ Each has a constructor, a loss and a way to predict; everything else, from check
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,6 @@ from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
 
 Floats = NDArray[np.float64]
-
-_LARGEST_NORM: Final = 2.0**100
 
 
 class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):

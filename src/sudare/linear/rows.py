@@ -73,6 +73,7 @@ def has_one_hot(declared: Schema, encoding: Encoding) -> bool:
     return encoding == "binned" or not all(isinstance(column, Number) for column in declared.features.values())
 
 
+@functools.lru_cache(maxsize=64)
 def norm_bounded_columns(count: int, norm_bound: float) -> Schema:
     """What is known of the columns of an array whose rows are within a norm."""
     return unnamed_columns((number_within(-norm_bound, norm_bound),) * count)

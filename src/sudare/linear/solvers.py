@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
+from scipy.sparse.linalg import LinearOperator, cg
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import BLOCK_ROWS, Rows
@@ -97,16 +98,13 @@ def evaluated(objective: Objective, parameters: Floats, hessian: bool, blocks: i
             matrix = blas.dsyrk(1.0, weighted.T, beta=1.0, c=matrix, overwrite_c=1)
         gradient += slopes.dot(rows)
     if seen < objective.rows.count:
-        gradient, matrix = _scaled(objective.rows.count / seen, gradient, matrix)
+        weight = objective.rows.count / seen
+        gradient, matrix = weight * gradient, None if matrix is None else weight * matrix
     gradient += objective.penalty * parameters
     gradient += objective.linear
     if matrix is not None:
         matrix.ravel(order="K")[:: width + 1] += objective.penalty
     return _Evaluated(gradient, norm(gradient), matrix)
-
-
-def _scaled(weight: float, gradient: Floats, matrix: Floats | None) -> tuple[Floats, Floats | None]:
-    return weight * gradient, None if matrix is None else weight * matrix
 
 
 def valued(objective: Objective, parameters: Floats, blocks: int | None = None) -> float:
@@ -392,25 +390,14 @@ def _line_search(
 
 def _conjugate_direction(objective: Objective, place: Floats, gradient: Floats) -> Floats:
     """A Newton direction by conjugate gradients, as accurate as the gradient's size asks for."""
-    size = norm(gradient)
-    direction, residual = np.zeros_like(gradient), -gradient
-    step, square = residual.copy(), float(residual @ residual)
-    goal = min(0.1, size**0.5) * size
-    for _ in range(_MOST_CONJUGATE_STEPS):
-        product = _hessian_product(objective, place, step)
-        length = square / float(step @ product)
-        direction = direction + length * step
-        residual = residual - length * product
-        following = float(residual @ residual)
-        if following**0.5 <= goal:
-            break
-        step, square = residual + (following / square) * step, following
-    return direction
 
+    def hessian_product(vector: Floats) -> Floats:
+        product = objective.penalty * vector
+        for rows, targets in objective.rows.blocks():
+            curvature = objective.loss.curvature(rows @ place, targets[:, objective.output])
+            product = product + (curvature * (rows @ vector)) @ rows
+        return product
 
-def _hessian_product(objective: Objective, place: Floats, vector: Floats) -> Floats:
-    product = objective.penalty * vector
-    for rows, targets in objective.rows.blocks():
-        curvature = objective.loss.curvature(rows @ place, targets[:, objective.output])
-        product = product + (curvature * (rows @ vector)) @ rows
-    return product
+    hessian = LinearOperator((len(place), len(place)), matvec=hessian_product, dtype=np.float64)
+    accuracy = min(0.1, math.sqrt(norm(gradient)))
+    return np.asarray(cg(hessian, -gradient, rtol=accuracy, maxiter=_MOST_CONJUGATE_STEPS)[0])

@@ -16,7 +16,7 @@ from sudare.privacy.private_estimator import PrivateEstimator, TensorRule, check
 from sudare.privacy.release_content import Content, unfit
 from sudare.report.numbers import rounded_up
 from sudare.schema import Schema
-from sudare.schema.layout import ENCODINGS
+from sudare.schema.encodings import ENCODINGS
 
 FLOAT_NOISE: Final = (
     "floating-point noise: drawn and added in 32-bit floats, so the guarantee is that of ideal arithmetic"

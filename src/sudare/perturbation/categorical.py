@@ -21,8 +21,8 @@ from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.exact_draws import CHUNK_VALUES, WORD_BITS, ratio_within
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Category, Level
+from sudare.schema.column_values import codes as level_codes
 from sudare.schema.table import as_column
-from sudare.schema.values import codes as level_codes
 
 Integers = NDArray[np.int64]
 Ticks = NDArray[np.bool_]

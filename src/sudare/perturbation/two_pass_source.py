@@ -16,8 +16,8 @@ from sudare.perturbation.epsilon_split import RecordPlan
 from sudare.perturbation.perturbed_table import stored_shape
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Schema, as_table
+from sudare.schema.column_values import declared_values
 from sudare.schema.table import column_names
-from sudare.schema.values import declared_values
 
 Columns = dict[str, NDArray[Any]]
 

@@ -1,4 +1,4 @@
-"""The privacy core: guarantees, accounting, noise, ledger, and the one door through which everything leaves."""
+"""The privacy core: guarantees, accounting, noise, ledger, and releases, the only way for results to leave."""
 
 from typing import TYPE_CHECKING
 

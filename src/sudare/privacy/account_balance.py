@@ -26,7 +26,8 @@ from sudare.privacy.accounting import (
 )
 from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
 from sudare.privacy.ledger_chain import Entry, canonical_json
-from sudare.privacy.source_identity import Source, covers, looked_at, same_letters
+from sudare.privacy.name_similarity import same_letters
+from sudare.privacy.source_identity import Source, covers, looked_at
 
 # Totals are exact fractions, and may have many digits.
 LARGEST_STATE_BYTES: Final = 1 << 24

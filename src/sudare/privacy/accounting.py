@@ -155,7 +155,7 @@ def mu_of_pure(epsilon: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one passage through the door costs.
+    """What one charge costs.
 
     Always (ε, δ)-DP. `mu` is set when the mechanism is within `total_variation` of a μ-GDP one; then (ε, δ) already
     covers that distance at this ε, and the Gaussian filter uses μ and the distance instead.

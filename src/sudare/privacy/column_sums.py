@@ -19,8 +19,8 @@ from sudare.privacy.accounting import rounded_up
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.private_estimator import Mechanism
 from sudare.privacy.release_content import on_grid
-from sudare.schema.arrays import row_slices
-from sudare.schema.layout import square_root_rounded_up
+from sudare.schema.encoded_array import row_slices
+from sudare.schema.encodings import square_root_rounded_up
 
 Floats = NDArray[np.float64]
 

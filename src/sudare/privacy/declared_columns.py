@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.errors import InvalidParameter
 from sudare.privacy.guarantee import Guarantee, Neighbours, Notion, Unit
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.privacy.release_content import unfit
@@ -44,6 +45,17 @@ def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:
     """Low and high of number columns in their own units."""
     numbers = [column for column in declared.features.values() if isinstance(column, Number)]
     return np.array([number.low for number in numbers]), np.array([number.high for number in numbers])
+
+
+def given_bounds(bounds: Any, columns: int) -> tuple[Floats, Floats]:
+    """Low and high of so many columns. Raise InvalidParameter unless `bounds` are two numbers, or two sequences of one number a column."""
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (columns,)) for end in bounds)
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"bounds must be two numbers or two sequences of {columns}.", "Give for example bounds=(0, 110)."
+        ) from None
+    return low, high
 
 
 @functools.lru_cache(maxsize=64)

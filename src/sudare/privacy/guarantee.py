@@ -25,6 +25,8 @@ UNITS: Final = get_args(Unit)
 NOTIONS: Final = get_args(Notion)
 
 SMALLEST_NORMAL: Final = 2.0**-1022
+# The δ of learners that need one, where none is given.
+DEFAULT_DELTA: Final = 1e-6
 
 
 def checked_epsilon(epsilon: float, name: str = "epsilon") -> float:

@@ -1,7 +1,7 @@
-"""What every private learner shares: declared columns, the way through the door, and what it lets out.
+"""What every private learner shares: declared columns, a plan, a charge before the noise, and what is released.
 
 A learner plans first (`plan`: shape and parameters in, mechanism and guarantee out; no data), so that its price is
-known before anything is spent; then it passes through the door and adds the noise.
+known before anything is spent; then it charges the account, and only then draws the noise.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, Sudar
 from sudare.privacy.accounting import Cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
+    given_bounds,
     is_from_bounds,
     natural_bounds,
     number_within,
@@ -176,112 +177,54 @@ class PrivateEstimator(BaseEstimator):
     n_rows_: int | None
     n_features_in_: int
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        *,
+        bounds: Bounds | None = None,
+        schema: Schema | None = None,
+        account: Account | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.account = account
+        self.random_state = random_state
+
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if "fit" in vars(cls):
             cls.fit = one_at_a_time(vars(cls)["fit"])
 
-    @abstractmethod
-    def plan(self, rows: int, declared: Schema) -> Plan[Calibrated]:
-        """Mechanism and guarantee for so many rows of these columns."""
+    # Checks
 
-    @abstractmethod
-    def release_content(self) -> Content:
-        """Everything that would leave."""
+    def _check_parameters(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_delta(self.delta)
+        if self.neighbours not in self.relations:
+            raise InvalidParameter(f"neighbours must be one of {', '.join(self.relations)}.", "Use one of these words.")
+        if self.encoding not in ENCODINGS:
+            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
+        self._check_declarations()
 
-    @abstractmethod
-    def check_numbers(self, content: Content) -> None:
-        """Raise ReleaseMalformed unless released tensors are such as a learner with these declarations makes."""
+    def _check_declarations(self) -> None:
+        if self.account is not None and not isinstance(self.account, Account):
+            raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
+        if self.schema is not None and not isinstance(self.schema, Schema):
+            raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
+        if self.schema is not None and self.bounds is not None:
+            raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
+        if self.account is not None and self._undeclared():
+            raise undeclared(self)
 
-    @abstractmethod
-    def _take(self, content: Content) -> None:
-        """Set the learned attributes from released content."""
+    def _undeclared(self) -> str:
+        """The parameter that was left out, so that the records have to tell what it declares; empty if there is none."""
+        return ""
 
-    @classmethod
-    def released_sizes(cls, content: Content) -> dict[str, int]:
-        """How many numbers leave under each name, for the privacy card."""
-        return {name: int(tensor.size) for name, tensor in content.tensors.items()}
-
-    @classmethod
-    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-        """Further rows of the privacy card, (label, text): what has to be said of this release and not of most."""
-        return ()
-
-    def price(self, X: object, y: object = None) -> Quote:
-        """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
-        if self.account is None:
-            raise InvalidParameter("A price needs an account.", "Give account=….")
-        plan = clone(self)._plan_for(X, y)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
-
-    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
-        """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.
-
-        `rows` is asked for the number of rows only where the promise depends on it.
-        """
-        if self.schema is None:
-            raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
-        self._check_parameters()
-        return self._guarantee(self._suited(self.schema))
-
-    def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
-        """The plan of a fit to this table; keeps what is declared about it."""
-        return self.plan(len(self._read(X, reset=True)), self.declared_)
-
-    def _enter(self, plan: Plan[Calibrated], mark: str = "", purpose: str = "") -> Passage:
-        """Through the door: the charge is entered before this returns the noise. A mark's charge is entered once only.
-
-        This is the only place where a fit gets its guarantee: that of its plan, as it was charged.
-        """
-        passage = self._passage(plan, mark, purpose)
-        self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
-        return passage
-
-    def _passage(self, plan: Plan[Calibrated], mark: str, purpose: str) -> Passage:
-        account, cost, what = self.account, plan.mechanism.cost, type(self).__name__
-        if self._lent_noise is not None:
-            return Passage(self._lent_noise, void_if_seeded(plan.guarantee, self._lent_noise), None)
-        if mark and account is not None and self.random_state is None:
-            paid = account.receipt_of(plan.guarantee, cost, what, mark)
-            if paid is not None:
-                return pass_again(account, paid, what)
-        source = getattr(self, "_source", None)
-        return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source)
-
-    def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:
-        """A fit that is a part of a larger computation, with the noise of that: not charged, so not to be released."""
-        if self.account is not None or self.random_state is not None:
-            raise InvalidParameter("A fit within another has an account or a seed of its own.", "Give neither.")
-        self._lent_noise = noise
-        try:
-            fitted: Self = self.fit(X, y)
-        finally:
-            del self._lent_noise
-        return fitted
-
-    def _as_the_outcome_of(self, passage: Passage, account: Account | None) -> Self:
-        """This model, fitted within a larger computation, under the guarantee of all of it; raises if it was changed since.
-
-        The guarantee is the passage's, and valid only if that of the fit itself is.
-        """
-        check_unchanged(self, self.release_content())
-        whole = passage.guarantee
-        self._restate(whole.epsilon)
-        self.account = account
-        self.guarantee_ = replace(whole, valid=whole.valid and self.guarantee_.valid)
-        self.receipt_ = passage.receipt
-        self._seal()
-        return self
-
-    def _restate(self, epsilon: float) -> None:
-        """Let a release say this ε: that of the larger computation whose outcome this is."""
-        self.epsilon = epsilon
-
-    def _keep_source(self, X: object) -> None:
-        """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
-        self._source = given_source(X)
-        if self.account is not None:
-            self.account.check_source(self._source)
+    # Declared columns, and tables read by them
 
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
@@ -312,28 +255,11 @@ class PrivateEstimator(BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _check_parameters(self) -> None:
-        checked_epsilon(self.epsilon)
-        checked_delta(self.delta)
-        if self.neighbours not in self.relations:
-            raise InvalidParameter(f"neighbours must be one of {', '.join(self.relations)}.", "Use one of these words.")
-        if self.encoding not in ENCODINGS:
-            raise InvalidParameter(f"encoding must be one of {', '.join(ENCODINGS)}.", "Use one of these words.")
-        self._check_declarations()
-
-    def _check_declarations(self) -> None:
-        if self.account is not None and not isinstance(self.account, Account):
-            raise InvalidParameter("account must be an Account.", "Get one from Ledger(…).account(…).")
-        if self.schema is not None and not isinstance(self.schema, Schema):
-            raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
-        if self.schema is not None and self.bounds is not None:
-            raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
-        if self.account is not None and self._undeclared():
-            raise undeclared(self)
-
-    def _undeclared(self) -> str:
-        """The parameter that was left out, so that the records have to tell what it declares; empty if there is none."""
-        return ""
+    def _keep_source(self, X: object) -> None:
+        """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
+        self._source = given_source(X)
+        if self.account is not None:
+            self.account.check_source(self._source)
 
     def _declare(self, X: object, table: Any) -> None:
         """Keep what is declared about the columns of this table."""
@@ -379,16 +305,21 @@ class PrivateEstimator(BaseEstimator):
                 f"{type(self).__name__} needs public bounds, got none.",
                 "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
             )
-        try:
-            low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (count,)) for end in self.bounds)
-        except (TypeError, ValueError):
-            raise InvalidParameter(
-                f"bounds must be two numbers or two sequences of {count}.", "Give for example bounds=(0, 110)."
-            ) from None
+        low, high = given_bounds(self.bounds, count)
         return unnamed_columns(tuple(map(self._bounded_column, low.tolist(), high.tolist())))
 
     def _bounded_column(self, low: float, high: float) -> Number:
         return number_within(low, high)
+
+    # Plan: mechanism, guarantee and price, from public facts
+
+    @abstractmethod
+    def plan(self, rows: int, declared: Schema) -> Plan[Calibrated]:
+        """Mechanism and guarantee for so many rows of these columns."""
+
+    def _plan_for(self, X: Any, y: Any) -> Plan[Calibrated]:
+        """The plan of a fit to this table; keeps what is declared about it."""
+        return self.plan(len(self._read(X, reset=True)), self.declared_)
 
     def _guarantee(self, declared: Schema, epsilon: float | None = None, delta: float | None = None) -> Guarantee:
         """What a fit with these parameters promises; void where the records tell what nobody declared."""
@@ -400,11 +331,101 @@ class PrivateEstimator(BaseEstimator):
             is_declared=not self._undeclared(),
         )
 
+    def price(self, X: object, y: object = None) -> Quote:
+        """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
+        if self.account is None:
+            raise InvalidParameter("A price needs an account.", "Give account=….")
+        plan = clone(self)._plan_for(X, y)
+        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.
+
+        `rows` is asked for the number of rows only where the promise depends on it.
+        """
+        if self.schema is None:
+            raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
+        self._check_parameters()
+        return self._guarantee(self._suited(self.schema))
+
+    # Charge, then noise; the result is sealed last
+
+    def _enter(self, plan: Plan[Calibrated], mark: str = "", purpose: str = "") -> Passage:
+        """Charge the account for the plan, then return the noise. A mark's charge is entered once only.
+
+        This is the only place where a fit gets its guarantee: that of its plan, as it was charged.
+        """
+        passage = self._passage(plan, mark, purpose)
+        self.guarantee_, self.receipt_ = passage.guarantee, passage.receipt
+        return passage
+
+    def _passage(self, plan: Plan[Calibrated], mark: str, purpose: str) -> Passage:
+        account, cost, what = self.account, plan.mechanism.cost, type(self).__name__
+        if self._lent_noise is not None:
+            return Passage(self._lent_noise, void_if_seeded(plan.guarantee, self._lent_noise), None)
+        if mark and account is not None and self.random_state is None:
+            paid = account.receipt_of(plan.guarantee, cost, what, mark)
+            if paid is not None:
+                return pass_again(account, paid, what)
+        source = getattr(self, "_source", None)
+        return pass_through(account, self.random_state, plan.guarantee, cost, what, mark or purpose, source)
+
+    def _fit_within(self, noise: NoiseSource, X: Any, y: Any) -> Self:
+        """A fit that is a part of a larger computation, with the noise of that: not charged, so not to be released."""
+        if self.account is not None or self.random_state is not None:
+            raise InvalidParameter("A fit within another has an account or a seed of its own.", "Give neither.")
+        self._lent_noise = noise
+        try:
+            fitted: Self = self.fit(X, y)
+        finally:
+            del self._lent_noise
+        return fitted
+
+    def _as_the_outcome_of(self, passage: Passage, account: Account | None) -> Self:
+        """This model, fitted within a larger computation, under the guarantee of all of it; raises if it was changed since.
+
+        The guarantee is that of the larger charge, and valid only if that of the fit itself is.
+        """
+        check_unchanged(self, self.release_content())
+        whole = passage.guarantee
+        self._restate(whole.epsilon)
+        self.account = account
+        self.guarantee_ = replace(whole, valid=whole.valid and self.guarantee_.valid)
+        self.receipt_ = passage.receipt
+        self._seal()
+        return self
+
+    def _restate(self, epsilon: float) -> None:
+        """Let a release say this ε: that of the larger computation whose outcome this is."""
+        self.epsilon = epsilon
+
     def _seal(self) -> None:
         self.seal_ = sealed(self.release_content(), self.guarantee_, self.receipt_, self.schema_digest_)
         enter_result(self)
 
-    # What leaves, and how it is read back
+    # What is released, and how it is read back
+
+    @classmethod
+    def released_sizes(cls, content: Content) -> dict[str, int]:
+        """How many numbers leave under each name, for the privacy card."""
+        return {name: int(tensor.size) for name, tensor in content.tensors.items()}
+
+    @classmethod
+    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Further rows of the privacy card, (label, text): what has to be said of this release and not of most."""
+        return ()
+
+    @abstractmethod
+    def release_content(self) -> Content:
+        """Everything that would leave."""
+
+    @abstractmethod
+    def check_numbers(self, content: Content) -> None:
+        """Raise ReleaseMalformed unless released tensors are such as a learner with these declarations makes."""
+
+    @abstractmethod
+    def _take(self, content: Content) -> None:
+        """Set the learned attributes from released content."""
 
     def _content(
         self,

@@ -1,4 +1,4 @@
-"""The one door. Going in, a charge is entered before any noise is drawn; coming out, a release is entered and signed.
+"""Charge before noise, entry before file: a charge is entered before any noise is drawn, a release before its file is written.
 
 `pass_through` is the only place where learners get noise. `Release` is the only way out: it takes a charged, unchanged
 learner, writes a line to the ledger, and then the file, which appears whole or not at all.
@@ -61,7 +61,7 @@ _FIELDS: Final = ("format", "guarantee", "learner", "parameters", "receipt", "sc
 
 @dataclass(frozen=True)
 class Passage:
-    """What a fit gets at the door: noise, and the guarantee that may be stated for what it makes with it."""
+    """What a fit gets for its charge: noise, the guarantee that may be stated for what it makes with it, and the receipt."""
 
     noise: NoiseSource
     guarantee: Guarantee

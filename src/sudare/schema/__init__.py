@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from sudare.schema.columns import Category, Column, Label, Level, Number, Person
     from sudare.schema.declaration import Schema
     from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode, encoded_by_blocks
-    from sudare.schema.layout import ENCODINGS, Encoding
+    from sudare.schema.encodings import ENCODINGS, Encoding
     from sudare.schema.table import Table, as_table
 else:
     __getattr__, __dir__ = opened_on_use(
@@ -17,7 +17,7 @@ else:
             "columns": "Category Column Label Level Number Person",
             "declaration": "Schema",
             "encoder": "Counted Encoded SchemaEncoder counted encode encoded_by_blocks",
-            "layout": "ENCODINGS Encoding",
+            "encodings": "ENCODINGS Encoding",
             "table": "Table as_table",
         },
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -140,59 +140,56 @@ class Number:
         return self.missing == MISSING_INDICATOR
 
 
+class Levels:
+    """What a Category and a Label share: a declared list of values of one kind, in the field that `listed_in` names."""
+
+    listed_in: ClassVar[str]
+    missing: Level | None
+    value_kind: LevelKind
+
+    def __post_init__(self) -> None:
+        values, kind = checked_levels(getattr(self, self.listed_in), self.listed_in)
+        # The kind takes part in comparisons: (0, 1) and (False, True) are equal to Python.
+        for name, fact in ((self.listed_in, values), ("value_kind", kind)):
+            object.__setattr__(self, name, fact)
+        object.__setattr__(self, "missing", checked_missing_level(self.missing, values, kind))
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All values in the order of their codes: those declared, then the one for missing values if it is a further one."""
+        values: tuple[Level, ...] = getattr(self, self.listed_in)
+        return values if self.missing is None or self.missing in values else (*values, self.missing)
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of missing values; None if a missing value is an error."""
+        return None if self.missing is None else self.levels.index(self.missing)
+
+
 @dataclass(frozen=True)
-class Category:
+class Category(Levels):
     """A column that holds one of `values`: all text, all whole numbers, or all booleans.
 
     `missing` names the category that missing values belong to: one of `values`, or a further one.
     None: missing values are an error.
     """
 
+    listed_in: ClassVar[str] = "values"
+
     values: tuple[Level, ...]
     missing: Level | None = None
     value_kind: LevelKind = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        values, kind = checked_levels(self.values, "values")
-        object.__setattr__(self, "values", values)
-        # The kind takes part in comparisons: (0, 1) and (False, True) are equal to Python.
-        object.__setattr__(self, "value_kind", kind)
-        object.__setattr__(self, "missing", checked_missing_level(self.missing, values, kind))
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """All categories in the order of their codes: the values, then the one for missing values if it is a further one."""
-        return levels_with_missing(self.values, self.missing)
-
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values; None if a missing value is an error."""
-        return None if self.missing is None else self.levels.index(self.missing)
-
 
 @dataclass(frozen=True)
-class Label:
+class Label(Levels):
     """The column to predict: one of `classes`. Classes and `missing` follow the rules of a Category."""
+
+    listed_in: ClassVar[str] = "classes"
 
     classes: tuple[Level, ...]
     missing: Level | None = None
     value_kind: LevelKind = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        classes, kind = checked_levels(self.classes, "classes")
-        object.__setattr__(self, "classes", classes)
-        object.__setattr__(self, "value_kind", kind)
-        object.__setattr__(self, "missing", checked_missing_level(self.missing, classes, kind))
-
-    @property
-    def levels(self) -> tuple[Level, ...]:
-        """All classes in the order of their codes: those declared, then the one for missing values if it is a further one."""
-        return levels_with_missing(self.classes, self.missing)
-
-    @property
-    def missing_code(self) -> int | None:
-        """The code of missing values; None if a missing value is an error."""
-        return None if self.missing is None else self.levels.index(self.missing)
 
 
 Column = Number | Category | Label
@@ -303,8 +300,3 @@ def checked_missing_level(missing: object, values: tuple[Level, ...], kind: Leve
 def level_text(level: Level) -> str:
     """A category as it appears in column names; booleans as TOML writes them."""
     return str(level).lower() if isinstance(level, bool) else str(level)
-
-
-def levels_with_missing(values: tuple[Level, ...], missing: Level | None) -> tuple[Level, ...]:
-    """`values`, followed by `missing` where that is a further category."""
-    return values if missing is None or missing in values else (*values, missing)

@@ -20,9 +20,9 @@ import tomli_w
 
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
 from sudare.files import write_atomically
+from sudare.schema.column_values import Codes, Floats, clipped_numbers, codes, holds, missing_value
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
-from sudare.schema.document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
-from sudare.schema.layout import (
+from sudare.schema.encodings import (
     ENCODINGS,
     Block,
     Encoding,
@@ -31,8 +31,8 @@ from sudare.schema.layout import (
     norm_rounded_up,
     sum_rounded_up,
 )
-from sudare.schema.table import Table, as_column, as_table, attempt, column_names, unique_names
-from sudare.schema.values import Codes, Floats, clipped_numbers, codes, holds, missing_value
+from sudare.schema.table import Table, as_table, attempt, column_names, unique_names
+from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 from sudare.text import looks_like_a_value
 
 
@@ -167,11 +167,6 @@ class Schema:
         """The largest sum of absolute values that an encoded row can have, exact up to one rounding upwards."""
         return sum_rounded_up(self.blocks(encoding))
 
-    def encode_label(self, column: object) -> Codes:
-        """The values of the label column as codes 0, 1, … in the order of the declared classes."""
-        facts = self._label_facts()
-        return codes(as_column(column, repr(self.label)), facts, str(self.label))
-
     def decode_label(self, label_codes: npt.ArrayLike) -> npt.NDArray[Any]:
         """The classes that codes stand for."""
         classes = self._label_facts().levels
@@ -199,7 +194,7 @@ class Schema:
         return codes(column, facts, self.target)
 
     def check_person(self, table: object) -> None:
-        """Raises if some person has more rows than declared; `table` may also be an iterator of tables (batches)."""
+        """Raise PersonRowsExceeded where a person has more rows than declared; `table` may also be an iterator of tables (batches)."""
         if self.person is None:
             return
         name = self.person.column
@@ -207,7 +202,7 @@ class Schema:
         if most_rows_of_one((as_table(part, [name]).column(name) for part in parts), name) > self.person.most_rows:
             raise PersonRowsExceeded(
                 f"Some person has more rows than the {self.person.most_rows} declared.",
-                "Raise `person.most_rows` (guarantees get weaker), or drop rows first.",
+                "Raise `person.most_rows` (noise grows with it), or drop rows first.",
             )
 
     def _label_facts(self) -> Label:
@@ -237,7 +232,7 @@ class Schema:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schema:
         """The schema in a TOML file."""
-        content = attempt(lambda: read_at_most(path, LARGEST_FILE_BYTES + 1))
+        content = attempt(lambda: first_bytes(path, LARGEST_FILE_BYTES + 1))
         if content is None:
             raise SchemaError(
                 f"The schema file {os.fspath(path)!r} cannot be read.", "Check the path and the permissions."
@@ -250,7 +245,7 @@ class Schema:
         return cls.from_toml(text)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the TOML file; whoever reads meanwhile sees the old file or the new one, never a part."""
+        """Write the TOML file; whoever reads meanwhile sees the old file or the new one, never a part."""
         write_atomically(Path(path), self.to_toml().encode())
 
     @staticmethod
@@ -336,6 +331,7 @@ def held_by(table: object, name: str) -> str:
     return holds(found.column(name).type) if isinstance(found, Table) else "values of several types"
 
 
-def read_at_most(path: str | os.PathLike[str], size: int) -> bytes:
+def first_bytes(path: str | os.PathLike[str], size: int) -> bytes:
+    """The beginning of a file, or all of it if it is not longer than `size`."""
     with open(path, "rb") as file:
         return file.read(size)

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.schema.arrays import EncodedArray, is_plain, row_slices
+from sudare.schema.column_values import Codes, clipped_numbers, codes, numbers
 from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
-from sudare.schema.layout import Encoding, Floats, checked_encoding, encoded_numbers
+from sudare.schema.encoded_array import EncodedArray, is_plain, row_slices
+from sudare.schema.encodings import Encoding, Floats, checked_encoding, encoded_numbers
 from sudare.schema.table import as_table, column_names, refuse_missing_columns
-from sudare.schema.values import Codes, clipped_numbers, codes, numbers
 
 # Beyond so many edges a search is quicker than looking at each; eight bits must hold their number.
 MOST_EDGES_COMPARED = 64
@@ -103,7 +103,7 @@ def opened_columns(features: Mapping[str, Column], table: object) -> list[Any]:
 
 
 def fill_number(part: Floats, column: Any, name: str, number: Number, encoding: Encoding) -> int:
-    """Writes an encoded number column; returns how many of its values were clipped."""
+    """Write an encoded number column; return how many of its values were clipped."""
     values, missing, outside = clipped_numbers(column, number, name)
     if encoding == "binned":
         fill_one_hot(part, bin_positions(values, missing, number))
@@ -150,7 +150,7 @@ def bin_positions(values: Floats, missing: npt.NDArray[np.bool_], number: Number
 
 
 def fill_one_hot(part: Floats, positions: Codes) -> None:
-    """Writes a 1 into each row of zeros, at the given position."""
+    """Write a 1 into each row of zeros, at the given position."""
     part[np.arange(len(part)), positions] = 1.0
 
 
@@ -161,7 +161,7 @@ def no_rows() -> DataError:
 class SchemaEncoder(TransformerMixin, BaseEstimator):
     """Encodes a table by public facts; `fit` looks at the names of the columns and at nothing else.
 
-    `schema` declares the columns; `encoding` is "scaled", "centred" or "binned" (see sudare.schema.layout).
+    `schema` declares the columns; `encoding` is "scaled", "centred" or "binned" (see sudare.schema.encodings).
     Frames may have further columns, which are ignored; an array must have the feature columns in schema order.
     After `transform`, `clipped_` tells the owner, and nobody else, how many values were clipped: it is not a
     parameter, is not shown, and does not travel in pickles.
@@ -224,7 +224,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):
         return self.schema
 
     def _check_array(self, X: object) -> None:
-        """Refuses an array that cannot be the features, in the words that scikit-learn uses."""
+        """Raise DataError where an array cannot be the features, in the words that scikit-learn uses."""
         if not isinstance(X, np.ndarray) or X.dtype.names is not None or X.ndim != 2:
             return
         rows, width = X.shape

@@ -105,7 +105,7 @@ def no_rows() -> DataError:
 
 
 def refuse_missing_columns(wanted: Sequence[str], present: Sequence[str]) -> None:
-    """Raises if a wanted column is not there, naming all of those."""
+    """Raise ColumnMissing where wanted columns are not there, naming all of those."""
     there = set(present)
     absent = [name for name in wanted if name not in there]
     if absent:

@@ -73,14 +73,9 @@ class PrivateHistogram(PrivateEstimator):
         account: Account | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
+        super().__init__(epsilon, delta, bounds=bounds, schema=schema, account=account, random_state=random_state)
         self.bins = bins
-        self.schema = schema
         self.neighbours = neighbours
-        self.account = account
-        self.random_state = random_state
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """A replaced row leaves one cell of each column and enters another; an added one only enters."""

@@ -15,9 +15,7 @@ from sudare.privacy.column_sums import (
     public_grid,
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
-from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import (
-    Bounds,
     Mechanism,
     Plan,
     PrivateEstimator,
@@ -50,23 +48,6 @@ class PrivateMean(PrivateEstimator):
     clipped_ : how many values lay outside, per column; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        bounds: Bounds | None = None,
-        schema: Schema | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
-        self.account = account
-        self.random_state = random_state
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """One row moves every column's scaled sum by at most one."""

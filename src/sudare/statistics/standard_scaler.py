@@ -20,9 +20,7 @@ from sudare.privacy.column_sums import (
     sum_mechanism,
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
-from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import (
-    Bounds,
     Mechanism,
     Plan,
     PrivateEstimator,
@@ -41,28 +39,15 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
     Use this where scikit-learn's StandardScaler would put exact means and deviations in front of a private learner.
 
+    Parameters
+    ----------
+    epsilon, delta, bounds, schema, account, random_state : as in PrivateMean.
+
     Attributes
     ----------
     mean_, scale_ : what `transform` subtracts and divides by.
     bounds_ : public (low, high) of every transformed column, for the learner that comes next.
     """
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        bounds: Bounds | None = None,
-        schema: Schema | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
-        self.account = account
-        self.random_state = random_state
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """With z in [−1, 1] a row moves (z, z²) by at most 9/4 in L1 and 2 in L2, and rounding adds a step to z²."""

@@ -10,7 +10,7 @@ from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_cost, 
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import Gaussian, Laplace, gaussian_grid_bits
 from sudare.privacy.noise import Floats, WholeNoise
-from sudare.schema.layout import square_root_rounded_up
+from sudare.schema.encodings import square_root_rounded_up
 
 
 @dataclass(frozen=True)

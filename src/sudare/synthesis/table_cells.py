@@ -14,9 +14,9 @@ from sudare.errors import DataError
 from sudare.frames.rows import Arrays, checked_rows, is_stored, refuse_read_once
 from sudare.perturbation.column_perturbation import unsigned_type
 from sudare.schema import Column, Number, Schema, Table, as_table
+from sudare.schema.column_values import declared_values
 from sudare.schema.encoder import bin_positions
 from sudare.schema.table import as_column, column_names
-from sudare.schema.values import declared_values
 
 Codes = NDArray[np.unsignedinteger[Any]]
 Floats = NDArray[np.float64]

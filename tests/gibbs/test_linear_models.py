@@ -1,15 +1,12 @@
-"""Gibbs estimators as people meet them: arrays and tables, draws, doors and releases, experts, bad input and degenerate cases."""
+"""Gibbs linear models: samplers, draws, tables, refusals, extreme promises."""
 
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
@@ -20,56 +17,16 @@ from sudare.errors import (
     InvalidParameter,
     NotCharged,
     NotSolved,
-    ReleaseMalformed,
     SeededNoiseRefused,
 )
 from sudare.experts import MirrorAveraging
-from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
+from sudare.gibbs import GibbsLogisticRegression, GibbsRidge
 from sudare.gibbs.mechanisms import FIXED_PROPOSALS, LogisticDraws, public_penalty
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts
 from sudare.privacy import Ledger, Release
-from sudare.schema import Category, Label, Number, Person, Schema
-from tests.gibbs.test_sklearn_checks import distance_from_rows, pull_of_rows
-
-SCHEMA = Schema({"age": Number(0, 100), "smoker": Category(("no", "yes")), "ill": Label(("no", "yes"))})
-NUMBER_SCHEMA = Schema({"age": Number(0, 100), "dose": Number(0, 10), "weight": Number(0, 200)}, target="weight")
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-
-
-def separable(rows=400, width=3, classes=2, seed=0):
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(rows, width))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return X, np.argmax(X @ random.normal(size=(classes, width)).T, axis=1)
-
-
-def patients(rows=400, seed=0):
-    random = np.random.default_rng(seed)
-    age = random.uniform(0, 100, rows)
-    smoker = random.random(rows) < 0.4
-    ill = age + 40 * smoker + 10 * random.normal(size=rows) > 70
-    return pd.DataFrame({"age": age, "smoker": np.where(smoker, "yes", "no"), "ill": np.where(ill, "yes", "no")})
-
-
-@pytest.fixture
-def account(tmp_path):
-    return Ledger(tmp_path / "ledger.db").account("patients", epsilon=100.0, delta=1e-3)
-
-
-def fitted_of_each(account):
-    """One of every estimator, charged."""
-    X, y = separable()
-    return [
-        GibbsLogisticRegression(1.0, 1e-6, classes=[0, 1], account=account).fit(X, y),
-        GibbsLogisticRegression(2.0, 1e-6, classes=[0, 1, 2], draws=2, sampler="exact", account=account).fit(X, y),
-        GibbsRidge(1.0, 1e-6, target_bounds=(0, 1), account=account).fit(X, y),
-        GibbsMean(1.0, 1e-6, bounds=(-1, 1), account=account).fit(X),
-        GibbsPosterior(distance_from_rows, pull_of_rows, smoothness=1.0, account=account).fit(X),
-    ]
-
-
-# Fitting
+from sudare.schema import Person, Schema
+from tests.gibbs.tables import KEY, SCHEMA, patients, separable
 
 
 @pytest.mark.parametrize("sampler", ["auto", "exact", "proximal"])
@@ -170,9 +127,6 @@ def test_a_hopeless_posterior_is_not_tried_exactly():
     assert method.proximal_plan.steps < 20_000
 
 
-# Ridge, means and losses of one's own
-
-
 def test_ridge_learns_in_the_unit_of_the_target():
     random = np.random.default_rng(0)
     X = random.uniform(-0.5, 0.5, size=(3000, 2))
@@ -194,91 +148,6 @@ def test_a_small_radius_holds_the_parameters_and_costs_less_noise():
     assert narrow.inverse_temperature_ > wide.inverse_temperature_
 
 
-@pytest.mark.parametrize("draws", [1, 5])
-def test_means_are_near_the_truth_and_within_bounds(draws):
-    random = np.random.default_rng(0)
-    X = random.uniform(0, 1, size=(5000, 3)) * [10, 20, 30]
-    model = GibbsMean(1.0, 1e-6, bounds=([0, 0, 0], [10, 20, 30]), draws=draws, random_state=0).fit(X)
-    np.testing.assert_allclose(model.mean_, X.mean(axis=0), rtol=0.02)
-    assert model.draws_.shape == (draws, 3)
-    assert model.score(X) < 0
-    # The flat-prior posterior is that of Gaussian noise on the mean: sensitivity 2√p/n in half-ranges.
-    assert model.noise_scale_ == pytest.approx(math.sqrt(draws * 3) / (5000 * 0.23204), rel=0.02)
-
-
-def test_a_mean_at_the_edge_of_the_ball():
-    X = np.ones((50, 2))
-    model = GibbsMean(0.1, 1e-6, bounds=(-1, 1), random_state=0).fit(X)
-    assert np.all(np.abs(model.mean_) <= 1)
-    narrow = GibbsMean(0.1, 1e-6, bounds=(-1, 1), radius=0.01, random_state=0).fit(X)
-    assert np.linalg.norm(narrow.draws_) <= 0.01 + 1e-3
-
-
-def test_a_loss_of_ones_own():
-    random = np.random.default_rng(0)
-    X = np.concatenate([random.normal(size=(400, 2)) / 10 + [0.3, -0.2], np.full((20, 2), 5.0)])
-    model = GibbsPosterior(
-        distance_from_rows, pull_of_rows, epsilon=20.0, norm_bound=10.0, regularization=1e-3, random_state=0
-    ).fit(X)
-    np.testing.assert_allclose(model.parameters_, [0.3, -0.2], atol=0.4)
-    assert model.score(X) > -2
-    assert 0 < model.acceptance_ <= 1
-    assert model.total_variation_ == 0
-
-
-def bent(theta, X, y):
-    """Nearly |residual|, but smooth."""
-    return np.sqrt(1 + (X @ theta - y) ** 2)
-
-
-def bent_slope(theta, X, y):
-    return ((X @ theta - y) / bent(theta, X, y)) @ X
-
-
-def test_a_loss_with_targets():
-    X, y = separable(200)
-    model = GibbsPosterior(
-        bent, bent_slope, epsilon=20.0, regularization=0.1, target_bounds=(0, 1), draws=2, random_state=0
-    ).fit(X, y)
-    assert model.draws_.shape == (2, 3)
-    with pytest.raises(DataError, match="one finite number"):
-        clone(model).fit(X, None)
-
-
-def test_a_gradient_by_jax():
-    jax = pytest.importorskip("jax", reason="jax not installed")
-
-    def smooth(theta, X):
-        return jax.numpy.sqrt(1 + ((theta - X) ** 2).sum(axis=1))
-
-    X, _ = separable(100)
-    by_jax = GibbsPosterior(smooth, norm_bound=2.0, random_state=0).fit(X)
-    by_hand = GibbsPosterior(distance_from_rows, pull_of_rows, norm_bound=2.0, random_state=0).fit(X)
-    np.testing.assert_allclose(by_jax.parameters_, by_hand.parameters_, atol=1e-5)
-
-
-def test_without_jax_a_gradient_is_needed(monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(InvalidParameter, match="JAX is not installed"):
-        GibbsPosterior(distance_from_rows).fit(separable()[0])
-
-
-def test_a_loss_that_is_not_convex_is_noticed():
-    def concave(theta, X):
-        return -np.sqrt(1 + 100 * ((theta - X) ** 2).sum(axis=1)) / 10
-
-    def slope(theta, X):
-        return -10 * ((theta - X) / np.sqrt(1 + 100 * ((theta - X) ** 2).sum(axis=1))[:, np.newaxis]).sum(axis=0)
-
-    with pytest.raises((DataError, NotSolved)):
-        GibbsPosterior(concave, slope, epsilon=5.0, regularization=0.01, random_state=0).fit(separable(50)[0])
-
-
-# Tables
-
-
 def test_a_table_with_a_label():
     table = patients()
     fitted = GibbsLogisticRegression(10.0, schema=SCHEMA, random_state=0).fit(table)
@@ -297,15 +166,6 @@ def test_files_give_the_same_model_as_memory(tmp_path):
     np.testing.assert_array_equal(memory.parameters_, file.parameters_)
 
 
-def test_a_table_with_a_number_as_target():
-    random = np.random.default_rng(0)
-    table = pd.DataFrame({"age": random.uniform(0, 100, 800), "dose": random.uniform(0, 10, 800)})
-    table["weight"] = 60 + 0.3 * table["age"] + 2 * table["dose"]
-    fitted = GibbsRidge(20.0, schema=NUMBER_SCHEMA, random_state=0).fit(table)
-    assert fitted.target_bounds_ == (0.0, 200.0)
-    assert GibbsMean(1.0, schema=NUMBER_SCHEMA, random_state=0).fit(table).mean_.shape == (2,)
-
-
 def test_persons_pay_for_all_their_rows():
     table = patients().assign(patient=np.arange(400) // 2)
     schema = Schema(dict(SCHEMA.columns), Person("patient", 2))
@@ -317,52 +177,6 @@ def test_persons_pay_for_all_their_rows():
     assert persons.guarantee_.unit == "person"
     # Rows of one person are not independent.
     assert math.isnan(persons.pac_bayes_bound_)
-
-
-# The door
-
-
-def test_every_estimator_is_charged_released_and_loaded(account, tmp_path):
-    for number, model in enumerate(fitted_of_each(account)):
-        release = Release.of(model)
-        path = tmp_path / f"{number}.sudare"
-        release.save(path, KEY)
-        loaded = Release.load(path, [KEY.public_key()]).model()
-        assert type(loaded) is type(model)
-        for name in ("parameters_", "mean_", "coef_"):
-            if hasattr(model, name):
-                np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
-        if hasattr(model, "predict"):
-            X, _ = separable()
-            np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-        for secret in ("acceptance_", "pac_bayes_bound_"):
-            assert not hasattr(loaded, secret)
-            assert secret not in str(release.manifest())
-    assert len([entry for entry in account.entries() if entry.kind == "charge"]) == 5
-
-
-def test_what_is_for_the_owner_is_not_pickled(account):
-    for model in fitted_of_each(account):
-        assert hasattr(model, "acceptance_")
-        copied = pickle.loads(pickle.dumps(model))
-        assert not hasattr(copied, "acceptance_")
-        assert not hasattr(copied, "pac_bayes_bound_")
-        assert copied.guarantee_ == model.guarantee_
-
-
-def test_a_release_that_lies_is_refused(account, tmp_path):
-    X, y = separable()
-    model = GibbsLogisticRegression(1.0, 1e-6, classes=[0, 1], account=account).fit(X, y)
-    content = model.release_content()
-    GibbsLogisticRegression.check_content(content, None)
-    for change in ({"method": "output"}, {"penalty": -1.0}, {"target": [0]}, {"rows": 0}):
-        with pytest.raises(ReleaseMalformed):
-            GibbsLogisticRegression.check_content(replace(content, parameters={**content.parameters, **change}), None)
-    with pytest.raises(ReleaseMalformed):
-        GibbsLogisticRegression.check_content(replace(content, tensors={"parameters": np.zeros(7)}), None)
-    custom = GibbsPosterior(distance_from_rows, pull_of_rows, smoothness=1.0, account=account).fit(X).release_content()
-    with pytest.raises(ReleaseMalformed):
-        GibbsPosterior.check_content(replace(custom, tensors={"other": np.zeros(3)}), None)
 
 
 def test_without_an_account_nothing_leaves():
@@ -377,13 +191,6 @@ def test_seeds_and_accounts_exclude_each_other(account):
         GibbsLogisticRegression(classes=[0, 1], account=account, random_state=0).fit(X, y)
     with pytest.raises(InvalidParameter, match="classes was not given"):
         GibbsLogisticRegression(account=account).fit(X, y)
-
-
-def test_the_price_of_a_loss_of_ones_own(account):
-    X, _ = separable()
-    quote = GibbsPosterior(distance_from_rows, pull_of_rows, epsilon=0.5, smoothness=1.0, account=account).price(X)
-    assert (quote.asked.epsilon, quote.admitted) == (0.5, True)
-    assert account.spent().epsilon == 0
 
 
 def test_price_and_cross_validation_are_charged_as_quoted(account):
@@ -422,9 +229,6 @@ def test_draws_are_experts_for_others(account, tmp_path):
     assert len(combined.guarantee_) == 3
 
 
-# Bad input and degenerate cases
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -452,33 +256,6 @@ def test_bad_parameters_of_ridge(options):
         GibbsRidge(**{"target_bounds": (0, 1), **options}).fit(*separable())
 
 
-@pytest.mark.parametrize(
-    "options", [{"radius": 0.0}, {"prior_scale": 0}, {"prior_scale": math.nan}, {"delta": 0.0}, {"fixed_work": 1}]
-)
-def test_bad_parameters_of_means(options):
-    with pytest.raises(InvalidParameter):
-        GibbsMean(**{"bounds": (-1, 1), **options}).fit(separable()[0])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"loss": None},
-        {"gradient": 3},
-        {"lipschitz": 0},
-        {"strong_convexity": -1},
-        {"dimension": 0},
-        {"delta": 0.0},
-        {"regularization": math.nan},
-        {"loss": lambda theta, X: 1.0},
-    ],
-)
-def test_bad_parameters_of_posteriors(options):
-    given = {"loss": distance_from_rows, "gradient": pull_of_rows, **options}
-    with pytest.raises(InvalidParameter):
-        GibbsPosterior(**given).fit(separable()[0])
-
-
 def test_bad_epsilon():
     X, y = separable()
     for epsilon in (0.0, -1.0, math.nan, math.inf):
@@ -493,15 +270,6 @@ def test_bad_data(account):
         with pytest.raises(DataError):
             model.fit(rows, targets)
     assert account.spent().epsilon == 0
-
-
-@pytest.mark.parametrize("width", [1, 2])
-@pytest.mark.parametrize("sampler", ["exact", "proximal"])
-def test_one_row(width, sampler):
-    model = GibbsLogisticRegression(1.0, classes=[0, 1], sampler=sampler, random_state=0).fit(np.ones((1, width)), [1])
-    assert np.all(np.isfinite(model.parameters_))
-    assert GibbsRidge(target_bounds=(0, 1), random_state=0).fit(np.ones((1, width)), [1]).coef_.shape == (width,)
-    assert GibbsMean(bounds=(0, 1), random_state=0).fit(np.ones((1, width))).mean_.shape == (width,)
 
 
 def test_rows_of_zeros_and_rows_that_are_all_alike():

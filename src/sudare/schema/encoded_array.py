@@ -7,9 +7,9 @@ from typing import TypeGuard
 
 import numpy as np
 
+from sudare.schema.column_values import missing_value
 from sudare.schema.columns import Column, Number
-from sudare.schema.layout import Encoding, Floats, encoded_bounds
-from sudare.schema.values import missing_value
+from sudare.schema.encodings import Encoding, Floats, encoded_bounds, shift_and_scale
 
 BLOCK_VALUES = 2**15
 
@@ -84,7 +84,7 @@ class EncodedArray:
             yield block
 
     def _write(self, block: Floats, part: Floats) -> None:
-        """Writes an encoded block into an array of its shape."""
+        """Write an encoded block into an array of its shape."""
         low, high, shift, scale, least, most = (fact[: len(block)] for fact in self._facts)
         # Where something is missing neither holds.
         if (block >= low).all() and (block <= high).all():
@@ -122,10 +122,7 @@ def spread(facts: tuple[float, ...], rows: int) -> Floats:
 
 def encoding_facts(number: Number, encoding: Encoding) -> tuple[float, float, float, float, float, float]:
     """Bounds of the values, what is subtracted, what is divided by, and bounds of the result."""
-    least, most = encoded_bounds(number, encoding)
-    if encoding == "scaled":
-        return number.low, number.high, number.low, number.high - number.low, least, most
-    return number.low, number.high, number.public_centre, number.public_scale, least, most
+    return number.low, number.high, *shift_and_scale(number, encoding), *encoded_bounds(number, encoding)
 
 
 def leaves_bounds(low: float, high: float, shift: float, scale: float, least: float, most: float) -> bool:

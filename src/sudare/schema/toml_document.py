@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -12,7 +12,7 @@ import tomli_w
 from sudare.errors import SchemaError
 from sudare.parsing import NotParsed, parsed_toml
 from sudare.schema.columns import Category, Column, Label, Number, Person
-from sudare.schema.layout import plain_number
+from sudare.schema.encodings import plain_number
 
 KINDS: dict[str, type[Column]] = {"number": Number, "category": Category, "label": Label}
 LARGEST_FILE_BYTES = 2**24
@@ -52,7 +52,7 @@ def read_document(document: object) -> dict[str, Any]:
     columns = sections.get("columns", {})
     if not isinstance(columns, Mapping):
         raise SchemaError("`columns` is not a table of columns.", "Write a section [columns.NAME] for every column.")
-    refuse_questions(open_questions(sections))
+    refuse_questions(sections)
     arguments: dict[str, Any] = {"columns": {name: read_column(name, facts) for name, facts in columns.items()}}
     if "target" in sections:
         arguments["target"] = known_keys(sections["target"], ("column",), ("column",), "[target]")["column"]
@@ -113,22 +113,17 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def open_questions(document: Mapping[str, Any]) -> Iterator[str]:
-    """Where a draft still asks a human."""
-    sections = {"target": document.get("target"), "person": document.get("person")}
-    for name, facts in document.get("columns", {}).items():
-        sections[f"columns.{name}"] = facts
-    for place, facts in sections.items():
-        if isinstance(facts, Mapping):
-            yield from (
-                f"{place}.{key}"
-                for key, value in facts.items()
-                if value == QUESTION and key not in MAY_BE_A_QUESTION_MARK
-            )
-
-
-def refuse_questions(questions: Iterable[str]) -> None:
-    places = list(questions)
+def refuse_questions(document: Mapping[str, Any]) -> None:
+    """Raise SchemaError where a draft still asks a human."""
+    columns = {f"columns.{name}": facts for name, facts in document.get("columns", {}).items()}
+    sections = {"target": document.get("target"), "person": document.get("person"), **columns}
+    places = [
+        f"{place}.{key}"
+        for place, facts in sections.items()
+        if isinstance(facts, Mapping)
+        for key, value in facts.items()
+        if value == QUESTION and key not in MAY_BE_A_QUESTION_MARK
+    ]
     if places:
         raise SchemaError(
             f'The schema is a draft: {", ".join(places)} still read "?".',

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import math
+import operator
 import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sudare.dictionary.block_sums import BLOCK_ROWS, _parts_of_cluster, statistics_over
 from sudare.dictionary.e_step import gaussian_statistics
 from sudare.errors import ColumnMissing, DataError, ExtraMissing, InvalidParameter, WrongType
+from sudare.frames.block_sums import BLOCK_ROWS, _parts_of_cluster, pairwise_total, statistics_over
 
 ROWS = 2 * BLOCK_ROWS + 12345
 
@@ -147,3 +151,22 @@ def test_without_dask(monkeypatch):
 
 def test_anything_that_adds_will_do(table):
     assert statistics_over(table, len) == ROWS
+
+
+@given(st.lists(st.integers(-(2**40), 2**40), max_size=70))
+def test_pairwise_total_adds_everything_once(numbers):
+    assert pairwise_total(numbers) == (sum(numbers) if numbers else None)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.integers(0, 5))
+def test_pairwise_total_of_totals_of_aligned_parts(numbers, log_size):
+    size = 2**log_size
+    parts = [pairwise_total(numbers[start : start + size]) for start in range(0, len(numbers), size)]
+    assert pairwise_total(parts) == pairwise_total(numbers)
+
+
+def test_pairwise_total_is_more_accurate_than_a_running_sum():
+    numbers = [0.1] * 2**16
+    running = functools.reduce(operator.add, numbers)
+    exact = math.fsum(numbers)
+    assert pairwise_total(numbers) == exact != running

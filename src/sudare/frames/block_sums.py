@@ -7,25 +7,32 @@ result has the same bits from memory, from files with any row groups, and from a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.e_step import CHUNK_ROWS, Sum, pairwise_total
 from sudare.errors import DataError, ExtraMissing, InvalidParameter
-from sudare.frames import batches
 from sudare.frames.rows import fixed_blocks
+from sudare.frames.sources import batches
+from sudare.schema.column_values import numbers
 from sudare.schema.table import attempt
-from sudare.schema.values import numbers
 
 Floats = NDArray[np.float64]
 
-# A power of two of chunks, so that a block's own total is a part of the tree over all chunks.
-BLOCK_ROWS: Final = 16 * CHUNK_ROWS
+BLOCK_ROWS: Final = 2**16
 _TASKS_PER_THREAD: Final = 2
+
+
+class Added(Protocol):
+    """What can be added to its like."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+Sum = TypeVar("Sum", bound=Added)
 
 
 def statistics_over(
@@ -63,6 +70,27 @@ def matrices(source: object, columns: Sequence[str] | None = None) -> Iterator[F
     else:
         for table in batches(source, columns):
             yield np.stack([numbers(table.column(name), name) for name in table.names], axis=1)
+
+
+def pairwise_total(parts: Iterable[Sum]) -> Sum | None:
+    """The sum of the parts in a fixed tree: neighbours first, then neighbouring pairs, and so on; None without parts.
+
+    2ⁿ parts from a multiple of 2ⁿ may be replaced by their own total without changing a bit of the result.
+    """
+    levels: list[Sum | None] = []
+    for part in parts:
+        carried, level = part, 0
+        while level < len(levels) and (waiting := levels[level]) is not None:
+            carried, levels[level] = waiting + carried, None
+            level += 1
+        if level == len(levels):
+            levels.append(None)
+        levels[level] = carried
+    total: Sum | None = None
+    for left in levels:
+        if left is not None:
+            total = left if total is None else left + total
+    return total
 
 
 @dataclass(frozen=True, eq=False, repr=False)

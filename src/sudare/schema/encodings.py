@@ -87,13 +87,17 @@ def encoded_bounds(number: Number, encoding: Encoding) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def shift_and_scale(number: Number, encoding: Encoding) -> tuple[float, float]:
+    """What is subtracted from a number that is not binned, and what it is then divided by."""
+    if encoding == "scaled":
+        return number.low, number.high - number.low
+    return number.public_centre, number.public_scale
+
+
 def encoded_numbers(values: Floats, number: Number, encoding: Encoding) -> Floats:
     """Values within the bounds of `number`, scaled or centred."""
-    if encoding == "scaled":
-        encoded = (values - number.low) / (number.high - number.low)
-    else:
-        encoded = (values - number.public_centre) / number.public_scale
-    return np.clip(encoded, *encoded_bounds(number, encoding))
+    shift, scale = shift_and_scale(number, encoding)
+    return np.clip((values - shift) / scale, *encoded_bounds(number, encoding))
 
 
 def bin_texts(number: Number) -> list[str]:
