@@ -26,7 +26,7 @@ from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
 from sudare.neural.dp_sgd import public_recipe
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import private_estimator as base_room
-from sudare.report.card import card_of, card_rows, remarks_of
+from sudare.report.card import card_rows
 from sudare.schema import Person, Schema
 from tests.neural.tables import NUMBER_SCHEMA, SCHEMA, crossed, patients
 from tests.release_kit import KEY, TRUSTED
@@ -184,7 +184,7 @@ def test_an_epsilon_that_promises_next_to_nothing_must_be_accepted(account, tmp_
         model.fit(X, y)
     assert charges(account) == []
     release = saved(model.set_params(accept_weak_guarantee=True).fit(X, y), tmp_path / "net.sudare")
-    rows = dict(card_rows(card_of(release.manifest(), {"parameters": 94}, signature="unchecked")))
+    rows = dict(card_rows(release.card("unchecked")))
     assert "says next to nothing" in rows["accepted"]
     assert release.model().accept_weak_guarantee
 
@@ -212,7 +212,7 @@ def test_a_release_predicts_as_its_model(declared, account, tmp_path):
     assert again.guarantee_ == model.guarantee_
     assert again.receipt_ == model.receipt_
     assert again.hidden_layer_sizes == (4,)
-    rows = dict(card_rows(card_of(release.manifest(), {"parameters": 9}, signature="unchecked")))
+    rows = dict(card_rows(release.card("unchecked")))
     assert rows["arithmetic"].startswith("whole-numbered noise")
     assert "beside it" not in rows
     assert "accepted" not in rows
@@ -254,7 +254,7 @@ def test_releases_with_the_former_names_still_load(name, learner, rows):
     assert model.guarantee_ == release.guarantee
     answers = (model.predict if name == "number" else model.predict_proba)(rows()[:5])
     np.testing.assert_allclose(answers, np.load(FORMER / "answers.npz")[name], rtol=1e-12)
-    assert ("beside it" in dict(remarks_of(release.manifest()["parameters"]))) == ("learn" in name)
+    assert ("beside it" in dict(release.card("unchecked").remarks)) == ("learn" in name)
 
 
 def test_former_and_present_names_are_not_mixed(account):

@@ -270,7 +270,7 @@ def _written(found: Watched, source: _Source, told: _Told, output: Path | None, 
     if output is not None:
         _write_scores(found, source, told, output)
     if plot is not None:
-        from sudare.report.patterns import timeline
+        from sudare.report.pattern_plots import timeline
 
         panel = timeline(
             found.scores, told.threshold, x_label="record", y_label="score (−ln p)", title=source.path.name

@@ -56,8 +56,16 @@ from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
 from sudare.privacy.release_content import Content, on_grid, unfit
+from sudare.report.numbers import rounded_up
 from sudare.schema import ENCODINGS, Encoding, Schema, encode
 
+FLOAT_NOISE: Final = (
+    "floating-point noise: drawn and added in 32-bit floats, so the guarantee is that of ideal arithmetic"
+)
+WHOLE_NOISE: Final = (
+    "whole-numbered noise, its distance to the ideal law counted in δ; gradients were multiplied in 32-bit floats, with room "
+    "for their rounding if the processor keeps to IEEE 754"
+)
 _MOST_LAYERS: Final = 20
 _WIDTHS: Final = Numbers(1, 2**16, whole=True)
 _ROW_COUNTS: Final = Numbers(1, 2**53 - 1, whole=True)
@@ -89,7 +97,6 @@ class PrivateNetwork(PrivateEstimator):
 
     numbers_only: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one", "add-remove")
-    # The privacy card tells `approach`, `exact_noise`, `parameter_epsilon` and `vacuous`.
     extra_parameters: ClassVar[tuple[str, ...]] = (
         "approach",
         "encoding",
@@ -270,6 +277,23 @@ class PrivateNetwork(PrivateEstimator):
         return layer_outputs(layered(self.parameters_, self._sizes(self.declared_)), matrix)
 
     # The release
+
+    @classmethod
+    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Inexact noise, and the promise to a parameter beside that to a record."""
+        remarks = []
+        if parameters["exact_noise"] is False:
+            remarks.append(("arithmetic", FLOAT_NOISE))
+        elif parameters["approach"] == "gradient":
+            remarks.append(("arithmetic", WHOLE_NOISE))
+        if parameters["parameter_epsilon"] is not None:
+            promised = rounded_up(parameters["parameter_epsilon"])
+            text = f"ε = {promised} for one parameter of the model; for a record it is the guarantee above"
+            remarks.append(("beside it", text))
+        if parameters["vacuous"]:
+            text = "the guarantee to a record says next to nothing; its owner released it all the same"
+            remarks.append(("accepted", text))
+        return tuple(remarks)
 
     def release_content(self) -> Content:
         """Parameters on their grid, and what is public about them."""

@@ -14,7 +14,6 @@ from sudare.papers.p002_networks.estimators import (
     LearningFirstClassifier,
 )
 from sudare.privacy import Ledger, Release
-from sudare.report.card import remarks_of
 from sudare.schema import Category, Label, Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100, bins=(25, 50, 75)), "smoker": Category(("no", "yes")), "ill": Label((0, 1))})
@@ -50,7 +49,7 @@ def test_a_release_tells_what_was_promised_to_whom(estimator, options, tmp_path)
     Release.of(model).save(tmp_path / "network.sudare", key=key)
     received = Release.load(tmp_path / "network.sudare", trusted=[key.public_key()])
     np.testing.assert_array_equal(received.model().predict(people), model.predict(people))
-    told = dict(remarks_of(received.manifest()["parameters"]))
+    told = dict(received.card().remarks)
     assert ("beside it" in told) == ("accepted" in told) == of_parameters
     assert "arithmetic" not in told
     assert received.model().parameter_guarantee_ == model.parameter_guarantee_

@@ -30,7 +30,7 @@ from sudare.papers.p003_decentralised.record_reconstruction import (
 )
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.privacy.noise import SeededNoise
-from sudare.report.patterns import stacked_shares
+from sudare.report.pattern_plots import stacked_shares
 from sudare.report.plots import Panel, Series, curves
 from sudare.sums import MemberKeys, secure_sum
 

@@ -23,7 +23,7 @@ from sudare.papers.p004_reconstruction.repetitions import Found
 from sudare.papers.study import ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import bin_edges, cell_count, continuous_states
-from sudare.reconstruction.estimators import MixtureReconstruction, Reconstruction, each_method
+from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.normal_mixture import cell_masses
 from sudare.reconstruction.plots import histogram_panel
 from sudare.report.plots import Panel, Series, curves
@@ -198,7 +198,7 @@ def speed_table(tell: Tell, size: int = 1_000_000) -> ResultTable:
     y = perturbation.perturb(original, random_state=SEED)
     jobs: dict[str, Callable[[], object]] = {
         "auto": lambda: Reconstruction(perturbation).fit(y),
-        "mixture, 4 components": lambda: MixtureReconstruction(perturbation, 4).fit(y),
+        "mixture, 4 components": lambda: Reconstruction(perturbation, "mixture", components=4).fit(y),
         "smooth": lambda: Reconstruction(perturbation, "smooth").fit(y),
         "bayes": lambda: Reconstruction(perturbation, "bayes").fit(y),
     }

@@ -19,7 +19,7 @@ from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import States, bin_edges, cell_count, continuous_states, counted
 from sudare.reconstruction.distribution import Layout
-from sudare.reconstruction.estimators import MixtureReconstruction
+from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.normal_mixture import cell_masses
 
 Floats = NDArray[np.float64]
@@ -159,7 +159,9 @@ def known_count_rows(tell: Tell, simulated: Found, repetitions: int, size: int =
     for repetition in range(repetitions):
         tell(f"limits, {size:,} records, repetition {repetition + 1} of {repetitions}")
         original, perturbation, y = figure2.repetition_of(size, repetition)
-        distribution = MixtureReconstruction(perturbation, len(FIGURE_1.weights), atoms=()).fit(y).distribution_
+        distribution = (
+            Reconstruction(perturbation, "mixture", components=len(FIGURE_1.weights), atoms=()).fit(y).distribution_
+        )
         for width in figure2.WIDTHS:
             edges = figure2.edges_of(width)
             found.note(width, l1_accuracy(distribution.histogram(edges), np.histogram(original, edges)[0] / size))

@@ -23,6 +23,7 @@ from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.binning import bin_edges, continuous_states, counted
+from sudare.reconstruction.channels import ProductChannel
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import expectation_maximisation
 from sudare.report.plots import Panel, Series, curves
@@ -80,10 +81,10 @@ def smoothed_expectation_maximisation(perturbation: NumberPerturbation, y: Float
     """EMS: edges of the cells, and the share of records in each."""
     counts = counted(perturbation, y, _CELLS)
     states = continuous_states(perturbation, bin_edges(perturbation, _CELLS), _CELLS, np.empty(0))
-    frequencies = counts.counts / counts.records
+    channel, frequencies = ProductChannel([states.channel]), counts.counts / counts.records
     shares, before = np.full(states.cells, 1 / states.cells), -np.inf
     for _ in range(_MOST_STEPS):
-        shares = smoothed(expectation_maximisation(shares, states.channel, frequencies, 1))
+        shares = smoothed(expectation_maximisation(shares, channel, frequencies, 1))
         now = float(counts.counts @ np.log(np.maximum(states.channel @ shares, 1e-300)))
         if abs(now - before) < _GAIN_AT_REST:
             break
