@@ -31,11 +31,10 @@ from sudare import (
 )
 from sudare.errors import SudareError
 from sudare.frames import sources as frames
-from sudare.linear import batched_fits
 from sudare.papers.p003_decentralised import averaging, graphs, hidden_sums
 
 PUBLIC = (
-    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, batched_fits, neural, privacy, statistics,
+    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, neural, privacy, statistics,
     perturbation, reconstruction, synthesis, schema, joint,
 )  # fmt: skip
 RANDOM = np.random.default_rng(0)
@@ -153,7 +152,7 @@ CALLS: dict[str, Call] = {
     "consortium_model": ({"members": [(X, LABELS)] * 3, "classes": [0, 1], "hide": "nothing", **SEED}, as_made),
 }  # fmt: skip
 # Nobody types a number into these: they take what other calls give, or a function.
-NOT_WALKED = {"GibbsPosterior", "fit_nodes", "learned_together"}
+NOT_WALKED = {"GibbsPosterior", "learned_together"}
 
 
 def takes_a_number(parameter: inspect.Parameter) -> bool:

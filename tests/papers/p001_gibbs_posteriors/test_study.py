@@ -61,7 +61,7 @@ def test_models_have_the_seeds_that_are_announced(monkeypatch):
     model = GibbsLogisticRegression(1.0, accuracy.DELTA, classes=[-1, 1], fit_intercept=False, random_state=seed).fit(
         task.rows.reshape(-1, 30), task.labels.ravel()
     )
-    assert found.found.by_epsilon["Gibbs"][1.0][1] == task.accuracy(model.parameters_)[0]
+    assert found.found.values("Gibbs", 1.0)[1] == task.accuracy(model.parameters_)[0]
 
 
 def test_census_rows_are_those_of_the_public_schema(monkeypatch):

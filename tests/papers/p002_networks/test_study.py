@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sudare.papers import load_study
-from sudare.papers.p002_networks import canary_table, census, errata, figure5, floors, record_level
-from sudare.papers.study import Estimate, StudyResult, result_values
+from sudare.papers.p002_networks import canary_table, census, errata, figure5, record_level
+from sudare.papers.study import StudyResult, result_values
 from sudare.privacy.guarantee import Guarantee
 from tests.papers.p000_weak_learners.test_study import made_up_adult
 
@@ -84,19 +84,6 @@ def test_record_level_asks_every_method_for_the_same_promise(tiny, monkeypatch):
     assert (network.neighbours, network.delta, network.epsilon) == ("add-remove", 1e-5, 0.5)
 
 
-def test_what_was_asked_is_told_with_what_was_reached():
-    found = record_level.RecordLevel()
-    for value in (0.846, 0.848):
-        for epsilon in (0.1, 0.5, 1.0):
-            found.note(record_level.GRADIENT, census.Scores(value, 0.7), epsilon)
-        for name in (record_level.SYNTHETIC, record_level.SYNTHETIC_NETWORK):
-            found.note(name, census.Scores(value, 0.7), 1.0)
-        found.seconds.note(record_level.SYNTHETIC, 11.0 + value, 1.0)
-    table = floors.floors_table(found)
-    assert [row[4] for row in table.rows] == ["reached", "missed", "missed", "reached", "reached", "missed"]
-    assert table.rows[0][3] == Estimate(0.847, pytest.approx(0.001), 2)
-
-
 def test_canaries_are_told_with_what_should_be(monkeypatch):
     audits = [("noisy descent", audit_of(0.5)), ("BUG: no noise", audit_of(3.0)), ("BUG: missed", audit_of(0.1))]
     table = canary_table.table(audits)
@@ -113,7 +100,7 @@ def audit_of(bound):
 
 
 def test_a_run_has_every_section(monkeypatch, tiny):
-    figure = figure5.Figure5(record_level.Found(), record_level.Found(), {})
+    figure = figure5.Figure5(record_level.Measurements(), record_level.Measurements(), {})
     for part in (figure.accuracy, figure.macro_f1):
         for value in (0.8, 0.81):
             part.note("no privacy", value)
@@ -133,7 +120,7 @@ def test_a_run_has_every_section(monkeypatch, tiny):
     monkeypatch.setattr(canary_table, "measured", lambda tell: [("noisy descent", audit_of(0.5))])
     monkeypatch.setattr(errata, "theorem_4_audit", lambda batches, runs: audit_of(1.5))
     result = load_study("002").run(QUIET, 2)
-    assert len(result.tables) == 5
+    assert len(result.tables) == 4
     assert len(result.panels) == 3
     for table in result.tables:
         assert "replace-one" in table.says.lower() or "add/remove" in table.says.lower()

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from sudare.papers.p000_weak_learners import recipes
 from sudare.papers.p000_weak_learners.census import fresh_table, official_table, one_site, one_site_panel
-from sudare.papers.p000_weak_learners.floors import PROTOTYPE_CHAUDHURI, Parts, floors_table
 from sudare.papers.p000_weak_learners.learning_tasks import Task, breast_cancer, diabetes, synthetic
-from sudare.papers.p000_weak_learners.repetitions import Found, accuracies_panel
+from sudare.papers.repetitions import Measurements, accuracies_panel, repetitions
 from sudare.papers.study import ResultTable, Study, StudyResult, Tell
 from sudare.report.plots import Panel
 
@@ -22,8 +21,6 @@ EPSILONS: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9)
 REAL_EPSILONS: Final = (0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 2.5, 5.0)
 PAPER_IMPROVED: Final = (88, 88, 92, 97, 97, 97, 97, 99, 99, 100)
 PAPER_LOCAL, PAPER_EXCHANGED, PAPER_POOLED = 0.559, 0.973, 0.999
-PROTOTYPE_MEAN: Final = (0.849, 0.906, 0.936, 0.958, 0.977, 0.984, 0.985, 0.988, 0.988, 0.994)
-PROTOTYPE_BEST: Final = {0.1: 0.953, 0.5: 0.964, 1.1: 0.988, 1.9: 0.994}
 # Parts that cost little are repeated this many times as often: their spread over seeds is large, or margins are small.
 CHEAP_FACTOR, ADULT_FACTOR = 3, 2
 CANCER_TITLE, PIMA_TITLE = "Figure 4: breast cancer", "Figure 5: diabetes (Pima)"
@@ -50,7 +47,6 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         real_table(PIMA_TITLE, pima),
         official_table(adult),
         fresh_table(adult),
-        floors_table(Parts(printed, best, cancer, pima, adult), EPSILONS, REAL_EPSILONS),
     ]
     panels = [
         figure_3_panel(printed, best),
@@ -64,17 +60,18 @@ def run(tell: Tell, repeats: int) -> StudyResult:
 # Figure 3 and table 2: the paper's recipe on its synthetic data
 
 
-def figure_3(tell: Tell, repeats: int) -> Found:
+def figure_3(tell: Tell, repeats: int) -> Measurements:
     """The paper's messages and receiver, its baselines, and the noisy mean under the same receiver."""
-    found = Found()
-    for seed in range(repeats):
-        tell(f"figure 3, repetition {seed + 1} of {repeats}")
+    found = Measurements()
+    for seed in repetitions(tell, "figure 3", repeats):
         generator = np.random.default_rng((FIGURE_3_SEED, seed))
         note_paper_recipe(found, synthetic(generator), EPSILONS, generator)
     return found
 
 
-def note_paper_recipe(found: Found, task: Task, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_paper_recipe(
+    found: Measurements, task: Task, epsilons: Sequence[float], generator: np.random.Generator
+) -> None:
     """Accuracies of one repetition, and how many members gain over each local baseline."""
     plain = recipes.plain_messages(task)
     artefact = recipes.local_with_free_intercept(task, recipes.ARTEFACT_PENALTY)
@@ -100,7 +97,7 @@ def share_of_hundred(better: NDArray[np.bool_]) -> float:
     return float(100 * better.mean())
 
 
-def baseline_table(found: Found, best: Found) -> ResultTable:
+def baseline_table(found: Measurements, best: Measurements) -> ResultTable:
     """Lines of figure 3 that do not depend on ε."""
     return ResultTable(
         "Figure 3, levels without privacy",
@@ -119,7 +116,7 @@ def baseline_table(found: Found, best: Found) -> ResultTable:
     )
 
 
-def figure_3_table(found: Found) -> ResultTable:
+def figure_3_table(found: Measurements) -> ResultTable:
     """Accuracy against ε under mirror averaging."""
     return ResultTable(
         "Figure 3: mirror averaging (β = 3) of private models",
@@ -127,29 +124,25 @@ def figure_3_table(found: Found) -> ResultTable:
             "ε",
             "one private model",
             "combined, the paper's messages",
-            "prototype",
             "our objective perturbation",
             "noisy means",
-            "prototype: means",
         ),
         [
             (
                 epsilon,
                 found.at("single", epsilon),
                 found.at("chaudhuri", epsilon),
-                PROTOTYPE_CHAUDHURI[epsilon],
                 found.at("objective", epsilon),
                 found.at("mean", epsilon),
-                PROTOTYPE_MEAN[number],
             )
-            for number, epsilon in enumerate(EPSILONS)
+            for epsilon in EPSILONS
         ],
         f"{NEIGHBOURS} {found.repeats} seeds. 100 members × 50 rows. The figure prints no numbers. At ε = 0.1 the combined models beat "
         "the artefact (0.56) and not a correct local model: the paper's claim there does not hold.",
     )
 
 
-def table_2(found: Found) -> ResultTable:
+def table_2(found: Measurements) -> ResultTable:
     """Members that gain, per hundred."""
     return ResultTable(
         "Table 2: members (of 100) whose combined model is better than their own",
@@ -165,17 +158,18 @@ def table_2(found: Found) -> ResultTable:
 # What wins
 
 
-def winning(tell: Tell, repeats: int) -> Found:
+def winning(tell: Tell, repeats: int) -> Measurements:
     """Own plus consensus over noisy means, beside the same receiver without messages."""
-    found = Found()
-    for seed in range(repeats):
-        tell(f"own plus consensus, repetition {seed + 1} of {repeats}")
+    found = Measurements()
+    for seed in repetitions(tell, "own plus consensus", repeats):
         generator = np.random.default_rng((WINNING_SEED, seed))
         note_winning_recipe(found, synthetic(generator), EPSILONS, generator)
     return found
 
 
-def note_winning_recipe(found: Found, task: Task, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_winning_recipe(
+    found: Measurements, task: Task, epsilons: Sequence[float], generator: np.random.Generator
+) -> None:
     """Accuracy, paired gain and members that gain, of one repetition."""
     alone = task.accuracy(recipes.own_without_messages(task))
     found.note("alone", alone.mean())
@@ -192,16 +186,15 @@ def note_winning_recipe(found: Found, task: Task, epsilons: Sequence[float], gen
         found.note("paper", task.accuracy(paper).mean(), epsilon)
 
 
-def winning_table(found: Found) -> ResultTable:
+def winning_table(found: Measurements) -> ResultTable:
     """Own plus consensus on the synthetic task."""
     return ResultTable(
         "What wins: own plus consensus over noisy means",
-        ("ε", "accuracy", "prototype", "gain over μ = 0, paired", "members (of 100) better than their tuned own model"),
+        ("ε", "accuracy", "gain over μ = 0, paired", "members (of 100) better than their tuned own model"),
         [
             (
                 epsilon,
                 found.at("combined", epsilon),
-                PROTOTYPE_BEST.get(epsilon),
                 found.at("gain", epsilon),
                 found.at("better", epsilon),
             )
@@ -213,7 +206,7 @@ def winning_table(found: Found) -> ResultTable:
     )
 
 
-def figure_3_panel(printed: Found, best: Found) -> Panel:
+def figure_3_panel(printed: Measurements, best: Measurements) -> Panel:
     """All recipes against ε."""
     lines = [
         (best, "combined", "own plus consensus"),
@@ -229,11 +222,10 @@ def figure_3_panel(printed: Found, best: Found) -> Panel:
 # Figures 4 and 5: patients
 
 
-def real(tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, repeats: int) -> Found:
+def real(tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, repeats: int) -> Measurements:
     """All recipes on one of the medical tables, dealt out anew in every repetition."""
-    found = Found()
-    for seed in range(repeats):
-        tell(f"{title}, repetition {seed + 1} of {repeats}")
+    found = Measurements()
+    for seed in repetitions(tell, title, repeats):
         generator = np.random.default_rng((PATIENTS_SEED, seed))
         task = deal(generator)
         found.note("free intercept", recipes.local_with_free_intercept(task, penalty=1.0).mean())
@@ -241,7 +233,7 @@ def real(tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, re
     return found
 
 
-def real_table(title: str, found: Found) -> ResultTable:
+def real_table(title: str, found: Measurements) -> ResultTable:
     """Accuracy against ε for patients."""
     claims = {
         CANCER_TITLE: "The paper claims a gain over own data from ε ≈ 2.5 (printed “ε ≤ 2.5”, which must be ≥).",
@@ -273,7 +265,7 @@ def real_table(title: str, found: Found) -> ResultTable:
     )
 
 
-def real_panel(title: str, found: Found) -> Panel:
+def real_panel(title: str, found: Measurements) -> Panel:
     """The same as a picture."""
     lines = [
         (found, "combined", "own plus consensus"),

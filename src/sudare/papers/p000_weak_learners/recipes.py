@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from sudare.experts.own_plus_consensus import PENALTIES, Consensus, consensus_without_each, own_plus_consensus
 from sudare.experts.penalised_fits import batch_fitted, solved
-from sudare.linear.batched_fits import fit_nodes, gamma_norm_noise, minimised_nodes
+from sudare.linear.batched_newton import batched_minimisers
+from sudare.linear.calibration import penalty_needed, pure_rate
 from sudare.linear.losses import Logistic
 from sudare.papers.p000_weak_learners.learning_tasks import Task
+from sudare.privacy.accounting import exact
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +37,7 @@ def chaudhuri_messages(task: Task, epsilon: float, generator: np.random.Generato
     members, rows, width = task.rows.shape
     noise_epsilon, extra = chaudhuri_calibration(epsilon, rows, PAPER_REGULARIZATION)
     noise = gamma_norm_noise(noise_epsilon / 2, (members, width), generator)
-    return minimised_nodes(task.rows, task.labels, Logistic(), rows * (PAPER_REGULARIZATION + extra), noise)
+    return batched_minimisers(task.rows, task.labels, Logistic(), rows * (PAPER_REGULARIZATION + extra), noise)
 
 
 def chaudhuri_calibration(epsilon: float, rows: int, regularization: float) -> tuple[float, float]:
@@ -49,20 +51,40 @@ def chaudhuri_calibration(epsilon: float, rows: int, regularization: float) -> t
 
 def mean_messages(task: Task, epsilon: float, generator: np.random.Generator) -> Floats:
     """Noisy means of label × row, pure ε, replace-one: the gradient at θ = 0."""
-    return fit_nodes(task.rows, task.labels, epsilon=epsilon, method="mean", generator=generator)
+    members, rows, width = task.rows.shape
+    sums = np.einsum("kij,ki->kj", task.rows, task.labels)
+    return np.asarray((sums + gamma_norm_noise(epsilon / 2, (members, width), generator)) / rows)
 
 
 def objective_messages(task: Task, epsilon: float, generator: np.random.Generator) -> Floats:
     """Our objective perturbation with the joint logistic bound, pure ε, replace-one, at a penalty that needs no slack."""
-    return fit_nodes(
-        task.rows, task.labels, epsilon=epsilon, method="objective", penalty=max(2 / epsilon, 10.0), generator=generator
-    )
+    return objective_fits(task.rows, task.labels, epsilon, max(2 / epsilon, 10.0), generator)
+
+
+def objective_fits(
+    rows: Floats, labels: Floats, epsilon: float, penalty: float, generator: np.random.Generator
+) -> Floats:
+    """Private logistic regressions [K, p] of K members with rows [K, n, p] in the unit ball and labels [K, n] of −1 and +1.
+
+    `penalty` is ρ = nΛ of the summed loss; it is raised where ε needs more.
+    """
+    loss = Logistic()
+    penalty = max(penalty, penalty_needed(epsilon, 1.0, loss))
+    noise = gamma_norm_noise(pure_rate(exact(epsilon), 1.0, penalty, loss), rows.shape[::2], generator)
+    return batched_minimisers(rows, labels, loss, penalty, noise)
+
+
+def gamma_norm_noise(rate: float, shape: tuple[int, int], generator: np.random.Generator) -> Floats:
+    """Rows with density ∝ exp(−rate·‖b‖)."""
+    directions = generator.standard_normal(shape)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.asarray(directions * generator.gamma(shape[1], 1 / rate, size=(shape[0], 1)))
 
 
 def plain_messages(task: Task) -> Floats:
     """Models without any noise, at the paper's regularization."""
     penalty = task.rows.shape[1] * PAPER_REGULARIZATION
-    return minimised_nodes(task.rows, task.labels, Logistic(), penalty, np.zeros(task.rows.shape[::2]))
+    return batched_minimisers(task.rows, task.labels, Logistic(), penalty, np.zeros(task.rows.shape[::2]))
 
 
 # Receivers

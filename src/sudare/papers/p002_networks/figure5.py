@@ -17,9 +17,9 @@ from sudare.neural import PrivateMLPClassifier
 from sudare.neural.training_methods import layer_outputs
 from sudare.neural.training_settings import Course
 from sudare.papers.adult import ADULT_SCHEMA
-from sudare.papers.p000_weak_learners.repetitions import Found
 from sudare.papers.p002_networks.census import FOLDS, Scores, Split, folds, scores, scores_of
 from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.privacy.noise import SeededNoise
 from sudare.report.plots import MARKERS, SERIES_COLOURS, Panel, Theme, finished
@@ -75,14 +75,14 @@ LINES: Final = (
 class Figure5:
     """Accuracy and macro-F1 by line and ε, and what a record is promised."""
 
-    accuracy: Found
-    macro_f1: Found
+    accuracy: Measurements
+    macro_f1: Measurements
     record_epsilon: dict[tuple[str, float], float]
 
 
 def measured(tell: Tell, repeats: int, lines: Sequence[Line] = LINES, epsilons: Sequence[float] = EPSILONS) -> Figure5:
     """Every line at every ε on so many of ten folds."""
-    figure = Figure5(Found(), Found(), {})
+    figure = Figure5(Measurements(), Measurements(), {})
     for number, split in enumerate(folds(repeats, SEED)):
         tell(f"figure 5, fold {number + 1} of {repeats}")
         generator = np.random.default_rng((SEED, 1, number))

@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sudare.linear import PrivateLogisticRegression
 from sudare.neural import PrivateMLPClassifier
 from sudare.papers.adult import ADULT_SCHEMA, LABEL
-from sudare.papers.p000_weak_learners.repetitions import Found
 from sudare.papers.p002_networks.census import Scores, Split, official, scores, scores_of
+from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.privacy.guarantee import Guarantee
 from sudare.report.plots import Panel, curves
@@ -43,9 +43,9 @@ LOGISTIC_SAME, LOGISTIC_CONVERTED = "logistic, replace-one at this ε", "logisti
 class RecordLevel:
     """Accuracy and macro-F1 by method and ε, seconds of the synthetic route, and the levels without privacy."""
 
-    accuracy: Found = field(default_factory=Found)
-    macro_f1: Found = field(default_factory=Found)
-    seconds: Found = field(default_factory=Found)
+    accuracy: Measurements = field(default_factory=Measurements)
+    macro_f1: Measurements = field(default_factory=Measurements)
+    seconds: Measurements = field(default_factory=Measurements)
 
     def note(self, name: str, found: Scores, epsilon: float | None = None) -> None:
         """Keep the scores of one repetition."""
@@ -149,7 +149,7 @@ def table(found: RecordLevel, epsilons: Sequence[float] = EPSILONS) -> ResultTab
                     PROTOTYPES[name][EPSILONS.index(epsilon)] if name in PROTOTYPES else None,
                 )
             )
-    level = found.accuracy.single["no privacy"][0], found.macro_f1.single["no privacy"][0]
+    level = found.accuracy.values("no privacy")[0], found.macro_f1.values("no privacy")[0]
     return ResultTable(
         "Adult at one ε for records",
         ("method", "ε, add/remove", "(ε, δ), replace-one", "accuracy", "macro-F1", "prototype: accuracy/macro-F1"),

@@ -7,7 +7,6 @@ from typing import Final
 from sudare.papers.p004_reconstruction import (
     bands_table,
     figure2,
-    floors,
     limits,
     other_columns,
     square_waves,
@@ -33,7 +32,6 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         [
             columns.table_2(table_2),
             *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
-            floors.floors_table(table_2, simulated, joint),
             limits.limits_table(tell, table_2, simulated, repeats),
             other_columns.accuracy_table(others),
             bands_table.coverage_table(bands),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction.algorithm1 import l1_accuracy
 from sudare.papers.p004_reconstruction.algorithm2 import paper_mixture
-from sudare.papers.p004_reconstruction.repetitions import Found
+from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.categorical import RetainReplace
 from sudare.perturbation.laplace import LaplacePerturbation
@@ -99,18 +99,17 @@ MIXTURES: Final = tuple(
 )
 
 
-def measured(tell: Tell, repeats: int, mixtures: Sequence[Mixture] = MIXTURES, records: int = RECORDS) -> Found:
+def measured(tell: Tell, repeats: int, mixtures: Sequence[Mixture] = MIXTURES, records: int = RECORDS) -> Measurements:
     """Accuracy, error of the covariance, and error of the components' covariances, for every method."""
-    found = Found()
+    found = Measurements()
     for number, mixture in enumerate(mixtures):
-        for repetition in range(repeats):
-            tell(f"{mixture.columns} columns, {mixture.name}, repetition {repetition + 1} of {repeats}")
+        for repetition in repetitions(tell, f"{mixture.columns} columns, {mixture.name}", repeats):
             generator = np.random.default_rng((SEED, number, repetition))
             note_mixture(found, mixture, mixture.rows(records, generator), SEED + 100 * repetition)
     return found
 
 
-def note_mixture(found: Found, mixture: Mixture, rows: Floats, seed: int) -> None:
+def note_mixture(found: Measurements, mixture: Mixture, rows: Floats, seed: int) -> None:
     """One repetition: a new sample, new noise. The paper's ways and 'mixture' know the number of components, 'auto' does not."""
     perturbation = mixture.perturbation(len(rows))
     columns = [
@@ -131,7 +130,7 @@ def note_mixture(found: Found, mixture: Mixture, rows: Floats, seed: int) -> Non
         note_paper(found, mixture, rows, np.column_stack(columns), perturbation.noise_scale)
 
 
-def note_paper(found: Found, mixture: Mixture, rows: Floats, perturbed: Floats, noise_scale: float) -> None:
+def note_paper(found: Measurements, mixture: Mixture, rows: Floats, perturbed: Floats, noise_scale: float) -> None:
     """The paper's two ways."""
     for name, rotate in (("diagonal", False), ("rotated", True)):
         fit = paper_mixture(perturbed, noise_scale, mixture.means, rotate=rotate)
@@ -166,7 +165,7 @@ def _settings(mixture: Mixture) -> tuple[int, str, str, str]:
     return mixture.columns, mixture.name, noise, "split" if mixture.split else "k = 2 each"
 
 
-def accuracy_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> ResultTable:
+def accuracy_table(found: Measurements, mixtures: Sequence[Mixture] = MIXTURES) -> ResultTable:
     """L1 accuracy of joint histograms."""
     return ResultTable(
         "Several columns: L1 accuracy of the joint histogram",
@@ -178,13 +177,13 @@ def accuracy_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> Resu
     )
 
 
-def covariance_table(found: Found, mixtures: Sequence[Mixture] = MIXTURES) -> ResultTable:
+def covariance_table(found: Measurements, mixtures: Sequence[Mixture] = MIXTURES) -> ResultTable:
     """Errors of covariances, the paper's ways beside ours."""
     rows: list[Sequence[Cell]] = []
     for one in mixtures:
         keys = [(one, "components", name) for name in ("diagonal", "rotated", "mixture")]
         keys += [(one, "covariance", name) for name in ("rotated", "bayes", "auto")]
-        rows.append((*_settings(one), *(found.at(key) if found.has(key) else None for key in keys)))
+        rows.append((*_settings(one), *(found.at(key) if found.values(key) else None for key in keys)))
     return ResultTable(
         "Several columns: error of covariances in percent",
         (
@@ -231,7 +230,7 @@ def census_table(
     """Table 1's use: cross tables of the census, with k = 2 split over both columns."""
     table = data("adult-train").iloc[:rows]
     epsilon = 0.25 * math.log(len(table) - 1)
-    found = Found()
+    found = Measurements()
     for pair in pairs:
         first = table[pair.first].to_numpy(dtype=np.float64)
         own = LaplacePerturbation(pair.first_bounds, epsilon=epsilon)
@@ -246,8 +245,7 @@ def census_table(
             other = LaplacePerturbation(pair.second_bounds, epsilon=epsilon)
             bins = [np.array(pair.first_edges), np.array(pair.second_edges)]
             truth = np.histogramdd([first, second], bins)[0] / len(first)
-        for repetition in range(repeats):
-            tell(f"{pair.first} × {pair.second}, repetition {repetition + 1} of {repeats}")
+        for repetition in repetitions(tell, f"{pair.first} × {pair.second}", repeats):
             y = own.perturb(first, shuffle=False, random_state=SEED + repetition)
             z = other.perturb(second, shuffle=False, random_state=SEED + 1000 + repetition)
             model = CrossTable(own, other, first_edges=pair.first_edges, second_edges=pair.second_edges)

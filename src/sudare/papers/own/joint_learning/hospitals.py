@@ -19,7 +19,7 @@ from sudare.experts.own_plus_consensus import LEAST_DOUBT, MOST_DOUBT, Consensus
 from sudare.joint import ConsortiumModel, consortium_model
 from sudare.papers.p000_weak_learners import recipes
 from sudare.papers.p000_weak_learners.learning_tasks import REAL_NODES, Task, breast_cancer
-from sudare.papers.p000_weak_learners.repetitions import Found
+from sudare.papers.repetitions import Measurements
 from sudare.schema import Label, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ def dealt(generator: np.random.Generator) -> Patients:
     return Patients(members, table.iloc[unseen])
 
 
-def note_hospitals(found: Found, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_hospitals(found: Measurements, epsilons: Sequence[float], generator: np.random.Generator) -> None:
     """Accuracies of one split: of the common model, of every hospital's correction of it, and of its own patients alone."""
     patients, declared = dealt(generator), schema()
     for epsilon in epsilons:
@@ -87,7 +87,7 @@ def note_hospitals(found: Found, epsilons: Sequence[float], generator: np.random
             _note(found, name, epsilon, task, together)
 
 
-def note_public_scales(found: Found, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_public_scales(found: Measurements, epsilons: Sequence[float], generator: np.random.Generator) -> None:
     """The same with the rows of study 000, and every combination of per-member models beside it."""
     task = breast_cancer(generator)
     members = [(rows, labels) for rows, labels in zip(task.rows, task.labels, strict=True)]
@@ -107,7 +107,7 @@ def note_public_scales(found: Found, epsilons: Sequence[float], generator: np.ra
         note_combinations(found, epsilon, task, generator)
 
 
-def note_combinations(found: Found, epsilon: float, task: Task, generator: np.random.Generator) -> None:
+def note_combinations(found: Measurements, epsilon: float, task: Task, generator: np.random.Generator) -> None:
     """What receivers make of models that members published one by one, at the same ε (pure)."""
     means = recipes.mean_messages(task, epsilon, generator)
     printed = recipes.chaudhuri_messages(task, epsilon, generator)
@@ -125,7 +125,7 @@ def corrected(task: Task, together: ConsortiumModel) -> Floats:
     return own_plus_consensus(task.rows, task.labels, consensus)[0]
 
 
-def _note(found: Found, name: str, epsilon: float, task: Task, together: ConsortiumModel) -> None:
+def _note(found: Measurements, name: str, epsilon: float, task: Task, together: ConsortiumModel) -> None:
     found.note(name, float(task.accuracy(together.learned.parameters).mean()), epsilon)
     found.note(f"{name}, with own", float(task.accuracy(corrected(task, together)).mean()), epsilon)
     found.note(f"{name}, own only", float(task.accuracy(recipes.own_without_messages(task)).mean()), epsilon)
