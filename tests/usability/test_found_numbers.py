@@ -112,7 +112,7 @@ CALLS: dict[str, Call] = {
     "prime_factors": ({"number": 12}, as_made),
     "random_regular": ({"members": 6, "degree": 3}, as_made),
     "secure_sum": ({"vectors": np.ones((3, 2))}, as_made),
-    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks"}, as_made),
+    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks", "over": "complete"}, as_made),
     "PatternDictionary": ({**PATTERNS, "bounds": (-1, 1), "epsilon": 5.0, "random_state": 0}, fitted(members())),
     "graphical_lasso": ({"covariance": COVARIANCE, "penalty": 0.1}, as_made),
     "batches": ({"source": {"a": [1.0]}}, list),
@@ -152,7 +152,7 @@ CALLS: dict[str, Call] = {
     "consortium_model": ({"members": [(X, LABELS)] * 3, "classes": [0, 1], "hide": "nothing", **SEED}, as_made),
 }  # fmt: skip
 # Nobody types a number into these: they take what other calls give, or a function.
-NOT_WALKED = {"GibbsPosterior", "learned_together"}
+NOT_WALKED = {"GibbsPosterior", "additive_shares", "checked_values", "chunk_runs", "chunked", "learned_together"}
 
 
 def takes_a_number(parameter: inspect.Parameter) -> bool:

@@ -1,4 +1,4 @@
-"""The chapter's example and a harder one, repeated: number of patterns, held-out gap, dependencies, anomalies."""
+"""The dictionary on the chapter's example (figure 1.8) and on a harder one, repeated: patterns, held-out gap, dependencies, anomalies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -21,15 +22,41 @@ from sudare.papers.p003_decentralised.made_up_consortia import (
     hard_truth,
     support_f1,
 )
-from sudare.papers.study import Estimate, ResultTable, Tell
-from sudare.report.plots import Panel, Series, curves
+from sudare.papers.repetitions import estimated_series, repetitions
+from sudare.papers.study import Cell, Estimate, ResultTable, Tell
+from sudare.report.patterns import stacked_shares
+from sudare.report.plots import Panel, curves
 
+FIGURE_1_8_SEED: Final = 2021
 CHAPTER_ROWS: Final = 300
 STARTS: Final = (6, 12)
 HARD_ROWS: Final = 150
 HARD_START: Final = 10
 RECORD_COUNTS: Final = (30, 100, 300)
 TEST_ROWS: Final = 2000
+
+
+def figure_1_8() -> tuple[ResultTable, Panel]:
+    """Weights found from six patterns, beside the true ones."""
+    truth = chapter_truth()
+    records = truth.records(np.random.default_rng(FIGURE_1_8_SEED), CHAPTER_ROWS)
+    fitted = PatternDictionary(STARTS[0]).fit(records)
+    distances = np.sum((fitted.means_[:, np.newaxis] - truth.means) ** 2, axis=2)
+    found, true = linear_sum_assignment(distances)
+    names = [f"pattern {'ABC'[index]}" for index in true]
+    weights = fitted.weights_[:, found]
+    rows: list[Sequence[Cell]] = []
+    for member in range(len(weights)):
+        pairs = zip(truth.weights[member, true].tolist(), weights[member].tolist(), strict=True)
+        rows.append((f"member {member + 1}", *(f"{right:.3f} / {got:.3f}" for right, got in pairs)))
+    table = ResultTable(
+        f"Figure 1.8: weights, true / found, from K₀ = {STARTS[0]} (K = {fitted.n_patterns_} kept)",
+        ("", *names),
+        rows,
+        "No ε: exact sums under masks. One seed, as in the chapter, whose bars show the same three patterns.",
+    )
+    labels = [f"member {member + 1}" for member in range(len(weights))]
+    return table, stacked_shares(labels, weights, names, y_label="weight", title="Figure 1.8: weights found")
 
 
 @dataclass(frozen=True)
@@ -56,10 +83,8 @@ def recovery_table(repeats: int, tell: Tell) -> ResultTable:
     """The chapter's example from six and from twelve patterns."""
     truth, rows = chapter_truth(), []
     for start in STARTS:
-        runs = []
-        for seed in range(repeats):
-            tell(f"chapter's example from {start} patterns, {seed + 1} of {repeats}")
-            runs.append(recovered(truth, CHAPTER_ROWS, start, seed))
+        title = f"chapter's example from {start} patterns"
+        runs = [recovered(truth, CHAPTER_ROWS, start, seed) for seed in repetitions(tell, title, repeats)]
         rows.append(
             (
                 start,
@@ -133,8 +158,7 @@ def own_weights_score(mixture: Any, own: Floats, tests: Floats) -> Floats:
 def hard_table(repeats: int, tell: Tell) -> ResultTable:
     """Ten members, five overlapping patterns, ten sensors."""
     runs, lonely = [], 0
-    for seed in range(repeats):
-        tell(f"hard case, {seed + 1} of {repeats}")
+    for seed in repetitions(tell, "hard case", repeats):
         truth = hard_truth(np.random.default_rng(seed))
         lonely += bool(np.any(np.count_nonzero(truth.weights, axis=0) == 1))
         runs.append(compared(truth, HARD_ROWS, HARD_START, seed, most=8))
@@ -163,10 +187,8 @@ def few_records_results(repeats: int, tell: Tell) -> tuple[ResultTable, Panel]:
     truth, rows = chapter_truth(), []
     by_name: dict[str, list[Estimate]] = {}
     for count in RECORD_COUNTS:
-        runs = []
-        for seed in range(repeats):
-            tell(f"{count} records a member, {seed + 1} of {repeats}")
-            runs.append(compared(truth, count, STARTS[0], seed, most=6))
+        title = f"{count} records a member"
+        runs = [compared(truth, count, STARTS[0], seed, most=6) for seed in repetitions(tell, title, repeats)]
         estimates = {name: Estimate.of([run.gaps[name] for run in runs]) for name in runs[0].gaps}
         rows.append((count, *estimates.values()))
         for name, estimate in estimates.items():
@@ -177,10 +199,7 @@ def few_records_results(repeats: int, tell: Tell) -> tuple[ResultTable, Panel]:
         rows,
         "No ε. Nats a record above the truth, mean ± one standard error.",
     )
-    series = [
-        Series(name, [each.value for each in line], [each.standard_error for each in line])
-        for name, line in by_name.items()
-    ]
+    series = [estimated_series(name, line) for name, line in by_name.items()]
     panel = curves(
         RECORD_COUNTS, series, x_label="records a member", y_label="gap, nats", title="Few records", logarithmic=True
     )
@@ -208,8 +227,7 @@ def anomaly_table(repeats: int, tell: Tell, rows: int = 30) -> ResultTable:
     """A pattern that is usual elsewhere and absent at the member: AUC of the member's scores."""
     truth = chapter_truth()
     found: dict[str, list[float]] = {}
-    for seed in range(repeats):
-        tell(f"anomalies with {rows} records a member, {seed + 1} of {repeats}")
+    for seed in repetitions(tell, f"anomalies with {rows} records a member", repeats):
         generator = np.random.default_rng([seed, 2])
         records = truth.records(generator, rows)
         usual = truth.records(generator, 1000)[0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sudare.dictionary import PatternDictionary
-from sudare.papers.p003_decentralised import examples
+from sudare.papers.p003_decentralised import dictionary_figures as examples
 from sudare.papers.p003_decentralised import private_dictionary as private
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth, hard_truth, support_f1
 from sudare.papers.study import cell_text
