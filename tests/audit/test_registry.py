@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from sudare.audit import Audit
-from sudare.audit.evidence import Counts
-from sudare.audit.plot import audit_figure, save_audit_figure
-from sudare.audit.registry import (
-    EPSILONS,
-    AuditReport,
-    Comparison,
-    audit_names,
-    estimator_comparison,
-    exact_epsilon,
-    run_audit,
-)
+from sudare.audit.comparison import Comparison
+from sudare.audit.densities import exact_epsilon
+from sudare.audit.epsilon_lower_bounds import Counts
+from sudare.audit.noise_audits import audited_estimator
+from sudare.audit.registry import EPSILONS, AuditReport, audit_names, run_audit
+from sudare.audit.report_plot import audit_panel
 from sudare.errors import InvalidParameter, UnknownName
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.private_estimator import Plan
+from sudare.report.plots import DAY, rendered
 from sudare.schema import Schema
 from sudare.statistics import PrivateMean
 
@@ -127,7 +123,7 @@ def test_an_estimator_with_too_little_noise_is_refuted() -> None:
     def sums(table: np.ndarray) -> np.ndarray:
         return np.asarray(table.sum(axis=0))
 
-    comparison = estimator_comparison(Quiet(epsilon=1.0, bounds=(0.0, 1.0)), ["mean_"], sums, 300, 0)
+    comparison = audited_estimator(Quiet(epsilon=1.0, bounds=(0.0, 1.0)), ["mean_"], sums).compared(300)
     assert not comparison.holds
     assert comparison.sampled.epsilon_lower_bound > 1
     assert comparison.computed == pytest.approx(10.0, rel=1e-6)
@@ -137,7 +133,7 @@ def test_a_gaussian_estimator_is_computed_too() -> None:
     def sums(table: np.ndarray) -> np.ndarray:
         return np.asarray(table.sum(axis=0))
 
-    comparison = estimator_comparison(PrivateMean(1.0, 1e-6, bounds=(0.0, 1.0)), ["mean_"], sums, 100, 0)
+    comparison = audited_estimator(PrivateMean(1.0, 1e-6, bounds=(0.0, 1.0)), ["mean_"], sums).compared(100)
     assert comparison.claimed == Guarantee(1.0, 1e-6)
     assert comparison.computed is not None
     assert 0.99 < comparison.computed <= 1.0
@@ -189,11 +185,10 @@ def test_any_of_the_three_measurements_refutes() -> None:
     assert not replace(good, comparisons=(replace(good.comparisons[0], lowest_bits=leak),)).holds
 
 
-def test_the_picture(tmp_path: Path) -> None:
-    path = tmp_path / "audit.png"
-    save_audit_figure(report_of(0.7, computed=0.9), path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    (axes,) = audit_figure(report_of(1.7)).axes
+def test_the_picture() -> None:
+    assert rendered([audit_panel(report_of(0.7, computed=0.9))], "png").startswith(b"\x89PNG")
+    axes = Figure().add_subplot()
+    audit_panel(report_of(1.7))(axes, DAY)
     assert axes.get_title() == "Laplace noise: REFUTED"
     legend: Any = axes.get_legend()
     labels = [text.get_text() for text in legend.get_texts()]

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sudare.audit.synthesis import Replay
+from sudare.audit.synthesis_audits import Replay
 from sudare.errors import (
     BudgetExceeded,
     ColumnMissing,

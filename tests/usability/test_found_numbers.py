@@ -139,7 +139,7 @@ CALLS: dict[str, Call] = {
     "canary_audit": ({"scores": np.arange(40.0), "included": LABELS.astype(bool), "claimed": ADDED}, as_made),
     "distinguish": ({**AUDITED, "claimed": CLAIM}, as_made),
     "distinguish_gaussian": ({**AUDITED, "claimed": privacy.Guarantee(1.0, 1e-5), "mu": 1.0}, as_made),
-    "precision": ({**AUDITED, "claimed": CLAIM}, as_made),
+    "distinguish_lowest_bits": ({**AUDITED, "claimed": CLAIM}, as_made),
     "OwnPlusConsensus": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "StackedExperts": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "PrivateMLPClassifier": ({**NETWORK, "classes": [0, 1]}, fitted(X, LABELS)),

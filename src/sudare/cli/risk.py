@@ -11,8 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.plot_files import check_picture
-from sudare.errors import InvalidParameter
+from sudare.cli.plot_files import check_picture, draw
 
 if TYPE_CHECKING:
     from sudare.papers.p003_decentralised.chunking_assessment import Assessment, Breach
@@ -185,7 +184,9 @@ def chunks(
         proposal = Proposal(graph_named(graph, members, degree, seed), pieces, iterations, colluders, tolerance)
         assessment = assessed(proposal, trials, np.random.default_rng(seed))
         if plot is not None:
-            _draw(assessment, plot)
+            from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
+
+            draw(*assessment_panels(assessment), file=plot, columns=2, replace=True)
     shown: list[RenderableType] = [_opening(assessment), "", _rounds(assessment), "", _breaches(assessment), ""]
     answer(assessment.to_dict(), as_json, *shown, *_conclusions(assessment))
 
@@ -259,14 +260,3 @@ def _probability(value: float) -> str:
     from sudare.report.numbers import nearest
 
     return nearest(value, 3)
-
-
-def _draw(assessment: Assessment, file: Path) -> None:
-    from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
-    from sudare.report.plots import rendered
-
-    image = rendered(assessment_panels(assessment), "svg" if file.suffix == ".svg" else "png", columns=2)
-    try:
-        file.write_bytes(image)
-    except OSError as error:
-        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

@@ -94,7 +94,7 @@ def test_canaries_are_told_with_what_should_be(monkeypatch):
 
 def audit_of(bound):
     from sudare.audit import Audit
-    from sudare.audit.evidence import Counts
+    from sudare.audit.epsilon_lower_bounds import Counts
 
     return Audit(Guarantee(1.0, 1e-5, neighbours="add-remove"), bound, "", 0.99, Counts(1, 2, 1, 2))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sudare.audit import Audit, precision
+from sudare.audit import Audit, distinguish_lowest_bits
 from sudare.papers.datasets import data
 from sudare.papers.own.batch_composition import declared_batch
 from sudare.papers.study import Estimate, ResultTable, Study, StudyResult, Tell
@@ -147,14 +147,16 @@ def leak(epsilon: float, samples: int) -> tuple[Audit, Audit]:
     generator = np.random.default_rng(0)
     mechanism, source = Laplace(1.0, epsilon), SystemNoise()
     pair = np.zeros(1), np.ones(1)
-    naive = precision(
+    naive = distinguish_lowest_bits(
         lambda value, count: value + generator.laplace(scale=1 / epsilon, size=(count, 1)),
         pair,
         epsilon,
         samples,
         batched=True,
     )
-    ours = precision(lambda value, count: mechanism.draws(value, count, source), pair, epsilon, samples, batched=True)
+    ours = distinguish_lowest_bits(
+        lambda value, count: mechanism.draws(value, count, source), pair, epsilon, samples, batched=True
+    )
     return naive, ours
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.audit import distinguish, precision
-from sudare.audit.precision import exponent, lowest_set_bit
+from sudare.audit import distinguish, distinguish_lowest_bits
+from sudare.audit.lowest_bits import exponent, lowest_set_bit
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: x != 0))
@@ -36,7 +36,7 @@ def test_a_leak_in_the_last_bit_alone_is_seen_here_and_not_in_values() -> None:
 
     by_value = distinguish(last_bit_is_the_data, (0, 1), 1.0, 4000, batched=True)
     assert by_value.holds
-    by_bits = precision(last_bit_is_the_data, (0, 1), 1.0, 4000, batched=True)
+    by_bits = distinguish_lowest_bits(last_bit_is_the_data, (0, 1), 1.0, 4000, batched=True)
     assert by_bits.epsilon_lower_bound > 4
     assert "lowest bit" in by_bits.event
 
@@ -49,14 +49,16 @@ def test_the_number_of_significant_bits_is_looked_at() -> None:
         fractions, powers = np.frexp(random.normal(size=(count, 1)) * 2.0 ** random.integers(-30, 30, size=(count, 1)))
         return np.asarray(np.ldexp(np.rint(np.ldexp(fractions, bits)), powers - bits))
 
-    audit = precision(short, (20, 22), 1.0, 4000, batched=True)
+    audit = distinguish_lowest_bits(short, (20, 22), 1.0, 4000, batched=True)
     assert not audit.holds
     assert "significant bits" in audit.event
 
 
 def test_the_same_law_passes() -> None:
     random = np.random.default_rng(0)
-    audit = precision(lambda value, count: random.normal(size=(count, 3)), (0, 1), 0.1, 2000, batched=True)
+    audit = distinguish_lowest_bits(
+        lambda value, count: random.normal(size=(count, 3)), (0, 1), 0.1, 2000, batched=True
+    )
     assert audit.holds
 
 
@@ -65,7 +67,11 @@ def test_the_bound_exceeds_the_truth_rarely() -> None:
     positive = 0
     for seed in range(60):
         random = np.random.default_rng(seed)
-        audit = precision(lambda value, count: random.normal(size=(count, 1)), (0, 1), 1.0, 300, 0.8, batched=True)  # noqa: B023
+
+        def outputs(value: int, count: int, random: np.random.Generator = random) -> np.ndarray:
+            return random.normal(size=(count, 1))
+
+        audit = distinguish_lowest_bits(outputs, (0, 1), 1.0, 300, 0.8, batched=True)
         positive += audit.epsilon_lower_bound > 0
     # P(Binomial(60, 0.2) ≥ 30) < 1e-6.
     assert positive < 30
@@ -73,6 +79,6 @@ def test_the_bound_exceeds_the_truth_rarely() -> None:
 
 def test_single_outputs() -> None:
     random = np.random.default_rng(0)
-    audit = precision(lambda value: value + random.laplace(), (0.0, 1.0), 1.0, 2000)
+    audit = distinguish_lowest_bits(lambda value: value + random.laplace(), (0.0, 1.0), 1.0, 2000)
     assert not audit.holds
     assert audit.counts.trials_where_likelier == pytest.approx(1000)

@@ -1,4 +1,4 @@
-"""Synthetic tables under audit: released counts, drawn again and again for two tables that differ in one row.
+"""Audits of synthetic tables: released counts, drawn again and again for two tables that differ in one row.
 
 Their law is noise on known vectors in stages, each of which depends on the noisy results of those before. With these
 given, the privacy loss of a stage is at most the distance of its two vectors in units of the noise: `Replay` reads both off.
@@ -15,8 +15,9 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
-from sudare.audit.evidence import Floats
-from sudare.privacy.guarantee import Neighbours
+from sudare.audit.comparison import AuditedMechanism, NamedAudit
+from sudare.audit.epsilon_lower_bounds import Floats
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import Integers, SystemNoise, WholeNoise
 from sudare.schema import Category, Label, Number, Schema
 from sudare.synthesis.marginals import STAGES as MARGINAL_STAGES
@@ -27,6 +28,8 @@ from sudare.synthesis.staged_budget import StagedNoise
 from sudare.synthesis.table_cells import CodedRows, Layout, coded_rows
 
 Engine = MarginalEngine | MicroaggregationEngine
+
+_SAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -71,13 +74,6 @@ def pure_loss(first: list[Question], second: list[Question]) -> Fraction | float
     return sum((_l1(a, b) / Fraction(a.scale) for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
-def squared_mu(first: list[Question], second: list[Question]) -> Fraction | float:
-    """Σ (distance/σ)² of Gaussian stages with the same answers, exactly; infinite where the questions differ in kind."""
-    if not are_comparable(first, second):
-        return math.inf
-    return sum((_l2_squared(a, b) / Fraction(a.scale) ** 2 for a, b in zip(first, second, strict=True)), Fraction(0))
-
-
 def are_comparable(first: list[Question], second: list[Question]) -> bool:
     """Whether two tables were asked about as many numbers, with the same noise: nothing but the numbers may differ."""
     return len(first) == len(second) and all(
@@ -89,41 +85,32 @@ def _l1(first: Question, second: Question) -> Fraction:
     return Fraction(int(np.abs(first.values - second.values).sum()))
 
 
-def _l2_squared(first: Question, second: Question) -> Fraction:
-    return Fraction(sum(int(step) ** 2 for step in first.values - second.values))
+def _audit(
+    subject: str, made: Callable[[float], Engine], schema: Schema, pair: tuple[pd.DataFrame, pd.DataFrame]
+) -> NamedAudit:
+    """An engine for every ε (pure, replace-one), and two tables of which one row differs in everything."""
+    numbers = [name for name, column in schema.columns.items() if isinstance(column, Number)]
+    first, second = (coded_rows(table, None, schema, schema.target, numbers) for table in pair)
 
+    def at(epsilon: float) -> AuditedMechanism:
+        engine, source = made(epsilon), SystemNoise()
 
-@dataclass(frozen=True)
-class SynthesisCase:
-    """An engine for a given ε (pure, replace-one), and two tables of which one row differs in everything."""
-
-    subject: str
-    made: Callable[[float], Engine]
-    schema: Schema
-    pair: tuple[pd.DataFrame, pd.DataFrame]
-
-    def rows(self, table: pd.DataFrame) -> CodedRows:
-        """A table as the engines take it."""
-        numbers = [name for name, column in self.schema.columns.items() if isinstance(column, Number)]
-        return coded_rows(table, None, self.schema, self.schema.target, numbers)
-
-    def draws(self, epsilon: float) -> Callable[[pd.DataFrame, int], Floats]:
-        """Independent releases of one table, a row each."""
-        engine, source = self.made(epsilon), SystemNoise()
-
-        def drawn(table: pd.DataFrame, count: int) -> Floats:
-            rows = self.rows(table)
+        def draws(rows: CodedRows, count: int) -> Floats:
+            """Independent releases of one table, a row each."""
             return np.array([_flat(engine, rows, source) for _ in range(count)])
 
-        return drawn
+        return AuditedMechanism(Guarantee(epsilon), draws, (first, second), _loss_on(engine, first, second))
 
-    def computed(self, epsilon: float) -> float:
-        """The largest privacy loss on this pair, given one answer of every stage."""
-        engine, first = self.made(epsilon), Replay(SystemNoise())
-        engine.measured(self.rows(self.pair[0]), first)
-        second = Replay(first.source, [question.answer for question in first.asked])
-        engine.measured(self.rows(self.pair[1]), second)
-        return float(pure_loss(first.asked, second.asked))
+    return NamedAudit(subject, _SAMPLES, at)
+
+
+def _loss_on(engine: Engine, first: CodedRows, second: CodedRows) -> float:
+    """The largest privacy loss on two tables, given one answer of every stage."""
+    asked = Replay(SystemNoise())
+    engine.measured(first, asked)
+    again = Replay(asked.source, [question.answer for question in asked.asked])
+    engine.measured(second, again)
+    return float(pure_loss(asked.asked, again.asked))
 
 
 def _flat(engine: Engine, rows: CodedRows, source: WholeNoise) -> Floats:
@@ -131,8 +118,8 @@ def _flat(engine: Engine, rows: CodedRows, source: WholeNoise) -> Floats:
     return np.concatenate([tensors[name].astype(np.float64) for name in sorted(tensors)])
 
 
-def _noise(epsilon: float, stages: int, neighbours: Neighbours = "replace-one") -> StagedNoise:
-    return StagedNoise(epsilon, 0.0, neighbours, 1, stages)
+def _noise(epsilon: float, stages: int) -> StagedNoise:
+    return StagedNoise(epsilon, 0.0, "replace-one", 1, stages)
 
 
 _CELLS: Final = Schema({"a": Category((0, 1)), "b": Category((0, 1)), "ill": Label((0, 1))})
@@ -146,14 +133,14 @@ def _tables(before: tuple[float, float, int], after: tuple[float, float, int]) -
     return first, second
 
 
-CASES: Final[dict[str, SynthesisCase]] = {
-    "PrivateSynthesizer-marginals": SynthesisCase(
+AUDITS: Final[dict[str, NamedAudit]] = {
+    "PrivateSynthesizer-marginals": _audit(
         "two columns with a label, counted alone and as a declared pair",
         lambda epsilon: MarginalEngine(Layout.of(_CELLS, "ill"), _noise(epsilon, MARGINAL_STAGES), ((0, 1),)),
         _CELLS,
         _tables((1, 1, 1), (0, 0, 0)),
     ),
-    "PrivateSynthesizer-microaggregation": SynthesisCase(
+    "PrivateSynthesizer-microaggregation": _audit(
         "two columns of numbers with a label, in groups of neighbouring values",
         lambda epsilon: MicroaggregationEngine(
             Layout.of(_NUMBERS, "ill"), _noise(epsilon, MICROAGGREGATION_STAGES), frozenset({"a", "b"}), 2

@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sudare.audit import linear
-from sudare.audit.linear import (
-    CASES,
+from sudare.audit import linear_laws
+from sudare.audit.linear_audits import CASES, LinearCase
+from sudare.audit.linear_laws import (
     CountedRows,
-    LinearCase,
-    gaussian_objective_log_density,
     law_epsilon,
     pure_objective_log_density,
     step_deviation,
     step_weights,
 )
-from sudare.audit.registry import EPSILONS, linear_comparison, run_audit
+from sudare.audit.registry import EPSILONS, run_audit
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.linear.descent import GradientDescent, Recipe
@@ -31,6 +29,7 @@ from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.privacy.noise import Integers
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Schema
+from tests.guarantees.linear_densities import gaussian_objective_log_density
 
 LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]
 LAW_IS_NOT_KNOWN = "PrivateLogisticRegression-descent"
@@ -160,7 +159,7 @@ def test_the_noise_of_a_step_and_its_sum_are_those_of_the_method() -> None:
     assert math.sqrt(recipe.steps) * 2 * recipe.clip / step_deviation(method) == pytest.approx(method.cost.mu, rel=1e-9)
     for place in (np.zeros((1, 2)), np.array([[0.3, -0.4]])):
         sums = [method.clipped_sum(table, place).ravel() for table in case.held()]
-        found = [linear._always_clipped_sum(method, table) for table in case.held()]
+        found = [linear_laws._always_clipped_sum(method, table) for table in case.held()]
         for whole, expected in zip(sums, found, strict=True):
             assert expected is not None
             np.testing.assert_allclose(whole / np.linalg.norm(whole), expected / np.linalg.norm(expected), atol=1e-5)
@@ -234,7 +233,7 @@ def test_a_model_with_a_tenth_of_the_noise_is_refuted(name: str) -> None:
     """
     case = CASES[name]
     twin = replace(case, model=lambda epsilon: LOUD[name](**case.model(epsilon).get_params(deep=False)))
-    comparison = linear_comparison(twin, 1.0, 600 if name == LAW_IS_NOT_KNOWN else 60, 0)
+    comparison = twin.at(1.0).compared(600 if name == LAW_IS_NOT_KNOWN else 60)
     assert not comparison.holds
     if name != LAW_IS_NOT_KNOWN:
         assert comparison.computed is not None

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from sudare.audit import distinguish, distinguish_gaussian
-from sudare.audit.evidence import Floats
+from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_delta, gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee

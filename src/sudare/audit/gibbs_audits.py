@@ -1,4 +1,4 @@
-"""Gibbs posteriors under audit: many draws of what production draws once from, and the posterior's law on a lattice.
+"""Audits of Gibbs posteriors: many draws of what production draws once from, and the posterior's law on a lattice.
 
 Tables are in two dimensions, where the privacy profile can be computed by summing over a lattice (proofs/gibbs.md has the laws).
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from sudare.audit.comparison import AuditedMechanism, NamedAudit
 from sudare.audit.densities import epsilon_of_cells
-from sudare.audit.evidence import Floats
-from sudare.audit.linear import Table, flipped_pair, misclassified_pair
+from sudare.audit.epsilon_lower_bounds import Floats
+from sudare.audit.linear_audits import Table, flipped_pair, misclassified_pair
 from sudare.frames.rows import Rows
 from sudare.gibbs.gaussian_envelope import Envelope, envelope
 from sudare.gibbs.mean import MeanDraws
@@ -23,6 +24,8 @@ from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
+from sudare.privacy.accounting import gaussian_mu_within
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 
 Drawing = LogisticDraws | RidgeDraws | MeanDraws
@@ -33,32 +36,30 @@ _DEVIATIONS: Final = 9.0
 _MOST_PROPOSALS: Final = 10**8
 
 
-@dataclass(frozen=True)
-class GibbsCase:
-    """A method of every ε, and two neighbouring data sets as it takes them."""
+def _audit(subject: str, samples: int, method: Callable[[float], Drawing], pair: tuple[Any, Any]) -> NamedAudit:
+    """A Gibbs posterior, drawn from again and again for two data sets as the method takes them; its law is known on a lattice."""
 
-    subject: str
-    samples: int
-    method: Callable[[float], Drawing]
-    pair: tuple[Any, Any]
+    def at(epsilon: float) -> AuditedMechanism:
+        drawing, source = method(epsilon), SystemNoise()
 
-    def draws(self, epsilon: float) -> Callable[[Any, int], Floats]:
-        """Independent draws of the posterior that one release is a draw of."""
-        method, source = self.method(epsilon), SystemNoise()
+        def draws(data: Any, count: int) -> Floats:
+            """Independent draws of the posterior that one release is a draw of."""
+            posterior, bound = posterior_of(drawing, data)
+            return exact_draws(posterior, bound, drawing.grid, count, source, _MOST_PROPOSALS).points
 
-        def drawn(data: Any, count: int) -> Floats:
-            posterior, bound = posterior_of(method, data)
-            return exact_draws(posterior, bound, method.grid, count, source, _MOST_PROPOSALS).points
+        claimed = Guarantee(drawing.epsilon, drawing.delta)
+        mu = gaussian_mu_within(claimed.epsilon, claimed.delta)
+        return AuditedMechanism(claimed, draws, pair, _lattice_epsilon(drawing, pair), mu)
 
-        return drawn
+    return NamedAudit(subject, samples, at)
 
-    def computed(self, epsilon: float) -> float:
-        """ε at the claimed δ, from both laws on one lattice."""
-        method = self.method(epsilon)
-        posteriors = [posterior_of(method, data)[0] for data in self.pair]
-        points = _lattice(posteriors)
-        first, second = (_masses(posterior, points) for posterior in posteriors)
-        return epsilon_of_cells(first, second, method.delta)
+
+def _lattice_epsilon(method: Drawing, pair: tuple[Any, Any]) -> float:
+    """ε at the claimed δ, from both laws on one lattice."""
+    posteriors = [posterior_of(method, data)[0] for data in pair]
+    points = _lattice(posteriors)
+    first, second = (_masses(posterior, points) for posterior in posteriors)
+    return epsilon_of_cells(first, second, method.delta)
 
 
 def posterior_of(method: Drawing, data: Any) -> tuple[Posterior, Envelope]:
@@ -114,14 +115,14 @@ def _logistic(epsilon: float) -> LogisticDraws:
     return LogisticDraws(replace(facts, penalty=public_penalty(facts, epsilon, _DELTA)), epsilon, _DELTA)
 
 
-CASES: Final[dict[str, GibbsCase]] = {
-    "GibbsLogisticRegression": GibbsCase(
+AUDITS: Final[dict[str, NamedAudit]] = {
+    "GibbsLogisticRegression": _audit(
         f"GibbsLogisticRegression, δ = {_DELTA:g}",
         10_000,
         _logistic,
         _MISCLASSIFIED,
     ),
-    "GibbsRidge": GibbsCase(
+    "GibbsRidge": _audit(
         f"GibbsRidge, δ = {_DELTA:g}",
         50_000,
         lambda epsilon: RidgeDraws(
@@ -129,7 +130,7 @@ CASES: Final[dict[str, GibbsCase]] = {
         ),
         _FLIPPED,
     ),
-    "GibbsMean": GibbsCase(
+    "GibbsMean": _audit(
         f"GibbsMean of two columns, δ = {_DELTA:g}",
         50_000,
         lambda epsilon: MeanDraws(1_000, 2, math.sqrt(2) * (1 + 2.0**-50), 2.0, 1.0, epsilon, _DELTA),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.audit.evidence import (
+from sudare.audit.epsilon_lower_bounds import (
     Audit,
     Counts,
     Floats,

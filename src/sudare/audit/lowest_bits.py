@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.audit.distinguish import Mechanism, sampled
-from sudare.audit.evidence import (
+from sudare.audit.distinguishing import Mechanism, sampled
+from sudare.audit.epsilon_lower_bounds import (
     DEFAULT_CONFIDENCE,
     Audit,
     Floats,
@@ -32,7 +32,7 @@ _ZERO_EXPONENT: Final = 4096
 _MAGNITUDE_STEP: Final = 4
 
 
-def precision(
+def distinguish_lowest_bits(
     mechanism: Mechanism,
     pair: tuple[Any, Any],
     claimed: Guarantee | float,

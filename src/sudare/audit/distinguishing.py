@@ -2,7 +2,7 @@
 
 The events are thresholds of scores: each coordinate, the direction between the sample means, and scores learned by
 scikit-learn from coordinates and distances to the two samples' centres (which contain the log-likelihood ratio of
-Laplace, Gaussian and gamma-norm noise). `evidence` says why the bound is right whatever was learned.
+Laplace, Gaussian and gamma-norm noise). `epsilon_lower_bounds` says why the bound is right whatever was learned.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sudare.audit.evidence import (
+from sudare.audit.epsilon_lower_bounds import (
     DEFAULT_CONFIDENCE,
     Audit,
     Floats,
