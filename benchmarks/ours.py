@@ -25,7 +25,7 @@ from sudare.neural import clipped_network as network
 from sudare.neural.calibration import public_recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import Descent, descended
-from sudare.papers.p000_weak_learners.recipes import objective_fits
+from sudare.papers.p000_weak_learners.simulated_members import objective_fits
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
 from sudare.perturbation.categorical import CategoryPerturbation
 from sudare.perturbation.shuffle import shuffled

@@ -239,14 +239,13 @@ def _conclusions(assessment: Assessment) -> list[str]:
 
 
 def _chain(assessment: Assessment) -> str:
-    from sudare.papers.p003_decentralised.chunking_assessment import CONFIRMATIONS, CONFIRMED_RISK
-
-    needed = assessment.chain_confirmations
+    chain = assessment.chain
+    needed = chain.confirmations_needed
     enough = "no number of confirmations is enough" if needed is None else f"{needed} confirmations are enough"
     return (
-        f"A chain by proof of work, members of equal power: with {_probability(100 * assessment.chain_share)} % of it, what {CONFIRMATIONS} blocks have confirmed is "
-        f"rewritten with probability {_probability(assessment.chain_rewritten)} (Nakamoto's approximation "
-        f"{_probability(assessment.chain_rewritten_nakamoto)}); for a risk below {CONFIRMED_RISK:g}, {enough}."
+        f"A chain by proof of work, members of equal power: with {_probability(100 * chain.share)} % of it, what {chain.confirmations} blocks have confirmed is "
+        f"rewritten with probability {_probability(chain.rewritten)} (Nakamoto's approximation "
+        f"{_probability(chain.rewritten_nakamoto)}); for a risk below {chain.risk:g}, {enough}."
     )
 
 

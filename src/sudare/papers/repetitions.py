@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sudare.papers.study import Estimate, Tell
+import numpy as np
+
+from sudare.papers.study import Cell, Estimate, Tell
 from sudare.report.plots import Panel, Series, curves
 
 
@@ -32,6 +34,10 @@ class Measurements:
         """The least number of repetitions of anything."""
         return min(map(len, self.numbers.values()))
 
+    def rows(self, names: Sequence[Hashable], epsilons: Sequence[float]) -> list[tuple[Cell, ...]]:
+        """Rows of a table: ε, and the estimate of everything named at it."""
+        return [(epsilon, *(self.at(name, epsilon) for name in names)) for epsilon in epsilons]
+
     def series(self, name: Hashable, label: str, epsilons: Sequence[float]) -> Series:
         """A line of a plot against ε, with standard errors."""
         return estimated_series(label, [self.at(name, epsilon) for epsilon in epsilons])
@@ -46,6 +52,16 @@ def repetitions(tell: Tell, title: str, count: int) -> Iterator[int]:
     for number in range(count):
         tell(f"{title}, repetition {number + 1} of {count}")
         yield number
+
+
+def repeated(
+    tell: Tell, title: str, count: int, seed: int, note: Callable[[Measurements, np.random.Generator], None]
+) -> Measurements:
+    """Numbers of so many repetitions, each with a generator of its own."""
+    found = Measurements()
+    for number in repetitions(tell, title, count):
+        note(found, np.random.default_rng((seed, number)))
+    return found
 
 
 def estimated_series(label: str, estimates: Sequence[Estimate]) -> Series:

@@ -72,12 +72,10 @@ def test_tables_and_pictures_are_made():
             for name in (hospitals.SCALED, hospitals.BOUNDED)
             for more in ("", ", with own", ", own only")
         ],
-        consortium.CANCER_EPSILONS,
+        hospitals.EPSILONS,
         0.95,
     )
-    public = found_for(
-        [hospitals.PUBLIC, f"{hospitals.PUBLIC}, with own", *combinations], consortium.CANCER_EPSILONS, 0.94
-    )
+    public = found_for([hospitals.PUBLIC, f"{hospitals.PUBLIC}, with own", *combinations], hospitals.EPSILONS, 0.94)
     tables = [consortium.synthetic_table(joint, single), consortium.cancer_table(scaled, public)]
     assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
     panels = [consortium.synthetic_panel(joint, single), consortium.cancer_panel(scaled, public)]

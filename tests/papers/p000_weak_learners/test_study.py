@@ -14,8 +14,9 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.papers import load_study
 from sudare.papers import p000_weak_learners as aggregation
 from sudare.papers.adult import ADULT_SCHEMA, LABEL
-from sudare.papers.p000_weak_learners import census, recipes
+from sudare.papers.p000_weak_learners import adult_accuracy as census
 from sudare.papers.p000_weak_learners import learning_tasks as tasks
+from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import result_values
 from sudare.schema import Number
@@ -34,8 +35,11 @@ def others(messages, member):
 
 
 def test_receivers_are_those_of_the_product(task):
-    messages = recipes.mean_messages(task, 5.0, np.random.default_rng(1))
-    averaged, combined = recipes.mirror_averaged(task, messages), recipes.own_and_others(task, messages)
+    messages = simulated_members.mean_messages(task, 5.0, np.random.default_rng(1))
+    averaged, combined = (
+        simulated_members.mirror_averaged(task, messages),
+        simulated_members.own_and_others(task, messages),
+    )
     for member in (0, 5):
         rows, labels = task.rows[member], task.labels[member] > 0
         mirror = MirrorAveraging(others(messages, member), temperature=3.0).fit(rows, labels)
@@ -69,9 +73,9 @@ def test_public_centres_and_scales_are_near_what_they_stand_for():
 
 
 def test_a_receiver_without_messages_gains_nothing(task):
-    alone = recipes.own_without_messages(task)
+    alone = simulated_members.own_without_messages(task)
     nothing = np.zeros((8, 10))
-    np.testing.assert_allclose(recipes.own_and_others(task, nothing), alone, atol=1e-8)
+    np.testing.assert_allclose(simulated_members.own_and_others(task, nothing), alone, atol=1e-8)
 
 
 def test_the_same_seed_gives_the_same_numbers(task):
@@ -158,7 +162,10 @@ def test_fresh_splits_deal_out_every_row_once(tiny_data, monkeypatch):
     assert len({tuple(train.index) for train, _ in fresh}) == 3
 
 
-@pytest.mark.parametrize("send", [recipes.mean_messages, recipes.objective_messages, recipes.chaudhuri_messages])
+@pytest.mark.parametrize(
+    "send",
+    [simulated_members.mean_messages, simulated_members.objective_messages, simulated_members.chaudhuri_messages],
+)
 def test_messages_are_the_same_for_the_same_generator(task, send):
     one, two = (send(task, 0.5, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(one, two)

@@ -5,18 +5,19 @@ Nothing is tuned here: penalty, steps and clip come from the estimators' public 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from sklearn.base import clone
 
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.linear import PrivateLogisticRegression
 from sudare.papers.adult import ADULT_SCHEMA, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer as dealt_breast_cancer
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import ResultTable, Tell
 from sudare.report.plots import Panel, curves
 
@@ -44,16 +45,15 @@ class Accuracies:
 
 def breast_cancer(tell: Tell, repeats: int) -> Accuracies:
     """400 patients to fit, 169 to test on, dealt out anew every time; features scaled by public constants, no intercept."""
-    found = Measurements()
-    for repeat in repetitions(tell, "breast cancer", repeats):
-        generator = np.random.default_rng((CANCER_SEED, repeat))
+
+    def note(found: Measurements, generator: np.random.Generator) -> None:
         task = dealt_breast_cancer(generator)
         rows, labels = task.rows.reshape(-1, task.rows.shape[2]), task.labels.ravel()
-        for epsilon in EPSILONS:
-            for name, lean in MODELS.items():
-                model = _like(lean, epsilon, generator, classes=[-1, 1], fit_intercept=False).fit(rows, labels)
-                found.note(name, float(task.accuracy(model.parameters_)[0]), epsilon)
-                _note_acceptance(found, model, epsilon)
+        for epsilon, name, model in _models(generator, classes=[-1, 1], fit_intercept=False):
+            found.note(name, float(task.accuracy(model.fit(rows, labels).parameters_)[0]), epsilon)
+            _note_sampler(found, model, epsilon)
+
+    found = repeated(tell, "breast cancer", repeats, CANCER_SEED, note)
     return Accuracies(
         "Accuracy of one draw: breast cancer",
         f"± one standard error over {found.repeats} random splits of the same 569 patients (400 to fit, 169 to test, both classes equally frequent there)",
@@ -65,14 +65,13 @@ def breast_cancer(tell: Tell, repeats: int) -> Accuracies:
 def adult(tell: Tell, repeats: int) -> Accuracies:
     """The official split, columns binned by the public schema."""
     train, test = (with_known_columns(data(name)) for name in ("adult-train", "adult-test"))
-    found = Measurements()
-    for repeat in repetitions(tell, "Adult", repeats):
-        generator = np.random.default_rng((ADULT_SEED, repeat))
-        for epsilon in EPSILONS:
-            for name, lean in MODELS.items():
-                model = _like(lean, epsilon, generator, schema=ADULT_SCHEMA, encoding="binned").fit(train)
-                found.note(name, model.score(test), epsilon)
-                _note_acceptance(found, model, epsilon)
+
+    def note(found: Measurements, generator: np.random.Generator) -> None:
+        for epsilon, name, model in _models(generator, schema=ADULT_SCHEMA, encoding="binned"):
+            found.note(name, model.fit(train).score(test), epsilon)
+            _note_sampler(found, model, epsilon)
+
+    found = repeated(tell, "Adult", repeats, ADULT_SEED, note)
     return Accuracies(
         "Accuracy of one draw: Adult",
         f"± one standard error over {found.repeats} seeds of the noise on the official split (32,561 rows to fit, 16,281 to test); another test set of this size would move every accuracy by about 0.003",
@@ -81,13 +80,15 @@ def adult(tell: Tell, repeats: int) -> Accuracies:
     )
 
 
-def _like(lean: Any, epsilon: float, generator: np.random.Generator, **options: Any) -> Any:
-    """The model with these parameters and noise of its own."""
-    seed = int(generator.integers(2**31))
-    return type(lean)(**{**lean.get_params(), **options, "epsilon": epsilon, "random_state": seed})
+def _models(generator: np.random.Generator, **options: Any) -> Iterator[tuple[float, str, Any]]:
+    """Every ε with every model at it, by name, with these parameters and noise of its own."""
+    for epsilon in EPSILONS:
+        for name, model in MODELS.items():
+            seed = int(generator.integers(2**31))
+            yield epsilon, name, clone(model).set_params(**options, epsilon=epsilon, random_state=seed)
 
 
-def _note_acceptance(found: Measurements, model: Any, epsilon: float) -> None:
+def _note_sampler(found: Measurements, model: Any, epsilon: float) -> None:
     if isinstance(model, GibbsLogisticRegression):
         found.note("exact", float(model.sampler_ == "exact"), epsilon)
 
@@ -96,12 +97,8 @@ def accuracy_table(accuracies: Accuracies) -> ResultTable:
     """Gibbs beside the others."""
     found = accuracies.found
     rows = [
-        (
-            epsilon,
-            *(found.at(name, epsilon) for name in MODELS),
-            accuracies.diffprivlib.get(epsilon),
-        )
-        for epsilon in EPSILONS
+        (*row, accuracies.diffprivlib.get(epsilon))
+        for epsilon, row in zip(EPSILONS, found.rows(list(MODELS), EPSILONS), strict=True)
     ]
     exact = min(min(found.values("exact", epsilon)) for epsilon in EPSILONS)
     samplers = "All draws were exact." if exact == 1 else "Some draws were made by the proximal sampler."

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.datasets import data
-from sudare.papers.p004_reconstruction import figure2
-from sudare.papers.p004_reconstruction import table2 as columns
+from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.algorithm1 import FIGURE_2_NOISE
 from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import ResultTable, Tell
@@ -81,12 +80,12 @@ def trials() -> list[Trial]:
     table_2 = [
         Trial(
             f"{column.name}, bins of {name}",
-            columns.perturbation_of(column, len(column.values())),
+            table2.perturbation_of(column, len(column.values())),
             edges,
             lambda generator, column=column: column.values(),  # type: ignore[misc]
             more=FEW_BINS_FACTOR if len(edges) <= _FEW_BINS else 1,
         )
-        for column in columns.COLUMNS
+        for column in table2.COLUMNS
         for name, edges in column.bins.items()
     ]
     others = [

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sudare.papers.p004_reconstruction import figure2
-from sudare.papers.p004_reconstruction import table2 as columns
+from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.algorithm1 import FIGURE_1, l1_accuracy
 from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
@@ -170,10 +169,10 @@ def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: in
     return rows
 
 
-def census_rows(table_2: Measurements, column: columns.Column = columns.COLUMNS[2]) -> list[Sequence[Cell]]:
+def census_rows(table_2: Measurements, column: table2.Column = table2.COLUMNS[2]) -> list[Sequence[Cell]]:
     """Capital gains: with both atoms known, and with the law known but for four parameters."""
     values = column.values()
-    perturbation = columns.perturbation_of(column, len(values))
+    perturbation = table2.perturbation_of(column, len(values))
     rows: list[Sequence[Cell]] = []
     for bins, edges in column.bins.items():
         auto = table_2.at((column.name, bins, "auto"))

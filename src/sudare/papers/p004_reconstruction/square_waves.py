@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.papers.p004_reconstruction import figure2
-from sudare.papers.p004_reconstruction import table2 as columns
+from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.algorithm1 import l1_accuracy
 from sudare.papers.repetitions import Measurements, estimated_series, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
@@ -51,7 +50,7 @@ class Trial:
 
 def trials() -> list[Trial]:
     """Ages and capital gains of Adult, and the mixture of figure 1."""
-    age, _, gain = columns.COLUMNS
+    age, _, gain = table2.COLUMNS
     return [
         Trial("Adult, age", age.bounds, age.bins["one year"], lambda generator: age.values()),
         Trial(

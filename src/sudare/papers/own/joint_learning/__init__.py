@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from sudare.joint import consortium_model
 from sudare.papers.own.joint_learning import hospitals
-from sudare.papers.p000_weak_learners import recipes
+from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.learning_tasks import SYNTHETIC_NODES, Task, synthetic
-from sudare.papers.repetitions import Measurements, Shown, accuracies_panel, repetitions
+from sudare.papers.repetitions import Measurements, Shown, accuracies_panel, repeated
 from sudare.papers.study import ResultTable, Study, StudyResult, Tell
 from sudare.report.plots import Panel
 
 EPSILONS: Final = (0.1, 0.3, 0.5, 1.1)
-CANCER_EPSILONS: Final = (0.5, 1.0, 2.5, 5.0)
 DELTA: Final = 1e-6
 MANY_KNOWN: Final = 33
 ONE_SUM, DESCENT, CAREFUL = "one pure sum, t = 1", "descent, t = 1", f"descent, t = {MANY_KNOWN}"
@@ -31,20 +30,12 @@ def run(tell: Tell, repeats: int) -> StudyResult:
     """Synthetic rows and patients; one picture."""
     joint = repeated(tell, "everybody's synthetic rows", CHEAP_FACTOR * repeats, SYNTHETIC_SEED, note_joint_models)
     single = repeated(tell, "models published one by one", repeats, SYNTHETIC_SEED, note_single_models)
-    scaled = repeated(tell, "hospitals with declared bounds", CHEAP_FACTOR * repeats, PATIENTS_SEED, _note_hospitals)
-    public = repeated(tell, "hospitals with public scales", repeats, PUBLIC_SEED, _note_public_scales)
+    scaled = repeated(
+        tell, "hospitals with declared bounds", CHEAP_FACTOR * repeats, PATIENTS_SEED, hospitals.note_hospitals
+    )
+    public = repeated(tell, "hospitals with public scales", repeats, PUBLIC_SEED, hospitals.note_public_scales)
     tables = [synthetic_table(joint, single), cancer_table(scaled, public)]
     return StudyResult(tables, [synthetic_panel(joint, single), cancer_panel(scaled, public)])
-
-
-def repeated(
-    tell: Tell, title: str, repeats: int, seed: int, note: Callable[[Measurements, np.random.Generator], None]
-) -> Measurements:
-    """Numbers of so many repetitions, each with a generator of its own."""
-    found = Measurements()
-    for number in repetitions(tell, title, repeats):
-        note(found, np.random.default_rng((seed, number)))
-    return found
 
 
 # Synthetic rows of paper 000
@@ -53,7 +44,7 @@ def repeated(
 def note_joint_models(found: Measurements, generator: np.random.Generator) -> None:
     """Accuracies of consortium-wide models, which are the same at every member."""
     task = synthetic(generator)
-    found.note("pooled", task.accuracy(recipes.pooled(task)).mean())
+    found.note("pooled", task.accuracy(simulated_members.pooled(task)).mean())
     for epsilon in EPSILONS:
         for name, delta, colluders in ((ONE_SUM, 0.0, 1), (DESCENT, DELTA, 1), (CAREFUL, DELTA, MANY_KNOWN)):
             found.note(name, joint_accuracy(task, epsilon, delta, colluders, generator), epsilon)
@@ -77,7 +68,7 @@ def joint_accuracy(task: Task, epsilon: float, delta: float, colluders: int, gen
 def note_single_models(found: Measurements, generator: np.random.Generator) -> None:
     """Every combination of per-member models, on the same rows as the first repetitions of the consortium-wide ones."""
     task = synthetic(generator)
-    found.note("alone", task.accuracy(recipes.own_without_messages(task)).mean())
+    found.note("alone", task.accuracy(simulated_members.own_without_messages(task)).mean())
     for epsilon in EPSILONS:
         hospitals.note_combinations(found, epsilon, task, generator)
 
@@ -130,14 +121,6 @@ def _beside_combinations(title: str, epsilons: Sequence[float], lines: Sequence[
 # Patients of ten hospitals
 
 
-def _note_hospitals(found: Measurements, generator: np.random.Generator) -> None:
-    hospitals.note_hospitals(found, CANCER_EPSILONS, generator)
-
-
-def _note_public_scales(found: Measurements, generator: np.random.Generator) -> None:
-    hospitals.note_public_scales(found, CANCER_EPSILONS, generator)
-
-
 def cancer_table(scaled: Measurements, public: Measurements) -> ResultTable:
     """Common models with what was known beforehand, and combinations of per-member models."""
     names = [f"{hospitals.SCALED}, with own", f"{hospitals.SCALED}, own only", f"{hospitals.BOUNDED}, with own"]
@@ -162,7 +145,7 @@ def cancer_table(scaled: Measurements, public: Measurements) -> ResultTable:
                 public.at(f"{hospitals.PUBLIC}, with own", epsilon),
                 public.at("own and others", epsilon),
             )
-            for epsilon in CANCER_EPSILONS
+            for epsilon in hospitals.EPSILONS
         ],
         f"40 patients a hospital, replace-one records, t = 1; consortium-wide models: descent at δ = {hospitals.DELTA:g}; per-member models: pure ε. Common scales take "
         f"{hospitals.SCALER_SHARE:.0%} of the budget and know nothing but declared bounds; public scales are those of study 000, rounded means and deviations of the data set that stand for public "
@@ -179,7 +162,7 @@ def cancer_panel(scaled: Measurements, public: Measurements) -> Panel:
         (scaled, f"{hospitals.SCALED}, with own", "consortium-wide and own, common scales"),
         (public, hospitals.PUBLIC, "consortium-wide, public scales"),
     ]
-    return _beside_combinations("Breast cancer, ten hospitals × 40 patients", CANCER_EPSILONS, lines, public)
+    return _beside_combinations("Breast cancer, ten hospitals × 40 patients", hospitals.EPSILONS, lines, public)
 
 
 STUDY: Final = Study(

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression
 from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.report.plots import Panel, Series, curves
 from sudare.schema import Encoding, encode
@@ -87,15 +87,15 @@ def one_site(tell: Tell, repeats: int) -> OneSite:
 
 def measured(tell: Tell, title: str, split: Split, base_seed: int, repeats: int) -> Measurements:
     """Every setting at every ε, each fit with noise of its own."""
-    found = Measurements()
-    for seed in repetitions(tell, title, repeats):
-        generator = np.random.default_rng((base_seed, seed))
+
+    def note(found: Measurements, generator: np.random.Generator) -> None:
         train, test = split(generator)
         for setting in SETTINGS:
             for epsilon in EPSILONS:
                 model = setting.model(epsilon, int(generator.integers(2**31))).fit(train)
                 found.note(setting.name, model.score(test), epsilon)
-    return found
+
+    return repeated(tell, title, repeats, base_seed, note)
 
 
 def accuracy_without_privacy(encoding: Encoding, train: pd.DataFrame, test: pd.DataFrame) -> float:

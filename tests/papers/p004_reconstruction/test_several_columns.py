@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.papers.p004_reconstruction import several_columns_study as multivariate
+from sudare.papers.p004_reconstruction import several_columns as multivariate
 from sudare.papers.p004_reconstruction.algorithm2 import gathered, paper_mixture
 from sudare.papers.study import Estimate
 
