@@ -9,7 +9,7 @@ from sudare.papers import load_study
 from sudare.papers.p002_networks import canary_table, census, errata, figure5, record_level
 from sudare.papers.study import StudyResult, result_values
 from sudare.privacy.guarantee import Guarantee
-from tests.papers.p000_weak_learners.test_study import made_up_adult
+from tests.papers.made_up_tables import made_up_adult
 
 QUIET = lambda text: None  # noqa: E731
 
