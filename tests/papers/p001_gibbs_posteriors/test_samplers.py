@@ -37,5 +37,6 @@ def test_census_rows_are_those_of_the_public_schema(monkeypatch):
     monkeypatch.setattr(samplers, "data", {"adult-train": table}.get)
     rows, norm_bound = samplers.census_rows()
     assert (rows.count, rows.width) == (50, 92)
-    assert np.linalg.norm(rows.matrix, axis=1).max() <= norm_bound
-    assert set(rows.targets.ravel()) == {-1.0, 1.0}
+    matrix, targets = rows.together()
+    assert np.linalg.norm(matrix, axis=1).max() <= norm_bound
+    assert set(targets.ravel()) == {-1.0, 1.0}
