@@ -18,13 +18,13 @@ from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.experts import MirrorAveraging
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression
-from sudare.linear.batched_fits import fit_nodes
 from sudare.linear.losses import Logistic
 from sudare.linear.solvers import Objective, minimised
 from sudare.neural import clipped_network as network
 from sudare.neural.dp_sgd import public_recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import Training, trained_layers
+from sudare.papers.p000_weak_learners.simulated_members import objective_fits
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
 from sudare.perturbation.categorical import CategoryPerturbation
 from sudare.perturbation.shuffle import shuffled
@@ -106,7 +106,7 @@ def logistic_nodes(nodes: int, rows: int, columns: int) -> Run:
     X, labels = unit_rows(nodes * rows, columns)
     blocks, signs = X.reshape(nodes, rows, columns), (2.0 * labels - 1).reshape(nodes, rows)
     generator = np.random.default_rng(1)
-    return lambda: fit_nodes(blocks, signs, epsilon=1.0, penalty=1.0, generator=generator)
+    return lambda: objective_fits(blocks, signs, 1.0, 1.0, generator)
 
 
 def logistic_large(rows: int, columns: int) -> Run:

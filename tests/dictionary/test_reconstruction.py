@@ -52,7 +52,7 @@ def test_exact_sums_of_two_members_show_every_record(seed):
     shown = watched(trained(terms()), curious, other)
     frame = next(each.question.frame for each in shown if isinstance(each.question, Counts))
     found = solved(exact_equations(shown)[:10], ROWS, np.random.default_rng(0), starts=20)
-    assert largest_error(frame.undone(found), other.matrix) < 1e-7
+    assert largest_error(frame.undone(found), other.checked.together()[0]) < 1e-7
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -62,7 +62,7 @@ def test_noisy_sums_do_not(seed):
     shown = watched(trained_privately(PrivateTerms(terms(), 10.0, 1e-6)), curious, other, SeededNoise(seed))
     frame = next(each.question.frame for each in shown if isinstance(each.question, NoisyMoments))
     found = solved(noisy_equations(shown, 2), ROWS, np.random.default_rng(0), starts=3)
-    assert largest_error(frame.undone(found), other.matrix) > 1.0
+    assert largest_error(frame.undone(found), other.checked.together()[0]) > 1.0
 
 
 def test_the_attack_reads_a_private_training_rightly():
@@ -71,7 +71,7 @@ def test_the_attack_reads_a_private_training_rightly():
     private = PrivateTerms(terms(n_patterns=1), 10.0, 1e-6, iterations=2)
     shown = watched(trained_privately(private), curious, other, Silence())
     question = next(each.question for each in shown if isinstance(each.question, NoisyMoments))
-    rows = question.frame.applied(other.matrix)
+    rows = question.frame.applied(other.checked.together()[0])
     assert np.all(np.linalg.norm(rows, axis=1) <= question.clip.radius)
     np.testing.assert_allclose(_residuals(rows, noisy_equations(shown, 2)[:1]), 0.0, atol=1e-6)
 

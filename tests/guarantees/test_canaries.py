@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.audit.evidence import DEFAULT_CONFIDENCE
+from sudare.audit.epsilon_lower_bounds import DEFAULT_CONFIDENCE
 from sudare.papers.p002_networks.canaries import Trial, audit_of_training, planted
 from tests.guarantees.canary_twins import (
     audit_of_sums,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.audit.distinguish import distinguish, distinguish_gaussian
+from sudare.audit.distinguishing import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter, SchemaError, SudareError
 from sudare.linear import descent as linear_descent
 from sudare.linear.descent import sampled_accountant

@@ -506,3 +506,24 @@ def test_without_jax_a_release_predicts_and_training_is_refused_before_it_is_cha
     model = PrivateMLPClassifier(bounds=(-1, 1), classes=[0, 1], account=account, **QUICK).fit(*crossed())
     Release.of(model).save(tmp_path / "net.sudare", KEY)
     subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(tmp_path)], check=True)
+
+
+# What the card of a release says besides its guarantee
+
+
+def remarks(**parameters):
+    plain = {"exact_noise": True, "approach": "learning_first", "parameter_epsilon": None, "vacuous": False}
+    return dict(PrivateMLPClassifier.card_remarks({**plain, **parameters}))
+
+
+def test_a_card_says_what_a_release_obliges_it_to():
+    assert remarks() == {}
+    told = remarks(exact_noise=False, parameter_epsilon=0.1, vacuous=True)
+    assert list(told) == ["arithmetic", "beside it", "accepted"]
+    assert told["arithmetic"].startswith("floating-point noise")
+    assert told["beside it"].startswith("ε = 0.1 for one parameter")
+    assert "next to nothing" in told["accepted"]
+    network = remarks(approach="gradient")
+    assert list(network) == ["arithmetic"]
+    assert "counted in δ" in network["arithmetic"]
+    assert "IEEE 754" in network["arithmetic"]

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from sudare.errors import SudareError
-from sudare.papers.p003_decentralised.attacks import recovered_words
 from sudare.sums import masks, member, serverless
 from sudare.sums.context import Roster, Seat, SumContext, bitmap, members_in
 from sudare.sums.keys import MemberKeys
@@ -56,6 +55,7 @@ from sudare.sums.serverless import ServerlessState
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import KINDS, Statement, stated
 from sudare.sums.wire import packed_size
+from tests.sums.word_equations import recovered_words
 
 Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
 Set = frozenset[int]

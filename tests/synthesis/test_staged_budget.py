@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sudare.audit.synthesis import Replay
+from sudare.audit.synthesis_audits import Replay
 from sudare.errors import InvalidParameter
 from sudare.privacy.noise import SeededNoise
 from sudare.synthesis.staged_budget import StagedNoise, mean_size

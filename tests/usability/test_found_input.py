@@ -45,7 +45,7 @@ def test_words_in_a_secure_sum_are_refused_without_quoting_them() -> None:
     assert "only-east-knows" not in str(refusal.value)
     assert refusal.value.__context__ is None
     with pytest.raises(DataError, match="other than numbers"):
-        hidden_sum([["a"], ["b"], ["c"]], hide="chunks")
+        hidden_sum([["a"], ["b"], ["c"]], hide="chunks", over="complete")
 
 
 @pytest.mark.parametrize("threshold", ["three", 2.5, True])

@@ -31,11 +31,10 @@ from sudare import (
 )
 from sudare.errors import SudareError
 from sudare.frames import sources as frames
-from sudare.linear import batched_fits
 from sudare.papers.p003_decentralised import averaging, graphs, hidden_sums
 
 PUBLIC = (
-    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, batched_fits, neural, privacy, statistics,
+    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, neural, privacy, statistics,
     perturbation, reconstruction, synthesis, schema, joint,
 )  # fmt: skip
 RANDOM = np.random.default_rng(0)
@@ -113,7 +112,7 @@ CALLS: dict[str, Call] = {
     "prime_factors": ({"number": 12}, as_made),
     "random_regular": ({"members": 6, "degree": 3}, as_made),
     "secure_sum": ({"vectors": np.ones((3, 2))}, as_made),
-    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks"}, as_made),
+    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks", "over": "complete"}, as_made),
     "PatternDictionary": ({**PATTERNS, "bounds": (-1, 1), "epsilon": 5.0, "random_state": 0}, fitted(members())),
     "graphical_lasso": ({"covariance": COVARIANCE, "penalty": 0.1}, as_made),
     "batches": ({"source": {"a": [1.0]}}, list),
@@ -139,7 +138,7 @@ CALLS: dict[str, Call] = {
     "canary_audit": ({"scores": np.arange(40.0), "included": LABELS.astype(bool), "claimed": ADDED}, as_made),
     "distinguish": ({**AUDITED, "claimed": CLAIM}, as_made),
     "distinguish_gaussian": ({**AUDITED, "claimed": privacy.Guarantee(1.0, 1e-5), "mu": 1.0}, as_made),
-    "precision": ({**AUDITED, "claimed": CLAIM}, as_made),
+    "distinguish_lowest_bits": ({**AUDITED, "claimed": CLAIM}, as_made),
     "OwnPlusConsensus": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "StackedExperts": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "PrivateMLPClassifier": ({**NETWORK, "classes": [0, 1]}, fitted(X, LABELS)),
@@ -152,7 +151,7 @@ CALLS: dict[str, Call] = {
     "consortium_model": ({"members": [(X, LABELS)] * 3, "classes": [0, 1], "hide": "nothing", **SEED}, as_made),
 }  # fmt: skip
 # Nobody types a number into these: they take what other calls give, or a function.
-NOT_WALKED = {"GibbsPosterior", "fit_nodes", "learned_together"}
+NOT_WALKED = {"GibbsPosterior", "additive_shares", "checked_values", "chunk_runs", "chunked", "learned_together"}
 
 
 def takes_a_number(parameter: inspect.Parameter) -> bool:

@@ -275,7 +275,7 @@ def _written(found: Watched, source: _Source, told: _Told, output: Path | None, 
         panel = timeline(
             found.scores, told.threshold, x_label="record", y_label="score (−ln p)", title=source.path.name
         )
-        draw(panel, plot)
+        draw(panel, file=plot)
     return [file for file in (output, plot) if file is not None]
 
 

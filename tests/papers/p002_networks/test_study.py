@@ -9,7 +9,7 @@ from sudare.papers import load_study
 from sudare.papers.p002_networks import canaries, census, errata, figure5, record_level
 from sudare.papers.study import StudyResult, result_values
 from sudare.privacy.guarantee import Guarantee
-from tests.papers.p000_weak_learners.test_study import made_up_adult
+from tests.papers.made_up_tables import made_up_adult
 
 QUIET = lambda text: None  # noqa: E731
 
@@ -89,7 +89,7 @@ def test_canaries_are_told_with_what_is_claimed():
 
 def audit_of(bound):
     from sudare.audit import Audit
-    from sudare.audit.evidence import Counts
+    from sudare.audit.epsilon_lower_bounds import Counts
 
     return Audit(Guarantee(1.0, 1e-5, neighbours="add-remove"), bound, "", 0.99, Counts(1, 2, 1, 2))
 

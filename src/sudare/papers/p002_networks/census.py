@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 
 from sudare.papers.adult import LABEL, with_known_columns
 from sudare.papers.datasets import DataName, data
-from sudare.papers.p000_weak_learners.repetitions import Found
+from sudare.papers.repetitions import Measurements
 
 FOLDS: Final = 10
 
@@ -54,8 +54,8 @@ class Scores(NamedTuple):
 class ScoresByMethod:
     """Accuracy and macro-F1 of every repetition by method and ε, and the ε that a record is promised."""
 
-    accuracy: Found = field(default_factory=Found)
-    macro_f1: Found = field(default_factory=Found)
+    accuracy: Measurements = field(default_factory=Measurements)
+    macro_f1: Measurements = field(default_factory=Measurements)
     record_epsilon: dict[tuple[str, float], float] = field(default_factory=dict)
 
     def note(self, name: str, found: Scores, epsilon: float | None = None) -> None:

@@ -120,7 +120,7 @@ def table(found: ScoresByMethod, epsilons: Sequence[float] = EPSILONS) -> Result
                     found.macro_f1.at(name, epsilon),
                 )
             )
-    level = found.accuracy.single["no privacy"][0], found.macro_f1.single["no privacy"][0]
+    level = found.accuracy.values("no privacy")[0], found.macro_f1.values("no privacy")[0]
     return ResultTable(
         "Adult at one ε for records",
         ("method", "ε, add/remove", "(ε, δ), replace-one", "accuracy", "macro-F1"),
