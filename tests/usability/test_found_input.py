@@ -176,8 +176,8 @@ def test_members_are_asked_for_by_their_number() -> None:
 
 @pytest.mark.parametrize("tolerance", ["x", None, float("nan"), 0, -1e-8, [1e-8]])
 def test_a_lasso_is_asked_for_a_number_of_nats(tolerance: Any) -> None:
-    with pytest.raises(InvalidParameter, match="tolerance must be a number above 0"):
-        graphical_lasso(np.eye(2), 0.1, tolerance=tolerance)
+    with pytest.raises(InvalidParameter, match="tol must be a number above 0"):
+        graphical_lasso(np.eye(2), 0.1, tol=tolerance)
 
 
 def test_words_are_not_averaged_nor_quoted() -> None:

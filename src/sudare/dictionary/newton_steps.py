@@ -40,7 +40,7 @@ class Start:
 
     def standardised(self, deviations: Floats) -> Start:
         """In units in which the variances are one."""
-        from sudare.dictionary.matrix_kernels import rescale
+        from sudare.dictionary.newton_kernels import rescale
 
         start = Start(self.precision.copy(), None if self.inverse is None else self.inverse.copy())
         rescale(start.precision, deviations, False)
@@ -119,7 +119,7 @@ def _settled(
 
     Near it a step makes the duality gap to expect a tenth of what it was or less; the caller sees whether it came true.
     """
-    from sudare.dictionary.fixed_support_kernels import Room, settled_target
+    from sudare.dictionary.newton_kernels import Room, settled_target
 
     if not float((precision.diagonal() * inverse.diagonal()).max()) <= _MOST_INFLATION:
         return None, 0
@@ -148,8 +148,7 @@ def _first_point(S: Floats, penalties: Floats, start: Floats | None) -> Point:
 
 def point_at(S: Floats, penalties: Floats, precision: Floats) -> Point | None:
     """Λ with its inverse and objective, or None if it is not positive definite."""
-    from sudare.dictionary.matrix_kernels import mirrored
-    from sudare.dictionary.newton_kernels import linear_and_penalty
+    from sudare.dictionary.newton_kernels import linear_and_penalty, mirrored
 
     # The transpose of a symmetric matrix is in the order that LAPACK wants.
     factor, failed = lapack.dpotrf(precision.T, lower=1, clean=0)

@@ -7,22 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.dictionary.fixed_support_kernels import (
+from sudare.dictionary.graphical_lasso import graphical_lasso
+from sudare.dictionary.newton_kernels import STRONG, Room, move_to_zero_at_most, set_gradient, settled_target
+from sudare.dictionary.newton_steps import lower_bound, point_at
+from sudare.dictionary.pair_kernels import (
     Model,
-    Room,
     conjugate_step,
-    move_to_zero_at_most,
     pairs_and_rows,
-    set_gradient,
     set_preconditioned,
     set_product,
     set_sandwich,
-    settled_target,
     squares_beyond_zero,
     strong_entries,
 )
-from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.dictionary.newton_steps import lower_bound, point_at
 
 
 def sparse_symmetric(random, size, share):
@@ -45,9 +42,19 @@ def room_for(inverse):
     return Room(inverse.astype(np.float32), *zeros)
 
 
-def model_at(pairs, values, penalties, precision, inverse):
-    old, middle = at_pairs(pairs, precision), at_pairs(pairs, inverse).astype(np.float32)
-    return Model(values, np.zeros_like(values), np.zeros_like(values), penalties, old, middle, values != 0)
+def model_at(pairs, values, penalties, precision):
+    return Model(values, np.zeros_like(values), penalties, at_pairs(pairs, precision), values != 0)
+
+
+def strong_at(pairs, precision):
+    return strong_entries(pairs, precision, STRONG, np.empty(0, np.float32))
+
+
+def step_at(pairs, precision, model, residual, inverse):
+    single = inverse.astype(np.float32)
+    return conjugate_step(
+        pairs, strong_at(pairs, precision), model, residual, single, np.empty_like(single), 1e-12, 1e-3
+    )
 
 
 def positive_definite(random, size):
@@ -73,7 +80,7 @@ def test_products_at_pairs(size, seed, share):
     # Without a weak entry the preconditioner is the whole product.
     precision = np.where(np.abs(sparse) > 0.1, sparse, 0.0)
     on_face = random.random(len(values)) < 0.8
-    set_preconditioned(pairs, strong_entries(pairs, precision), on_face, values, bent)
+    set_preconditioned(pairs, strong_at(pairs, precision), on_face, values, bent)
     whole = at_pairs(pairs, precision @ sparse @ precision)
     np.testing.assert_allclose(bent, np.where(on_face, whole, 0), atol=1e-3)
 
@@ -87,10 +94,8 @@ def test_the_linear_system_is_solved(share_on_face):
     on_face = random.random(len(pairs.columns)) < share_on_face
     residual = np.where(on_face, random.normal(size=len(on_face)), 0).astype(np.float32)
     wanted = residual.copy()
-    model = model_at(pairs, np.where(on_face, 1.0, 0.0), np.zeros(len(on_face)), precision, inverse)
-    step, without, left = conjugate_step(
-        pairs, strong_entries(pairs, precision), model, residual, room_for(inverse), 1e-12
-    )
+    model = model_at(pairs, np.where(on_face, 1.0, 0.0), np.zeros(len(on_face)), precision)
+    step, without, left = step_at(pairs, precision, model, residual, inverse)
     rows, D = np.repeat(np.arange(30), np.diff(pairs.starts)), np.zeros((30, 30))
     D[rows, pairs.columns] = D[pairs.columns, rows] = step
     # A thousandth of the gap is left, so that its root is left of R.
@@ -104,14 +109,16 @@ def test_steps_end_where_signs_would_change():
     random = np.random.default_rng(0)
     inverse = positive_definite(random, 30)
     pairs, precision = pairs_not_zero(sparse_symmetric(random, 30, 0.2)), np.linalg.inv(inverse)
-    count, strong = len(pairs.columns), strong_entries(pairs, precision)
+    count = len(pairs.columns)
     residual, left = random.normal(size=count).astype(np.float32), {}
     for penalty in (0.0, 0.1):
-        model = model_at(pairs, np.full(count, 1e-6), np.full(count, penalty), precision, inverse)
-        step, _, left[penalty] = conjugate_step(pairs, strong, model, residual.copy(), room_for(inverse), 1e-12)
+        model = model_at(pairs, np.full(count, 1e-6), np.full(count, penalty), precision)
+        step, _, left[penalty] = step_at(pairs, precision, model, residual.copy(), inverse)
         beyond = (1e-6 + step < 0) & (penalty > 0)
         np.testing.assert_allclose(squares_beyond_zero(model, step), 2 * ((1e-6 + step)[beyond] ** 2).sum(), rtol=1e-6)
-        move_to_zero_at_most(model, step)
+        moved = step.copy()
+        move_to_zero_at_most(model, moved)
+        np.testing.assert_allclose(model.values - 1e-6, moved, atol=1e-9)
         np.testing.assert_allclose(model.values, np.where(beyond, 0, 1e-6 + step), rtol=1e-6)
     assert left[0.1] > 10 * left[0.0]
 
@@ -124,17 +131,16 @@ def test_the_gradient_has_the_term_of_second_order(distance):
     pairs, inverse, S = pairs_not_zero(precision), np.linalg.inv(precision), positive_definite(random, 30)
     D = distance * sparse_symmetric(random, 30, 1.0) * (precision != 0)
     values = at_pairs(pairs, precision + D)
-    model = model_at(pairs, values.copy(), np.full(len(values), 0.1), precision, inverse)
+    model = model_at(pairs, values.copy(), np.full(len(values), 0.1), precision)
     room, residual = room_for(inverse), np.empty(len(values), np.float32)
     room.product[:] = D @ inverse
-    set_gradient(S, inverse, pairs, model, room, residual)
+    set_gradient(S, inverse, pairs, model, room, at_pairs(pairs, inverse).astype(np.float32), residual)
     exact = at_pairs(pairs, S - np.linalg.inv(precision + D))
     linear = at_pairs(pairs, S - inverse + inverse @ D @ inverse)
     bend = inverse @ D @ np.where(precision != 0, inverse, 0) @ D @ inverse
     np.testing.assert_allclose(model.gradient, linear - at_pairs(pairs, bend), atol=1e-7)
     assert np.abs(model.gradient - exact).max() < 0.25 * np.abs(linear - exact).max()
     np.testing.assert_allclose(residual, -(model.gradient + 0.1 * np.sign(values)), atol=1e-6)
-    np.testing.assert_array_equal(model.looked_at, values)
     np.testing.assert_allclose(room.total, D @ inverse, atol=1e-6)
 
 
