@@ -183,7 +183,7 @@ def test_what_cannot_be_done_is_said(
 
 def test_the_result_of_a_task_is_found_by_its_name(tmp_path: Path, sudare: Sudare) -> None:
     """The file that a real training writes is the file that scores."""
-    options = {"search": False, "most_iterations": 3, "false_alarm_rate": 0.05}
+    options = {"search": False, "max_iter": 3, "false_alarm_rate": 0.05}
     task = DictionaryTask("patterns", 2, consent=True, parameters=options)
     tables = [readings(seed, 120) for seed in range(3)]
     members = founded(tmp_path, task, schema=SENSORS, tables=tables)
@@ -207,7 +207,7 @@ def test_the_commands_on_the_page_run(tmp_path: Path, sudare: Sudare, monkeypatc
     page = (Path(__file__).resolve().parents[2] / "docs/dictionary.md").read_text(encoding="utf-8")
     typed = re.findall(r"^\$ sudare (score .*)$", page, re.MULTILINE)
     assert len(typed) == 3
-    task = DictionaryTask("patterns", 2, consent=True, parameters={"search": False, "most_iterations": 3})
+    task = DictionaryTask("patterns", 2, consent=True, parameters={"search": False, "max_iter": 3})
     members = founded(tmp_path, task, schema=SENSORS, tables=[readings(seed, 120) for seed in range(3)])
     hub = LocalHub()
     run_together([node_of(each, hub) for each in members], ["patterns"])
@@ -236,7 +236,7 @@ def trained(family: str) -> tuple[MemberModel, Schema, pd.DataFrame]:
         schema = Schema({"first": Number(0.0, 50.0), "second": Number(0.0, 50.0)})
         counts = draw.poisson([3.0, 9.0], (90, 2)).astype(float)
         table = pd.DataFrame(counts if family == "poisson" else counts + 0.5, columns=["first", "second"])
-    options: dict[str, Any] = {"family": family, "search": False, "hide": "nothing", "most_iterations": 5}
+    options: dict[str, Any] = {"family": family, "search": False, "hide": "nothing", "max_iter": 5}
     return (
         PatternDictionary(2, schema=schema, **options).fit([table[:30], table[30:60], table[60:]]).member(1),
         schema,

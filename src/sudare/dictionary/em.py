@@ -15,8 +15,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns
-from sudare.dictionary.gaussian_families import symmetric
+from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns, symmetric
 from sudare.dictionary.sum_questions import (
     Branch,
     Counts,
@@ -57,9 +56,26 @@ class Terms:
     concentration: float = 1.01
     min_others: float = 3.0
     search: bool = True
-    most_iterations: int = 300
-    tolerance: float = 1e-6
+    max_iter: int = 300
+    tol: float = 1e-6
     most_rows: int = 2**32
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """What a training ends with, the same at every member: patterns, and how they were found."""
+
+    family: Family
+    patterns: Patterns
+    frame: Frame
+    overall: Overall
+    counts: Floats
+    branch: Branch
+    history: tuple[float, ...]
+
+    def natural(self) -> Patterns:
+        """The patterns in the units of the columns."""
+        return self.family.natural(self.patterns, self.frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +137,8 @@ def opened(terms: Terms) -> Script[Ground]:
     mean = (low + high) / 2 + half * total / rows
     overall = yield from _spread(terms, rows, mean, half)
     frame = terms.family.frame(overall)
-    low_z, high_z = frame.applied(terms.low[np.newaxis])[0], frame.applied(terms.high[np.newaxis])[0]
     # Twice the bound, so that rounding at its edge cannot saturate.
-    limits = power_of_two_at_least(2 * terms.family.statistic_limits(overall, low_z, high_z))
+    limits = power_of_two_at_least(2 * terms.family.statistic_limits(overall))
     return Ground(terms, overall, frame, limits)
 
 
@@ -152,26 +167,26 @@ def maximised(
     family: Family,
     patterns: Patterns,
     branch: Branch,
-    tolerance: float,
+    tol: float,
 ) -> Script[Fit]:
-    """EM from these patterns until an iteration raises the objective by less than the tolerance per record."""
+    """EM from these patterns until an iteration raises the objective by less than `tol` nats a record."""
     terms, previous, history = ground.terms, -math.inf, []
     removed = 0
-    for _ in range(terms.most_iterations):
+    for _ in range(terms.max_iter):
         counts, staying = yield from _counted(ground, family, patterns, branch)
         if not np.all(staying):
             removed += int(np.count_nonzero(~staying))
             patterns, branch = patterns.kept(staying), _without(branch, staying)
             family, previous = family.for_patterns(np.flatnonzero(staying)), -math.inf
             continue
-        branch = branch.settled()
+        branch = Branch(branch.number)
         statistics, terms_of_weights = yield from _moments(ground, counts)
         log_likelihood, weight_prior, weight_cost = terms_of_weights
         objective = log_likelihood + weight_prior + family.log_prior(patterns)
         _check_rise(previous, objective, family.rounding * max(ground.overall.rows, abs(objective)))
         history.append(objective)
         patterns = family.updated(counts, statistics, patterns)
-        if objective - previous < tolerance * ground.overall.rows:
+        if objective - previous < tol * ground.overall.rows:
             break
         previous = objective
     else:

@@ -19,8 +19,8 @@ from scipy.stats import qmc
 
 from sudare.dictionary.dependency_selection import support_by_ebic
 from sudare.dictionary.em import Fit, Ground, Script, maximised
-from sudare.dictionary.families import Booleans, Floats, Patterns
-from sudare.dictionary.gaussian_families import SparseGaussian, symmetric
+from sudare.dictionary.families import Booleans, Floats, Patterns, symmetric
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.sum_questions import Branch, Overlaps, power_of_two_at_least
 
 _HALTON_COLUMNS: Final = 12
@@ -28,7 +28,7 @@ _MERGES_TRIED: Final = 3
 _DIRECTIONS_TRIED: Final = 2
 _MOST_MOVES: Final = 60
 # Nats a record by which an iteration must still help a candidate: BIC differences are far larger.
-_SEARCH_TOLERANCE: Final = 1e-4
+_SEARCH_TOL: Final = 1e-4
 _SUPPORT_ROUNDS: Final = 3
 
 
@@ -57,7 +57,7 @@ def searched(ground: Ground) -> Script[Fit]:
     """From n_patterns public points: merge and delete while BIC falls, then split, until neither helps."""
     points = normal_points(ground.terms.n_patterns, len(ground.overall.mean))
     start = ground.family.start(points, ground.overall)
-    fit = yield from maximised(ground, ground.family, start, Branch(next(ground.branches)), _SEARCH_TOLERANCE)
+    fit = yield from maximised(ground, ground.family, start, Branch(next(ground.branches)), _SEARCH_TOL)
     if not ground.terms.search:
         return fit
     for _ in range(_MOST_MOVES):
@@ -90,7 +90,7 @@ def _improved(ground: Ground, fit: Fit) -> Script[Fit | None]:
 
 def _tried(ground: Ground, fit: Fit, candidate: Candidate) -> Script[Fit]:
     branch = Branch(next(ground.branches), fit.branch.number, candidate.transfer)
-    return (yield from maximised(ground, ground.family, candidate.patterns, branch, _SEARCH_TOLERANCE))
+    return (yield from maximised(ground, ground.family, candidate.patterns, branch, _SEARCH_TOL))
 
 
 def _overlap(ground: Ground, fit: Fit) -> Script[Floats]:
@@ -149,7 +149,7 @@ def refined(ground: Ground, fit: Fit) -> Script[tuple[Fit, SparseGaussian]]:
         sparse = family.with_supports(chosen)
         patterns = sparse.updated(fit.counts, fit.statistics)
         branch = Branch(next(ground.branches), fit.branch.number, np.eye(len(patterns)))
-        fit = yield from maximised(ground, sparse, patterns, branch, ground.terms.tolerance)
+        fit = yield from maximised(ground, sparse, patterns, branch, ground.terms.tol)
         if len(fit.patterns) < len(chosen):
             # Others' records grew too few behind a pattern: choose anew for those that are left.
             chosen = ()

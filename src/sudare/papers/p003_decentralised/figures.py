@@ -15,7 +15,7 @@ from sudare.dictionary.em import Terms
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_sum_questions import NoisyMoments
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.sum_questions import Counts
 from sudare.dictionary.training import trained
 from sudare.papers.p003_decentralised.graphs import cycle
@@ -154,8 +154,8 @@ def _attack_terms() -> Terms:
         2,
         min_others=0.0,
         search=False,
-        most_iterations=10,
-        tolerance=1e-12,
+        max_iter=10,
+        tol=1e-12,
     )
 
 
@@ -167,7 +167,7 @@ def _exact_attack_error(curious: Records, other: Records) -> float:
 
 
 def _noisy_attack_error(curious: Records, other: Records, seed: int) -> float:
-    private = trained_privately(PrivateTerms(_attack_terms(), ATTACK_EPSILON, 1e-6))
+    private = trained(PrivateTerms(_attack_terms(), ATTACK_EPSILON, 1e-6))
     shown = watched(private, curious, other, SeededNoise(seed))
     frame = next(each.question.frame for each in shown if isinstance(each.question, NoisyMoments))
     found = solved(noisy_equations(shown, 2), other.rows, np.random.default_rng(0), starts=3)

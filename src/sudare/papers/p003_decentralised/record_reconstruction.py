@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import logsumexp
 
-from sudare.dictionary.em import Script
-from sudare.dictionary.exact_training_member import branch_weights, updated_weights
-from sudare.dictionary.families import Patterns, log_weights
-from sudare.dictionary.gaussian_families import SparseGaussian, upper
+from sudare.dictionary.em import Dictionary, Script
+from sudare.dictionary.families import Patterns, log_weights, upper
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
+from sudare.dictionary.member_weights import updated_weights
 from sudare.dictionary.private_sum_questions import NoisyMoments, unpacked
-from sudare.dictionary.sum_answers import answered
-from sudare.dictionary.sum_questions import Counts, Moments, Own, Question
-from sudare.dictionary.training import Dictionary
+from sudare.dictionary.sum_questions import Counts, Moments, Own, Question, answered
 from sudare.privacy.noise import NoiseSource
 
 Floats = NDArray[np.float64]
@@ -69,8 +67,9 @@ def exact_equations(shown: Sequence[Shown]) -> list[Equation]:
     for each in shown:
         if isinstance(each.question, Counts):
             question = each.question
-            weights = branch_weights(known, question.branch, len(question.patterns))
-            known = known.with_weights(question.branch.number, updated_weights(each.other, question.concentration))
+            weights = question.branch.weights(known, len(question.patterns))
+            updated = updated_weights(each.other, question.concentration)
+            known = Own({**known.weights, question.branch.number: updated})
             counted = question, weights, each.other
         elif isinstance(each.question, Moments) and counted is not None:
             question, weights, counts = counted
