@@ -95,7 +95,7 @@ def test_the_same_bits_over_a_rough_network_with_members_killed_and_restarted() 
     for position, name in enumerate(consortium.names):
         consortium.stores[name] = CrashingStore(die_at=frozenset(range(5 + position, 100, 17)))
     assert consortium.run()
-    assert sum(consortium.simulation.lives(name) for name in consortium.names) > 6
+    assert sum(consortium.rehearsal.lives(name) for name in consortium.names) > 6
     check_same_bits(consortium.results(), 3)
 
 
