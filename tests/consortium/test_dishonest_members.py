@@ -304,7 +304,7 @@ class UndoesVetoes(DictionaryWalk):
 
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         state, following = super().step(state, total, included)
-        question = self._conversation.after(totals_heard(state))
+        question = self._script.after(totals_heard(state))
         if isinstance(question, Vetoes) and not isinstance(following, Finished):
             following = ADDENDS.encode(-(question.totals < FEW).astype(np.float64)).words
         return state, following

@@ -20,7 +20,6 @@ from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.sum_questions import Branch, Counts, Moments, Own, Question, answered
 from sudare.dictionary.training import (
     MemberState,
-    ScriptReplay,
     begun,
     own_weights,
     simulated,
@@ -29,6 +28,7 @@ from sudare.dictionary.training import (
 )
 from sudare.errors import ImplausibleTotal, InvalidParameter, NotSolved
 from sudare.privacy.noise import SeededNoise
+from sudare.sums.script_replay import ScriptReplay
 from tests.dictionary.kit import chapter_records, chapter_terms, held
 
 

@@ -38,11 +38,10 @@ from sudare.dictionary.private_sum_questions import (
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Question
-from sudare.dictionary.training import ScriptReplay, trained
+from sudare.dictionary.training import trained
 from sudare.errors import AgreementError, ImplausibleTotal, SudareError
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading, ScalerTerms, noise_shares
 from sudare.joint import sum_requests as learning_requests
-from sudare.joint.learning_script import Conversation as LearningConversation
 from sudare.joint.learning_script import script_of
 from sudare.joint.noise_shares import GaussianShares
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
@@ -55,6 +54,7 @@ from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
 from sudare.sums.context import noise_colluders
 from sudare.sums.neighbours import most_separated, sum_neighbourhood
+from sudare.sums.script_replay import ScriptReplay
 from tests.joint.kit import PLANE, SCHEMA
 from tests.joint.private_training import tables as dictionary_tables
 from tests.joint.private_training import terms_of
@@ -207,7 +207,7 @@ def learning_journey(
     walk = LearningWalk(terms, MemberTable(*rows))
     source, journey = watched(walk, terms.guarantee, 0)
     change(walk)
-    script, heard, blocks = LearningConversation(lambda: script_of(terms)), [], {}
+    script, heard, blocks = ScriptReplay(lambda: script_of(terms)), [], {}
 
     def told() -> np.ndarray:
         return choose(script.after(tuple(heard)))

@@ -20,11 +20,12 @@ from sudare.dictionary.private_sum_questions import NoisyQuestion
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Question
-from sudare.dictionary.training import ScriptReplay, trained
+from sudare.dictionary.training import trained
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource, SystemNoise
+from sudare.sums.script_replay import ScriptReplay
 from tests.dictionary.kit import chapter_terms
 from tests.joint.private_training import tables, terms_of
 

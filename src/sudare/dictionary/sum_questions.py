@@ -66,6 +66,10 @@ class Question:
         """How many numbers the answer has."""
         return len(self.limits)
 
+    def received(self, total: Floats) -> Floats:
+        """A total of scaled addends in the question's own units."""
+        return np.asarray(total * self.limits)
+
     def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
         """The member's next state and what its records add to the sum."""
         raise InvalidParameter(f"{type(self).__name__} is not a question of a training.", "Use one program version.")

@@ -25,7 +25,9 @@ from sudare.dictionary.single_member_pattern import OwnPart, with_own_pattern
 from sudare.dictionary.sum_questions import Own, Question, Vetoes, answered
 from sudare.errors import NotSolved
 from sudare.privacy.noise import NoiseSource
+from sudare.sums.script_replay import ScriptReplay
 
+DictionaryScript = ScriptReplay[Question, Dictionary]
 Sum = Callable[[Sequence[Floats]], Sequence[Floats]]
 _LESS_THAN_A_VETO: Final = 1e-6
 
@@ -68,38 +70,6 @@ def _limited(script: Script[Dictionary], most_numbers: int) -> Script[Dictionary
             return dictionary
 
 
-class ScriptReplay:
-    """A script with a memory: the question that follows the totals heard so far, or the dictionary after the last."""
-
-    def __init__(self, script: Callable[[], Script[Dictionary]]) -> None:
-        self._script = script
-        self._heard: tuple[Floats, ...] | None = None
-        self._before: Question | Dictionary | None = None
-
-    def after(self, heard: tuple[Floats, ...]) -> Question | Dictionary:
-        """What follows these totals. The last two answers are at hand; the script goes on from the last, or is replayed."""
-        known = self._heard
-        if known is not None and self._before is not None and _is_same(heard, known[:-1]):
-            return self._before
-        self._heard = None
-        if known is None or not _is_same(heard[: len(known)], known):
-            known, self._before, self._running = (), None, self._script()
-            self._answer: Question | Dictionary = next(self._running)
-        for total in heard[len(known) :]:
-            self._before, self._answer = self._answer, self._sent(total)
-        self._heard = heard
-        return self._answer
-
-    def _sent(self, total: Floats) -> Question | Dictionary:
-        if not isinstance(self._answer, Question):
-            raise NotSolved("A total arrived after the training had ended.", "Begin a new training.")
-        try:
-            return self._running.send(total * self._answer.limits)
-        except StopIteration as end:
-            dictionary: Dictionary = end.value
-            return dictionary
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class MemberState:
     """How far a member has got: totals it has heard, and what it keeps to itself."""
@@ -108,13 +78,13 @@ class MemberState:
     own: Own
 
 
-def begun(script: ScriptReplay, records: Records, noise: NoiseSource | None = None) -> tuple[MemberState, Floats]:
+def begun(script: DictionaryScript, records: Records, noise: NoiseSource | None = None) -> tuple[MemberState, Floats]:
     """The first addend."""
     return _stepped(script, records, MemberState((), Own({})), noise)
 
 
 def step(
-    script: ScriptReplay,
+    script: DictionaryScript,
     records: Records,
     state: MemberState,
     total: Floats,
@@ -138,7 +108,7 @@ def step(
 
 
 def _stepped(
-    script: ScriptReplay, records: Records, state: MemberState, noise: NoiseSource | None
+    script: DictionaryScript, records: Records, state: MemberState, noise: NoiseSource | None
 ) -> tuple[MemberState, Floats]:
     question = script.after(state.heard)
     if not isinstance(question, Question):
@@ -174,7 +144,7 @@ def simulated(
     script: Script[Dictionary], members: Sequence[Records], add_up: Sum, noise: NoiseSource | None = None
 ) -> SimulatedTraining:
     """All members in one process. They compute alike from equal totals, so the common part is computed once."""
-    shared = ScriptReplay(lambda: script)
+    shared: DictionaryScript = ScriptReplay(lambda: script)
     states = [begun(shared, records, noise) for records in members]
     while True:
         totals = add_up([addend for _, addend in states])
@@ -188,7 +158,3 @@ def simulated(
                 return SimulatedTraining(answer, owns, len(reached.heard), sum(map(len, reached.heard)))
             following.append((reached, answer))
         states = following
-
-
-def _is_same(first: Sequence[Floats], second: Sequence[Floats]) -> bool:
-    return len(first) == len(second) and all(a is b or np.array_equal(a, b) for a, b in zip(first, second, strict=True))

@@ -14,11 +14,12 @@ from sudare.dictionary.member_records import Records
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.sum_questions import Own
-from sudare.dictionary.training import MemberState, ScriptReplay, begun, member_part, step
+from sudare.dictionary.training import DictionaryScript, MemberState, begun, member_part, step
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
+from sudare.sums.script_replay import ScriptReplay
 from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
@@ -62,7 +63,8 @@ class DictionaryWalk:
         position: int | None = None,
     ) -> None:
         """`noise` is where a private training's share of the noise comes from; `position` this member's, where it may be left out of a total."""
-        self._script, self._records, self._noise, self._members = ScriptReplay(script), records, noise, members
+        self._script: DictionaryScript = ScriptReplay(script)
+        self._records, self._noise, self._members = records, noise, members
         self._position = position
 
     @property
