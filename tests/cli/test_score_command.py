@@ -143,7 +143,7 @@ def test_scores_of_all_rows_can_be_kept(plant: Path, detector: MemberModel, suda
 
 
 def test_a_rehearsal_scores_and_writes_nothing(plant: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sudare.dictionary.scoring.watched", lambda *_: pytest.fail("scored"))
+    monkeypatch.setattr("sudare.dictionary.scoring.scored_records", lambda *_: pytest.fail("scored"))
     before = sorted(plant.iterdir())
     told = sudare(*BY_FILE, "-o", "scores.csv", "--plot", "p.png", "--dry-run", "--json").values
     assert told["dry_run"] is True
@@ -294,16 +294,16 @@ def test_a_dictionary_of_another_schema_is_refused(detector: MemberModel) -> Non
 
 def test_blocks_do_not_matter(detector: MemberModel) -> None:
     """The strangest of all records, whatever block they stood in."""
-    from sudare.dictionary.scoring import watched
+    from sudare.dictionary.scoring import scored_records
     from sudare.frames import batches
 
     table = readings(5, 500)
-    whole = watched(detector, batches(table), 7, each_column=True)
-    parts = watched(detector, batches(table, batch_rows=33), 7, each_column=True)
+    whole = scored_records(detector, batches(table), 7, each_column=True)
+    parts = scored_records(detector, batches(table, batch_rows=33), 7, each_column=True)
     np.testing.assert_allclose(parts.scores, whole.scores, rtol=1e-12)
     assert [each.position for each in parts.strangest] == [each.position for each in whole.strangest]
     assert parts.columns is not None
     assert whole.columns is not None
     assert list(parts.columns) == list(whole.columns)
     with pytest.raises(DataError, match="no records"):
-        watched(detector, [], 3)
+        scored_records(detector, [], 3)

@@ -66,19 +66,19 @@ class Point:
     objective: float
 
 
-def newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> tuple[Point, float, int]:
+def newton_solution(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tuple[Point, float, int]:
     """Where Newton steps lead, the duality gap, which says how far from the solution that is, and how many there were."""
     from sudare.dictionary.newton_kernels import newton_target
 
-    point, steps = _begun(S, penalties, tolerance, start)
+    point, steps = _begun(S, penalties, tol, start)
     bound, near = -math.inf, _NEAR
     while True:
         bound = max(bound, lower_bound(S, penalties, point))
         gap = max(point.objective - bound, 0.0)
-        if gap <= tolerance or steps >= _MOST_STEPS:
+        if gap <= tol or steps >= _MOST_STEPS:
             break
         if gap <= near:
-            settled, taken = _settled(S, penalties, min(tolerance, gap / 4), point.precision, point.inverse)
+            settled, taken = _settled(S, penalties, min(tol, gap / 4), point.precision, point.inverse)
             # To be tried again these steps must have been worth it.
             near = gap / 10
             if settled is not None and settled.objective < point.objective:
@@ -97,7 +97,7 @@ def newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Start
     return point, gap, steps
 
 
-def _begun(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> tuple[Point, int]:
+def _begun(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tuple[Point, int]:
     """Where to begin, and how many steps led there: from near the solution all that are needed."""
     if start is None:
         return _first_point(S, penalties, None), 0
@@ -106,14 +106,14 @@ def _begun(S: Floats, penalties: Floats, tolerance: float, start: Start | None) 
     else:
         point = _first_point(S, penalties, start.precision)
         precision, inverse = point.precision, point.inverse
-    settled, taken = _settled(S, penalties, tolerance, precision, inverse)
+    settled, taken = _settled(S, penalties, tol, precision, inverse)
     if settled is not None:
         return settled, taken
     return point or _first_point(S, penalties, start.precision), 0
 
 
 def _settled(
-    S: Floats, penalties: Floats, tolerance: float, precision: Floats, inverse: Floats
+    S: Floats, penalties: Floats, tol: float, precision: Floats, inverse: Floats
 ) -> tuple[Point | None, int]:
     """Where steps near the solution lead, and how many; None if Λ is not near it, or needs none.
 
@@ -125,9 +125,9 @@ def _settled(
         return None, 0
     point, steps, limit, expected = None, 0, _NEAR, math.inf
     room = Room(*(np.empty(S.shape, np.float32) for _ in Room._fields))
-    while expected > tolerance:
-        target, here, expected = settled_target(S, penalties, precision, inverse, room, limit, tolerance)
-        if not (tolerance < here <= limit and expected <= max(here / 10, tolerance)):
+    while expected > tol:
+        target, here, expected = settled_target(S, penalties, precision, inverse, room, limit, tol)
+        if not (tol < here <= limit and expected <= max(here / 10, tol)):
             break
         moved = point_at(S, penalties, target)
         if moved is None:
