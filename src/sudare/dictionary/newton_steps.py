@@ -112,9 +112,7 @@ def _begun(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tup
     return point or _first_point(S, penalties, start.precision), 0
 
 
-def _settled(
-    S: Floats, penalties: Floats, tol: float, precision: Floats, inverse: Floats
-) -> tuple[Point | None, int]:
+def _settled(S: Floats, penalties: Floats, tol: float, precision: Floats, inverse: Floats) -> tuple[Point | None, int]:
     """Where steps near the solution lead, and how many; None if Λ is not near it, or needs none.
 
     Near it a step makes the duality gap to expect a tenth of what it was or less; the caller sees whether it came true.
