@@ -171,9 +171,18 @@ class Family(ABC):
     def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
         """Records of one pattern from uniform numbers, one row a record, one column a column."""
 
+    def log_joint(self, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
+        """ln π_k f(x | θ_k), records × patterns."""
+        return self.log_densities(Z, patterns) + log_weights(weights)
+
+    def responsibilities(self, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
+        """r (1.11), records × patterns; rows add up to one."""
+        log_joint = self.log_joint(Z, weights, patterns)
+        return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+
     def expected(self, Z: Floats, weights: Floats, patterns: Patterns) -> Expected:
         """One pass over records: responsibilities (1.11), summed."""
-        log_joint = self.log_densities(Z, patterns) + log_weights(weights)
+        log_joint = self.log_joint(Z, weights, patterns)
         log_total = logsumexp(log_joint, axis=1, keepdims=True)
         shares = np.exp(log_joint - log_total)
         return Expected(shares.sum(axis=0), shares.T @ self.statistics(Z), float(np.sum(log_total)))
@@ -190,12 +199,6 @@ class Family(ABC):
     def for_patterns(self, chosen: NDArray[np.intp]) -> Self:
         """The family when only some of the patterns stay; matters where it knows something of each."""
         return self
-
-
-def responsibilities(family: Family, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
-    """r (1.11), records × patterns."""
-    log_joint = family.log_densities(Z, patterns) + log_weights(weights)
-    return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
 
 
 def log_weights(weights: Floats) -> Floats:

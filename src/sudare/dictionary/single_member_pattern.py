@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from sudare.dictionary.dependency_selection import edge_price, fitted_on, support_by_ebic
 from sudare.dictionary.em import Dictionary
-from sudare.dictionary.families import Booleans, Expected, Floats, Frame, Patterns, log_weights, symmetric
+from sudare.dictionary.families import Booleans, Expected, Floats, Frame, Patterns, symmetric
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.member_weights import needed_weights
@@ -147,4 +147,4 @@ def _expected(family: SparseGaussian, frame: Frame, weights: Floats, patterns: P
 
 
 def _log_likelihoods(family: SparseGaussian, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
-    return np.asarray(logsumexp(family.log_densities(Z, patterns) + log_weights(weights), axis=1))
+    return np.asarray(logsumexp(family.log_joint(Z, weights, patterns), axis=1))

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Expected, Family, Floats, Frame, Patterns, log_weights, responsibilities, upper
+from sudare.dictionary.families import Expected, Family, Floats, Frame, Patterns, log_weights, upper
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.member_weights import inherited_weights, updated_weights
 from sudare.errors import InvalidParameter
@@ -193,7 +193,7 @@ class Overlaps(Question):
         return own, np.asarray(total[upper(len(self.patterns))])
 
     def _of_block(self, weights: Floats, block: Floats) -> Floats:
-        shares = responsibilities(self.family, self.frame.applied(block), weights, self.patterns)
+        shares = self.family.responsibilities(self.frame.applied(block), weights, self.patterns)
         return np.asarray(shares.T @ shares)
 
 
