@@ -65,10 +65,10 @@ def exact_sum(addends):
 
 def fixed_iterations(terms):
     """Opening sums and EM, nothing else; a fall by rounding, once it has converged, does not end it."""
-    ground = yield from opened(terms)
-    start = ground.family.start(normal_points(terms.n_patterns, 4), ground.overall)
-    fit = yield from maximised(ground, ground.family, start, Branch(next(ground.branches)), tol=-1.0)
-    return Dictionary(ground.family, fit.patterns, ground.frame, ground.overall, fit.counts, fit.branch, fit.history)
+    opening = yield from opened(terms)
+    start = opening.family.start(normal_points(terms.n_patterns, 4), opening.overall)
+    fit = yield from maximised(opening, opening.family, start, Branch(next(opening.branches)), tol=-1.0)
+    return Dictionary(opening.family, fit.patterns, opening.frame, opening.overall, fit.counts, fit.branch, fit.history)
 
 
 @pytest.mark.parametrize("hide", ["masks", "nothing"])

@@ -1,7 +1,7 @@
 """One member's model: shared patterns mixed by its own weights (1.88), and what it says about new records.
 
 Scores are −ln p (1.89): the larger, the stranger. The model knows the member's own weights, which are exact functions of its
-records: it stays in the house.
+records: it never leaves the member.
 """
 
 from __future__ import annotations

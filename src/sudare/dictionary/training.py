@@ -43,14 +43,14 @@ def trained(terms: Terms | PrivateTerms, most_numbers: int | None = None) -> Scr
 
 def _trained_exactly(terms: Terms) -> Script[Dictionary]:
     """Opening sums, search, supports, moderated variances."""
-    ground = yield from opened(terms)
-    fit = yield from searched(ground)
-    family, history = ground.family, fit.history
+    opening = yield from opened(terms)
+    fit = yield from searched(opening)
+    family, history = opening.family, fit.history
     if isinstance(family, SparseGaussian):
-        fit, family = yield from refined(ground, fit)
+        fit, family = yield from refined(opening, fit)
         history += fit.history
     patterns = family.moderated(fit.patterns, fit.counts)
-    return Dictionary(family, patterns, ground.frame, ground.overall, fit.counts, fit.branch, history)
+    return Dictionary(family, patterns, opening.frame, opening.overall, fit.counts, fit.branch, history)
 
 
 def _limited(script: Script[Dictionary], most_numbers: int) -> Script[Dictionary]:
@@ -118,7 +118,7 @@ def _stepped(
 
 
 def own_weights(records: Records, dictionary: Dictionary, start: Floats | None = None) -> Floats:
-    """A member's own weights for a finished dictionary. Exact functions of its records: they stay in the house."""
+    """A member's own weights for a finished dictionary. Exact functions of its records: they never leave the member."""
     patterns = len(dictionary.patterns)
     first = np.full(patterns, 1 / patterns) if start is None else start
     return needed_weights(records, dictionary.family, dictionary.frame, dictionary.patterns, first)
