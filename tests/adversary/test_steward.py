@@ -35,9 +35,7 @@ from sudare.privacy.release_file import parsed, written
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
 
 MEAN = ModelsTask("ages", "PrivateMean", 1.0)
-EXACT = DictionaryTask(
-    "patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
-)
+EXACT = DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3})
 
 
 def clinic(folder: Path, *tasks: Task, rows: int = 60, **policy: object) -> Member:

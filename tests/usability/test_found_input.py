@@ -167,7 +167,7 @@ def test_a_delta_without_an_epsilon_promises_nothing() -> None:
 
 def test_members_are_asked_for_by_their_number() -> None:
     plants = [np.random.default_rng(seed).normal(size=(30, 2)) for seed in range(3)]
-    found = PatternDictionary(1, search=False, most_iterations=2, hide="nothing").fit(plants)
+    found = PatternDictionary(1, search=False, max_iter=2, hide="nothing").fit(plants)
     for position in ("a", 3, -1, 1.0, True, None):
         with pytest.raises(InvalidParameter, match="position must be a whole number from 0 to 2"):
             found.member(position)  # type: ignore[arg-type]
@@ -176,8 +176,8 @@ def test_members_are_asked_for_by_their_number() -> None:
 
 @pytest.mark.parametrize("tolerance", ["x", None, float("nan"), 0, -1e-8, [1e-8]])
 def test_a_lasso_is_asked_for_a_number_of_nats(tolerance: Any) -> None:
-    with pytest.raises(InvalidParameter, match="tolerance must be a number above 0"):
-        graphical_lasso(np.eye(2), 0.1, tolerance=tolerance)
+    with pytest.raises(InvalidParameter, match="tol must be a number above 0"):
+        graphical_lasso(np.eye(2), 0.1, tol=tolerance)
 
 
 def test_words_are_not_averaged_nor_quoted() -> None:

@@ -90,7 +90,7 @@ def row_scores(model: Any, X: Any, y: Any) -> np.ndarray:
 SEED: dict[str, Any] = {"random_state": 0}
 WITHIN: dict[str, Any] = {"bounds": BOUNDS, "random_state": 0}
 AUDITED: dict[str, Any] = {"mechanism": noisy, "pair": (0, 1), "samples": 400}
-PATTERNS: dict[str, Any] = {"n_patterns": 2, "hide": "nothing", "search": False, "most_iterations": 2}
+PATTERNS: dict[str, Any] = {"n_patterns": 2, "hide": "nothing", "search": False, "max_iter": 2}
 NETWORK: dict[str, Any] = {**WITHIN, "hidden_layer_sizes": (2,), "max_iter": 1, "max_physical_batch_size": 8}
 NAMED = schema.Schema({"first": schema.Number(-1, 1), "second": schema.Number(-1, 1)})
 TABLE = {"first": X[:, 0], "second": X[:, 1]}

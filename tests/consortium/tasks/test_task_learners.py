@@ -217,3 +217,13 @@ class Unknown(Task):
     """A kind of task that this version does not know."""
 
     kind = "later"  # type: ignore[assignment]
+
+
+def test_a_dictionary_task_of_an_earlier_version_means_the_same() -> None:
+    earlier = DictionaryTask("patterns", 2, consent=True, parameters={"most_iterations": 7, "tolerance": 1e-3})
+    now = DictionaryTask("patterns", 2, consent=True, parameters={"max_iter": 7, "tol": 1e-3})
+    found = [dictionary_of(task, SCHEMA).get_params() for task in (earlier, now)]
+    assert found[0]["max_iter"] == 7
+    assert {name: repr(value) for name, value in found[0].items()} == {
+        name: repr(value) for name, value in found[1].items()
+    }

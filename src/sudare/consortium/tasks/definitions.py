@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 from sudare.consortium.agreement.document_fields import Field, Scalar
 from sudare.consortium.tasks.task_defaults import (
     DICTIONARY_DEFAULTS,
+    EARLIER_DICTIONARY_NAMES,
     LEARNER_DEFAULTS,
     LEARNING_DEFAULTS,
     NETWORKS,
@@ -243,7 +244,9 @@ def _known_parameters(task: Task) -> frozenset[str]:
         case DictionaryTask() if task.is_private:
             return PRIVATE_DICTIONARY_PARAMETERS
         case DictionaryTask():
-            return (frozenset(DICTIONARY_DEFAULTS) - _DECIDED_ELSEWHERE) | {"most_numbers"}
+            return (frozenset({*DICTIONARY_DEFAULTS, *EARLIER_DICTIONARY_NAMES}) - _DECIDED_ELSEWHERE) | {
+                "most_numbers"
+            }
         case LearningTask():
             return frozenset(LEARNING_DEFAULTS)
         case _:

@@ -81,14 +81,18 @@ DICTIONARY_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "concentration": 1.01,
         "min_others": 3.0,
         "search": True,
-        "most_iterations": 300,
-        "tolerance": 1e-6,
+        "max_iter": 300,
+        "tol": 1e-6,
         "false_alarm_rate": 0.01,
         "hide": "masks",
         "dtype": "float64",
         "cluster": None,
         "private_iterations": None,
     }
+)
+# What agreements of earlier versions call two of them.
+EARLIER_DICTIONARY_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"most_iterations": "max_iter", "tolerance": "tol"}
 )
 # Of an exact dictionary's sums, over all of them together.
 MOST_NUMBERS: Final = 1_000_000

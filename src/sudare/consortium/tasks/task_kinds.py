@@ -31,7 +31,7 @@ from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS, MOST_NUMBER
 from sudare.consortium.tasks.task_learners import columns_of, dictionary_of, learner_of, promise_of
 from sudare.dictionary.families import Patterns
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.training import limited, trained
+from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
 from sudare.files import make_private_folder, set_aside, write_atomically
 from sudare.frames import read
@@ -205,7 +205,7 @@ def _dictionary_walk(
     account = place.paying(permission, store, is_resumed=True)
     account.disclose("exact sums over all members, for a pattern dictionary", towards, most_numbers)
     position = place.agreement.member_names.index(place.member.name)
-    return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members, position=position)
+    return DictionaryWalk(lambda: trained(terms, most_numbers), records, members, position=position)
 
 
 def _table_or_path(place: Workplace) -> object:
@@ -223,14 +223,14 @@ def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, place:
 
 
 def _dictionary_values(found: TrainedDictionary, place: Workplace) -> dict[str, Any]:
-    dictionary, home = found.dictionary, found.home
-    own = None if home.pattern is None else dictionary.family.natural(home.pattern, dictionary.frame)
+    dictionary, own_part = found.dictionary, found.own_part
+    own = None if own_part.pattern is None else dictionary.family.natural(own_part.pattern, dictionary.frame)
     exact = Guarantee.none(f"the {len(place.agreement.members)} members of {place.agreement.name}")
     return {
         "family": dictionary.family.name,
         "patterns": _lists(dictionary.natural()),
-        "own_weights": home.weights.tolist(),
-        "own_pattern": None if own is None else {"weight": home.pattern_weight, **_lists(own)},
+        "own_weights": own_part.weights.tolist(),
+        "own_pattern": None if own is None else {"weight": own_part.pattern_weight, **_lists(own)},
         "sums": found.sums,
         "numbers": found.numbers,
         "objective": list(dictionary.history),

@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
-from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, current_parameters
+from sudare.consortium.tasks.task_defaults import (
+    DICTIONARY_DEFAULTS,
+    EARLIER_DICTIONARY_NAMES,
+    LEARNER_DEFAULTS,
+    current_parameters,
+)
 from sudare.errors import InvalidParameter
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.learner_registry import learner_class
@@ -41,7 +46,11 @@ def dictionary_of(task: DictionaryTask, schema: Schema) -> PatternDictionary:
     """The untrained dictionary of a task, likewise. The noise is the walk's, which draws it and charges for it (`Agreement.colluders`)."""
     from sudare.dictionary import PatternDictionary
 
-    parameters = {name: value for name, value in task.parameters.items() if name != "most_numbers"}
+    parameters = {
+        EARLIER_DICTIONARY_NAMES.get(name, name): value
+        for name, value in task.parameters.items()
+        if name != "most_numbers"
+    }
     agreed = {"n_patterns": task.patterns, "epsilon": None, "delta": None, "colluders": 1}
     here = {"schema": schema, "account": None, "random_state": None}
     built: PatternDictionary = _built(PatternDictionary, {**DICTIONARY_DEFAULTS, **parameters, **agreed, **here})

@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import logsumexp
 
-from sudare.dictionary.em import Script, Terms
-from sudare.dictionary.exact_training_member import branch_weights, updated_weights
-from sudare.dictionary.families import Patterns, log_weights
-from sudare.dictionary.gaussian_families import SparseGaussian, upper
+from sudare.dictionary.em import Dictionary, Script, Terms
+from sudare.dictionary.families import Patterns, log_weights, upper
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
+from sudare.dictionary.member_weights import updated_weights
 from sudare.dictionary.private_sum_questions import NoisyMoments, unpacked
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
-from sudare.dictionary.sum_answers import answered
-from sudare.dictionary.sum_questions import Counts, Moments, Own, Question
-from sudare.dictionary.training import Dictionary, trained
+from sudare.dictionary.private_training import PrivateTerms
+from sudare.dictionary.sum_questions import Counts, Moments, Own, Question, answered
+from sudare.dictionary.training import trained
 from sudare.papers.repetitions import repetitions
 from sudare.papers.study import ResultTable, Tell
 from sudare.privacy.noise import NoiseSource, SeededNoise
@@ -76,8 +75,9 @@ def exact_equations(shown: Sequence[Shown]) -> list[Equation]:
     for each in shown:
         if isinstance(each.question, Counts):
             question = each.question
-            weights = branch_weights(known, question.branch, len(question.patterns))
-            known = known.with_weights(question.branch.number, updated_weights(each.other, question.concentration))
+            weights = question.branch.weights(known, len(question.patterns))
+            updated = updated_weights(each.other, question.concentration)
+            known = Own({**known.weights, question.branch.number: updated})
             counted = question, weights, each.other
         elif isinstance(each.question, Moments) and counted is not None:
             question, weights, counts = counted
@@ -213,8 +213,8 @@ def _attack_terms() -> Terms:
         2,
         min_others=0.0,
         search=False,
-        most_iterations=10,
-        tolerance=1e-12,
+        max_iter=10,
+        tol=1e-12,
     )
 
 
@@ -226,7 +226,7 @@ def _exact_attack_error(curious: Records, other: Records) -> float:
 
 
 def _noisy_attack_error(curious: Records, other: Records, seed: int) -> float:
-    private = trained_privately(PrivateTerms(_attack_terms(), ATTACK_EPSILON, 1e-6))
+    private = trained(PrivateTerms(_attack_terms(), ATTACK_EPSILON, 1e-6))
     shown = watched(private, curious, other, SeededNoise(seed))
     frame = next(each.question.frame for each in shown if isinstance(each.question, NoisyMoments))
     found = solved(noisy_equations(shown, 2), other.rows, np.random.default_rng(0), starts=3)
