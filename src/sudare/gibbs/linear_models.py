@@ -49,7 +49,7 @@ class GibbsLinearModel(PrivateLinearModel):
     # How many proposals were needed, which sampler was used, and bounds on the risk tell about the records.
     for_the_owner = (*PrivateLinearModel.for_the_owner, "acceptance_", "sampler_", "pac_bayes_bound_")
     method = "auto"
-    sampling_rate = None
+    sampling_rate: float | None = None
 
     draws: int
     fixed_work: bool
@@ -157,7 +157,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
         self.fit_intercept = fit_intercept
         self.classes = classes
         self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
+        self.encoding = encoding
         self.draws = draws
         self.sampler = sampler
         self.fixed_work = fixed_work
@@ -229,7 +229,7 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
         self.regularization = regularization
         self.fit_intercept = fit_intercept
         self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
+        self.encoding = encoding
         self.draws = draws
         self.fixed_work = fixed_work
         self.account = account
