@@ -177,23 +177,6 @@ class PrivateEstimator(BaseEstimator):
     n_rows_: int | None
     n_features_in_: int
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        bounds: Bounds | None = None,
-        schema: Schema | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
-        self.account = account
-        self.random_state = random_state
-
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if "fit" in vars(cls):
