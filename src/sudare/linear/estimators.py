@@ -108,7 +108,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     fit_intercept: bool = True
     classes: Sequence[Any] | None = None
     schema: Schema | None = None
-    encoding: Encoding = "centred"  # type: ignore[misc]
+    encoding: Encoding = "centred"
     method: str = "auto"
     sampling_rate: float | None = None
     account: Account | None = None
@@ -149,7 +149,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     fit_intercept: bool = True
     classes: Sequence[Any] | None = None
     schema: Schema | None = None
-    encoding: Encoding = "centred"  # type: ignore[misc]
+    encoding: Encoding = "centred"
     method: str = "auto"
     sampling_rate: float | None = None
     account: Account | None = None
@@ -178,7 +178,7 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
     residual_cap: float = 1.0
     fit_intercept: bool = True
     schema: Schema | None = None
-    encoding: Encoding = "centred"  # type: ignore[misc]
+    encoding: Encoding = "centred"
     method: str = "auto"
     sampling_rate: float | None = None
     account: Account | None = None

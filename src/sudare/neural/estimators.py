@@ -90,7 +90,7 @@ class PrivateNetwork(PrivateEstimator):
     bounds: Bounds | None = None
     neighbours: Neighbours = "replace-one"
     expected_rows: int | None = None
-    encoding: Encoding = "binned"  # type: ignore[misc]
+    encoding: Encoding = "binned"
     accept_weak_guarantee: bool = False
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None

@@ -147,7 +147,7 @@ class PrivateEstimator(BaseEstimator):
     fit that fails leaves nothing of itself or of an earlier one that could be released.
     """
 
-    encoding: ClassVar[Encoding] = "scaled"
+    encoding: Encoding = "scaled"
     numbers_only: ClassVar[bool] = True
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
     # What a release of this learner says beside what the releases of all learners say.

@@ -25,7 +25,7 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content
-from sudare.schema import Encoding, Number, Schema, counted
+from sudare.schema import Number, Schema, counted
 from sudare.schema.table import no_rows
 
 Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ class PrivateHistogram(PrivateEstimator):
     probabilities_ : counts made non-negative and to sum to one, by name.
     """
 
-    encoding: ClassVar[Encoding] = "binned"
+    encoding = "binned"
     numbers_only: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
 
