@@ -50,7 +50,7 @@ def test_a_network_learns_what_no_line_separates():
     X, y = crossed(3000)
     model = PrivateMLPClassifier(epsilon=8.0, bounds=(-1, 1), classes=[0, 1], random_state=0).fit(X[:2000], y[:2000])
     assert model.score(X[2000:], y[2000:]) > 0.9
-    assert model.recipe_ == public_recipe(2000, 8.0, 1e-5, "replace-one")
+    assert model.recipe_ == public_recipe(2000, 8.0, 1e-6, "replace-one")
     assert not model.guarantee_.valid
 
 
@@ -128,7 +128,7 @@ def test_the_guarantee_is_the_one_asked_for_and_charged(account):
     assert model.price(X, y).asked.epsilon == 0.5
     assert charges(account) == []
     model.fit(X, y)
-    assert model.guarantee_ == Guarantee(0.5, 1e-5)
+    assert model.guarantee_ == Guarantee(0.5, 1e-6)
     assert model.parameter_guarantee_ is None
     assert [entry["epsilon"] for entry in charges(account)] == [0.5]
     assert model.n_rows_ == 400
@@ -142,11 +142,11 @@ def test_between_add_remove_neighbours_rows_are_declared_and_an_account_converts
     assert charges(account) == []
     converted = PrivateMLPClassifier(account=account, expected_rows=500, **parameters).fit(X, y)
     assert (converted.guarantee_.neighbours, converted.guarantee_.epsilon) == ("replace-one", 1.0)
-    assert converted.guarantee_.delta == pytest.approx(1e-5 * (1 + math.exp(0.5)))
+    assert converted.guarantee_.delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
     assert converted.n_rows_ is None
     own = Ledger(tmp_path / "other.db").account("rows", epsilon=1.0, delta=1e-3, neighbours="add-remove")
     kept = PrivateMLPClassifier(account=own, expected_rows=500, **parameters).fit(X, y)
-    assert kept.guarantee_ == Guarantee(0.5, 1e-5, neighbours="add-remove")
+    assert kept.guarantee_ == Guarantee(0.5, 1e-6, neighbours="add-remove")
     loaded = Release.of(converted)
     assert loaded.content.parameters["rows"] is None
 

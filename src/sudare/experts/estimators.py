@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -224,6 +225,7 @@ class CombinedExperts(BaseEstimator):
                     yield squared_losses(piece)
 
 
+@dataclass(eq=False, repr=False)
 class AverageExperts(CombinedExperts):
     """The plain average of the experts: own data choose nothing.
 
@@ -238,9 +240,9 @@ class AverageExperts(CombinedExperts):
     guarantee_ : what each sender promised about its own records, in the order of the experts.
     """
 
-    def __init__(self, experts: Sequence[Any] = (), *, combine: Combine = "scores") -> None:
-        self.experts = experts
-        self.combine = combine
+    experts: Sequence[Any] = ()
+    _: KW_ONLY
+    combine: Combine = "scores"
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         # The average needs no answers, but an expert that has none to give would spoil it.
@@ -249,17 +251,14 @@ class AverageExperts(CombinedExperts):
         self.weights_ = self._of_all(np.full(len(self.expert_set_), 1 / len(self.expert_set_)))
 
 
+@dataclass(eq=False, repr=False)
 class _Tempered(CombinedExperts):
     """Combinations with a temperature."""
 
-    temperature_: float
-
-    def __init__(
-        self, experts: Sequence[Any] = (), *, temperature: Temperature = 3.0, combine: Combine = "scores"
-    ) -> None:
-        self.experts = experts
-        self.temperature = temperature
-        self.combine = combine
+    experts: Sequence[Any] = ()
+    _: KW_ONLY
+    temperature: Temperature = 3.0
+    combine: Combine = "scores"
 
     def _beta(self) -> float:
         if self.temperature != "theory":
@@ -322,6 +321,7 @@ class MirrorAveraging(_Tempered):
         self.oracle_residual_ = oracle_residual(self.temperature_, count, len(targets))
 
 
+@dataclass(eq=False, repr=False)
 class StackedExperts(CombinedExperts):
     """Penalised regression on the experts' answers (Sarwate et al. 2014): weights of any sign, with an intercept.
 
@@ -337,16 +337,10 @@ class StackedExperts(CombinedExperts):
     guarantee_ : as in AverageExperts.
     """
 
-    def __init__(
-        self,
-        experts: Sequence[Any] = (),
-        *,
-        penalty: float | Literal["cross-validation"] = "cross-validation",
-        combine: Combine = "scores",
-    ) -> None:
-        self.experts = experts
-        self.penalty = penalty
-        self.combine = combine
+    experts: Sequence[Any] = ()
+    _: KW_ONLY
+    penalty: float | Literal["cross-validation"] = "cross-validation"
+    combine: Combine = "scores"
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         outputs = np.concatenate([block.copy() for _, block in self.expert_set_.blocks(rows, self.combine)])

@@ -48,7 +48,7 @@ _LINEAR_TYPES: Final = frozenset(
         SGDClassifier,
     }
 )
-_PRIVATE_LINEAR_TYPES: Final = frozenset({PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge})
+_PRIVATE_LINEAR_TYPES: Final = (PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge)
 _BLOCK_NUMBERS: Final = 1 << 21
 _LEAST_PROBABILITY: Final = 1e-12
 # Squares of such answers, summed over all the rows there can be, are still numbers of this computer.

@@ -8,7 +8,7 @@ what the messages would say without noise, from how well they agree. A mean that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -80,6 +80,7 @@ def own_plus_consensus(
     return np.asarray(own + scale * consensus.directions), fitted.penalties
 
 
+@dataclass(eq=False, repr=False)
 class OwnPlusConsensus(CombinedExperts):
     """θ = s·μ + d fitted on own data with the penalty (τ/2)(‖d‖² + κs²); μ is the mean of linear experts' coefficients.
 
@@ -100,20 +101,11 @@ class OwnPlusConsensus(CombinedExperts):
     guarantee_ : what each sender promised about its own records, in the order of the experts.
     """
 
-    coef_: Floats
-
-    def __init__(
-        self,
-        experts: Sequence[Any] = (),
-        *,
-        penalty: float | Literal["cross-validation"] = "cross-validation",
-        doubt: float | None = None,
-        fit_intercept: bool = True,
-    ) -> None:
-        self.experts = experts
-        self.penalty = penalty
-        self.doubt = doubt
-        self.fit_intercept = fit_intercept
+    experts: Sequence[Any] = ()
+    _: KW_ONLY
+    penalty: float | Literal["cross-validation"] = "cross-validation"
+    doubt: float | None = None
+    fit_intercept: bool = True
 
     def _learn(self, rows: Any, targets: Floats) -> None:
         matrix = self.expert_set_.matrix(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Final, Self, cast
 
@@ -194,6 +194,7 @@ class CustomDraws:
         return low
 
 
+@dataclass(eq=False, repr=False)
 class GibbsPosterior(PrivateEstimator):
     """(ε, δ)-DP draws from the Gibbs posterior of a loss of your own, replace-one rows. Proof: proofs/gibbs.md.
 
@@ -225,44 +226,22 @@ class GibbsPosterior(PrivateEstimator):
     bounds = None
     schema = None
 
-    parameters_: Floats
-    draws_: Floats
-    grid_: float
-
-    def __init__(
-        self,
-        loss: Function | None = None,
-        gradient: Function | None = None,
-        *,
-        lipschitz: float = 1.0,
-        strong_convexity: float = 0.0,
-        smoothness: float | None = None,
-        dimension: int | None = None,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        norm_bound: float = 1.0,
-        target_bounds: tuple[float, float] | None = None,
-        regularization: float = 1.0,
-        draws: int = 1,
-        fixed_work: bool = False,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.loss = loss
-        self.gradient = gradient
-        self.lipschitz = lipschitz
-        self.strong_convexity = strong_convexity
-        self.smoothness = smoothness
-        self.dimension = dimension
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.target_bounds = target_bounds
-        self.regularization = regularization
-        self.draws = draws
-        self.fixed_work = fixed_work
-        self.account = account
-        self.random_state = random_state
+    loss: Function | None = None
+    gradient: Function | None = None
+    _: KW_ONLY
+    lipschitz: float = 1.0
+    strong_convexity: float = 0.0
+    smoothness: float | None = None
+    dimension: int | None = None
+    epsilon: float = 1.0
+    delta: float = DEFAULT_DELTA
+    norm_bound: float = 1.0
+    target_bounds: tuple[float, float] | None = None
+    regularization: float = 1.0
+    draws: int = 1
+    fixed_work: bool = False
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[CustomDraws]:
         """Method and guarantee for so many rows."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class GibbsLinearModel(PrivateLinearModel):
     # How many proposals were needed, which sampler was used, and bounds on the risk tell about the records.
     for_the_owner = (*PrivateLinearModel.for_the_owner, "acceptance_", "sampler_", "pac_bayes_bound_")
     method = "auto"
-    sampling_rate = None
+    sampling_rate: float | None = None
 
     draws: int
     fixed_work: bool
@@ -100,6 +100,7 @@ class GibbsLinearModel(PrivateLinearModel):
             raise InvalidParameter("regularization must be one positive number or None.", "Use None.")
 
 
+@dataclass(eq=False, repr=False)
 class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     """(ε, δ)-DP logistic regression: a draw from a Gibbs posterior, replace-one rows. Proofs: proofs/gibbs.md, proofs/proximal.md.
 
@@ -131,38 +132,23 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
 
-    pac_bayes_bound_: float
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        *,
-        norm_bound: float = 1.0,
-        regularization: float | None = None,
-        fit_intercept: bool = True,
-        classes: Sequence[Any] | None = None,
-        schema: Schema | None = None,
-        encoding: Encoding = "centred",
-        draws: int = 1,
-        sampler: Literal["auto", "exact", "proximal"] = "auto",
-        fixed_work: bool = False,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
-        self.draws = draws
-        self.sampler = sampler
-        self.fixed_work = fixed_work
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = DEFAULT_DELTA
+    _: KW_ONLY
+    norm_bound: float = 1.0
+    regularization: float | None = None
+    fit_intercept: bool = True
+    classes: Sequence[Any] | None = None
+    schema: Schema | None = None
+    encoding: Encoding = "centred"
+    draws: int = 1
+    sampler: Literal["auto", "exact", "proximal"] = "auto"
+    fixed_work: bool = False
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
+    # Parameters of the linear models that a draw does not have.
+    method: ClassVar[str] = "auto"  # type: ignore[misc]
+    sampling_rate: ClassVar[float | None] = None  # type: ignore[misc]
 
     def _mechanism(self, facts: Facts) -> LogisticDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
@@ -194,6 +180,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
             )
 
 
+@dataclass(eq=False, repr=False)
 class GibbsRidge(GibbsLinearModel, PrivateRidge):
     """(ε, δ)-DP ridge regression of bounded targets: a draw from a Gibbs posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
 
@@ -202,38 +189,26 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
     larger radius costs noise. Other parameters are those of GibbsLogisticRegression.
     """
 
-    residual_cap = 1.0
+    # The loss is the plain squared one.
+    residual_cap: ClassVar[float] = 1.0  # type: ignore[misc]
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        *,
-        target_bounds: tuple[float, float] | None = None,
-        norm_bound: float = 1.0,
-        radius: float | None = None,
-        regularization: float | None = None,
-        fit_intercept: bool = True,
-        schema: Schema | None = None,
-        encoding: Encoding = "centred",
-        draws: int = 1,
-        fixed_work: bool = False,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.norm_bound = norm_bound
-        self.radius = radius
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
-        self.draws = draws
-        self.fixed_work = fixed_work
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = DEFAULT_DELTA
+    _: KW_ONLY
+    target_bounds: tuple[float, float] | None = None
+    norm_bound: float = 1.0
+    radius: float | None = None
+    regularization: float | None = None
+    fit_intercept: bool = True
+    schema: Schema | None = None
+    encoding: Encoding = "centred"
+    draws: int = 1
+    fixed_work: bool = False
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
+    # Parameters of the linear models that a draw does not have.
+    method: ClassVar[str] = "auto"  # type: ignore[misc]
+    sampling_rate: ClassVar[float | None] = None  # type: ignore[misc]
 
     def _loss(self) -> Loss:
         return CappedSquares(1e6)

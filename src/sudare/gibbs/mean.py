@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Final, Self
@@ -108,6 +108,7 @@ class MeanDraws:
         return on_grid(self.sampled(values, source).points.mean(axis=0)[0], self.grid)
 
 
+@dataclass(eq=False, repr=False)
 class GibbsMean(PrivateMean):
     """(ε, δ)-DP means: a draw from a normal posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
 
@@ -135,31 +136,17 @@ class GibbsMean(PrivateMean):
     # How many proposals were needed tells about the records.
     for_the_owner = (*PrivateMean.for_the_owner, "acceptance_")
 
-    draws_: Floats
-    inverse_temperature_: float
-    total_variation_: float
-    acceptance_: float
-    sampler_: str
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = DEFAULT_DELTA,
-        *,
-        bounds: Bounds | None = None,
-        schema: Schema | None = None,
-        prior_scale: float = 1.0,
-        radius: float | None = None,
-        draws: int = 1,
-        fixed_work: bool = False,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        super().__init__(epsilon, delta, bounds=bounds, schema=schema, account=account, random_state=random_state)
-        self.prior_scale = prior_scale
-        self.radius = radius
-        self.draws = draws
-        self.fixed_work = fixed_work
+    epsilon: float = 1.0
+    delta: float = DEFAULT_DELTA
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    schema: Schema | None = None
+    prior_scale: float = 1.0
+    radius: float | None = None
+    draws: int = 1
+    fixed_work: bool = False
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[MeanDraws]:
         """A record of p columns has norm √p at most; a person's records may all point one way."""

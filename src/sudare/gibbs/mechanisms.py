@@ -33,7 +33,7 @@ from sudare.gibbs.rejection import Draws, exact_draws
 from sudare.gibbs.temperatures import proportional_beta
 from sudare.gibbs.truncated_gaussian import largest_gradient_cost, squared_posterior
 from sudare.linear.mechanism import Facts, LinearMechanism
-from sudare.linear.solvers import Objective, WorstCase, solved_gradient
+from sudare.linear.solvers import Objective, solved_gradient
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
 from sudare.privacy.mechanisms import power_of_two_below
@@ -178,12 +178,7 @@ class LogisticDraws(LinearDraws):
                 'Use sampler="auto" without fixed_work, a larger regularization or delta, or a smaller epsilon.',
             )
         # All that can be refused is refused here, from public facts: after the charge nothing is.
-        _ = self.cost, self.grid, self._worst_case.steps(self.tolerance / 2)
-
-    @property
-    def _worst_case(self) -> WorstCase:
-        facts = self.facts
-        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
+        _ = self.cost, self.grid, self.worst_case.steps(self.tolerance / 2)
 
     @property
     def _least_acceptance(self) -> float:
@@ -215,7 +210,7 @@ class LogisticDraws(LinearDraws):
         """The gradient norm that the solver must certify at the mode."""
         facts = self.facts
         wanted = math.sqrt(2 * _GRADIENT_COST * GRADIENT_SHARE * facts.penalty / self.inverse_temperature)
-        return max(min(wanted, 1e-4 * facts.norm_bound * facts.rows), self._worst_case.least_gradient)
+        return max(min(wanted, 1e-4 * facts.norm_bound * facts.rows), self.worst_case.least_gradient)
 
     @cached_property
     def proximal_plan(self) -> ProximalPlan | None:
@@ -238,7 +233,7 @@ class LogisticDraws(LinearDraws):
         """The law to draw from, around its certified mode."""
         facts = self.facts
         objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
-        minimum = solved_gradient(objective, self.tolerance, self._worst_case)
+        minimum = solved_gradient(objective, self.tolerance, self.worst_case)
         signed = np.concatenate([matrix * targets[:, output : output + 1] for matrix, targets in rows.blocks()])
         return Posterior(
             signed,

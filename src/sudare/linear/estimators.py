@@ -1,11 +1,12 @@
 """The private linear models: logistic regression, linear support vectors with a smoothed hinge, and ridge regression.
 
-Each has a constructor, a loss and a way to predict; everything else, from checks to release, is in `linear_model`.
+Each has parameters (its fields are its constructor), a loss and a way to predict; everything else, from checks to release, is in `linear_model`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
         return self.classes_.tolist()
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(PrivateLinearClassifier):
     """ε-DP or (ε, δ)-DP logistic regression, replace-one rows. Proofs: proofs/objective.md, output.md, descent.md, mean_message.md.
 
@@ -98,34 +100,19 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        norm_bound: float = 1.0,
-        regularization: float | Sequence[float] | None = None,
-        fit_intercept: bool = True,
-        classes: Sequence[Any] | None = None,
-        schema: Schema | None = None,
-        encoding: Encoding = "centred",
-        method: str = "auto",
-        sampling_rate: float | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
-        self.method = method
-        self.sampling_rate = sampling_rate
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    norm_bound: float = 1.0
+    regularization: float | Sequence[float] | None = None
+    fit_intercept: bool = True
+    classes: Sequence[Any] | None = None
+    schema: Schema | None = None
+    encoding: Encoding = "centred"
+    method: str = "auto"
+    sampling_rate: float | None = None
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
@@ -145,6 +132,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         return Logistic()
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearSVC(PrivateLinearClassifier):
     """ε-DP or (ε, δ)-DP linear classification with a smoothed hinge, replace-one rows. Proofs: as PrivateLogisticRegression.
 
@@ -152,42 +140,27 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     PrivateLogisticRegression.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        norm_bound: float = 1.0,
-        regularization: float | Sequence[float] | None = None,
-        smoothing: float = 0.5,
-        fit_intercept: bool = True,
-        classes: Sequence[Any] | None = None,
-        schema: Schema | None = None,
-        encoding: Encoding = "centred",
-        method: str = "auto",
-        sampling_rate: float | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.regularization = regularization
-        self.smoothing = smoothing
-        self.fit_intercept = fit_intercept
-        self.classes = classes
-        self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
-        self.method = method
-        self.sampling_rate = sampling_rate
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    norm_bound: float = 1.0
+    regularization: float | Sequence[float] | None = None
+    smoothing: float = 0.5
+    fit_intercept: bool = True
+    classes: Sequence[Any] | None = None
+    schema: Schema | None = None
+    encoding: Encoding = "centred"
+    method: str = "auto"
+    sampling_rate: float | None = None
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def _loss(self) -> Loss:
         Numbers(0, open_low=True).check("smoothing", self.smoothing)
         return SmoothedHinge(float(self.smoothing))
 
 
+@dataclass(eq=False, repr=False)
 class PrivateRidge(NumberTarget, PrivateLinearModel):
     """ε-DP or (ε, δ)-DP ridge regression of bounded targets, replace-one rows. Proofs: as PrivateLogisticRegression.
 
@@ -196,36 +169,20 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
     those of PrivateLogisticRegression.
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        target_bounds: tuple[float, float] | None = None,
-        norm_bound: float = 1.0,
-        regularization: float | Sequence[float] | None = None,
-        residual_cap: float = 1.0,
-        fit_intercept: bool = True,
-        schema: Schema | None = None,
-        encoding: Encoding = "centred",
-        method: str = "auto",
-        sampling_rate: float | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target_bounds = target_bounds
-        self.norm_bound = norm_bound
-        self.regularization = regularization
-        self.residual_cap = residual_cap
-        self.fit_intercept = fit_intercept
-        self.schema = schema
-        self.encoding = encoding  # type: ignore[misc]
-        self.method = method
-        self.sampling_rate = sampling_rate
-        self.account = account
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    target_bounds: tuple[float, float] | None = None
+    norm_bound: float = 1.0
+    regularization: float | Sequence[float] | None = None
+    residual_cap: float = 1.0
+    fit_intercept: bool = True
+    schema: Schema | None = None
+    encoding: Encoding = "centred"
+    method: str = "auto"
+    sampling_rate: float | None = None
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def predict(self, X: Any) -> Floats:
         """The target of each row, in its own unit."""

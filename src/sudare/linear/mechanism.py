@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from sudare.frames.rows import Rows
 from sudare.linear.losses import Loss
+from sudare.linear.solvers import WorstCase
 from sudare.privacy.accounting import Cost
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
@@ -63,6 +65,18 @@ class LinearMechanism(ABC):
     def penalty(self) -> float:
         """ρ, as asked for."""
         return self.facts.penalty
+
+    @property
+    def largest_linear_norm(self) -> float:
+        """A norm that a linear term in the objective does not pass; 0 where there is none."""
+        return 0.0
+
+    @cached_property
+    def worst_case(self) -> WorstCase:
+        """How a solver of the objective converges for every table with these public facts."""
+        facts = self.facts
+        sizes = facts.rows, facts.width, facts.norm_bound
+        return WorstCase(*sizes, facts.loss, self.penalty, self.largest_linear_norm)
 
     @abstractmethod
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:

@@ -15,7 +15,7 @@ from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
-from sudare.linear.solvers import Objective, WorstCase, solved
+from sudare.linear.solvers import Objective, solved
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
@@ -115,7 +115,7 @@ class ObjectivePerturbation(LinearMechanism):
         return self.deviation * math.sqrt(width)
 
     @cached_property
-    def _largest_noise(self) -> float:
+    def largest_linear_norm(self) -> float:
         """A norm that the linear term passes with probability below e⁻²⁰⁰ (proofs/objective.md)."""
         width = self.facts.width
         if self.delta == 0:
@@ -140,17 +140,12 @@ class ObjectivePerturbation(LinearMechanism):
         facts = self.facts
         stiffness = facts.rows * facts.loss.largest_curvature * facts.norm_bound**2 + self.penalty
         distance = _FINISHING_NOISE * self._finishing_epsilon * self._noise_size / (2 * facts.width * stiffness)
-        return max(distance * self.penalty, self._worst_case.least_tolerance)
-
-    @cached_property
-    def _worst_case(self) -> WorstCase:
-        facts = self.facts
-        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, self.penalty, self._largest_noise)
+        return max(distance * self.penalty, self.worst_case.least_tolerance)
 
     @cached_property
     def solver_steps(self) -> int:
         """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
-        return self._worst_case.steps(self.tolerance)
+        return self.worst_case.steps(self.tolerance)
 
     @cached_property
     def finishing(self) -> GammaNorm:

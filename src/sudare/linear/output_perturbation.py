@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sudare.frames.rows import Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
-from sudare.linear.solvers import Objective, WorstCase, solved
+from sudare.linear.solvers import Objective, solved
 from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian
 from sudare.privacy.noise import NoiseSource
@@ -36,21 +36,16 @@ class OutputPerturbation(LinearMechanism):
         _ = self.cost, self.solver_steps, self.grid
 
     @cached_property
-    def _worst_case(self) -> WorstCase:
-        facts = self.facts
-        return WorstCase(facts.rows, facts.width, facts.norm_bound, facts.loss, facts.penalty)
-
-    @cached_property
     def solver_steps(self) -> int:
         """So many accelerated steps come within γ/ρ of the minimiser, whatever the rows."""
-        return self._worst_case.steps(self.tolerance)
+        return self.worst_case.steps(self.tolerance)
 
     @cached_property
     def tolerance(self) -> float:
         """γ: a thousandth of a row's pull, or what rounding can cost at any point the solver visits."""
         facts = self.facts
         pull = facts.norm_bound * facts.loss.largest_slope
-        return max(1e-3 * pull, self._worst_case.least_tolerance)
+        return max(1e-3 * pull, self.worst_case.least_tolerance)
 
     @cached_property
     def mechanism(self) -> GammaNorm | Gaussian:

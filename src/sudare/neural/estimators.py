@@ -51,7 +51,7 @@ from sudare.neural.training_methods import (
     require_jax,
 )
 from sudare.parameter_checks import Numbers
-from sudare.privacy.guarantee import Guarantee, Neighbours, readable_up
+from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, Neighbours, readable_up
 from sudare.privacy.learner_registry import learner_class
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
@@ -85,12 +85,12 @@ class PrivateNetwork(PrivateEstimator):
     hidden_layer_sizes: Sequence[int] = (64, 64)
     _: KW_ONLY
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = DEFAULT_DELTA
     schema: Schema | None = None
     bounds: Bounds | None = None
     neighbours: Neighbours = "replace-one"
     expected_rows: int | None = None
-    encoding: Encoding = "binned"  # type: ignore[misc]
+    encoding: Encoding = "binned"
     accept_weak_guarantee: bool = False
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None

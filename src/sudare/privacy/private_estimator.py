@@ -147,7 +147,7 @@ class PrivateEstimator(BaseEstimator):
     fit that fails leaves nothing of itself or of an earlier one that could be released.
     """
 
-    encoding: ClassVar[Encoding] = "scaled"
+    encoding: Encoding = "scaled"
     numbers_only: ClassVar[bool] = True
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
     # What a release of this learner says beside what the releases of all learners say.
@@ -176,23 +176,6 @@ class PrivateEstimator(BaseEstimator):
     schema_digest_: str | None
     n_rows_: int | None
     n_features_in_: int
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        bounds: Bounds | None = None,
-        schema: Schema | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
-        self.account = account
-        self.random_state = random_state
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content
-from sudare.schema import Encoding, Number, Schema, counted
+from sudare.schema import Number, Schema, counted
 from sudare.schema.table import no_rows
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,7 @@ def equally_binned(low: float, high: float, bins: int) -> Number:
     return Number(low, high, bins=tuple(np.linspace(low, high, bins + 1)[1:-1].tolist()))
 
 
+@dataclass(eq=False, repr=False)
 class PrivateHistogram(PrivateEstimator):
     """ε-DP or (ε, δ)-DP counts, replace-one or add/remove rows. Proof: proofs/statistics.md.
 
@@ -57,25 +59,19 @@ class PrivateHistogram(PrivateEstimator):
     probabilities_ : counts made non-negative and to sum to one, by name.
     """
 
-    encoding: ClassVar[Encoding] = "binned"
+    encoding = "binned"
     numbers_only: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        *,
-        bounds: Bounds | None = None,
-        bins: int | Sequence[float] = 10,
-        schema: Schema | None = None,
-        neighbours: Neighbours = "replace-one",
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        super().__init__(epsilon, delta, bounds=bounds, schema=schema, account=account, random_state=random_state)
-        self.bins = bins
-        self.neighbours = neighbours
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    bins: int | Sequence[float] = 10
+    schema: Schema | None = None
+    neighbours: Neighbours = "replace-one"
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """A replaced row leaves one cell of each column and enters another; an added one only enters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import numpy as np
@@ -15,7 +16,9 @@ from sudare.privacy.column_sums import (
     public_grid,
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import (
+    Bounds,
     Mechanism,
     Plan,
     PrivateEstimator,
@@ -30,6 +33,7 @@ from sudare.schema.table import no_rows
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class PrivateMean(PrivateEstimator):
     """ε-DP or (ε, δ)-DP means, replace-one rows. Proof: proofs/statistics.md.
 
@@ -48,6 +52,14 @@ class PrivateMean(PrivateEstimator):
     clipped_ : how many values lay outside, per column; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    schema: Schema | None = None
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """One row moves every column's scaled sum by at most one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Self
 
@@ -20,7 +21,9 @@ from sudare.privacy.column_sums import (
     sum_mechanism,
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import (
+    Bounds,
     Mechanism,
     Plan,
     PrivateEstimator,
@@ -34,6 +37,7 @@ from sudare.schema import Schema
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """ε-DP or (ε, δ)-DP centring and scaling, replace-one rows. Proof: proofs/statistics.md.
 
@@ -48,6 +52,14 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
     mean_, scale_ : what `transform` subtracts and divides by.
     bounds_ : public (low, high) of every transformed column, for the learner that comes next.
     """
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    schema: Schema | None = None
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """With z in [−1, 1] a row moves (z, z²) by at most 9/4 in L1 and 2 in L2, and rounding adds a step to z²."""
