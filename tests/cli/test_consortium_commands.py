@@ -25,7 +25,7 @@ from sudare.consortium import (
     permit,
     standing,
 )
-from sudare.consortium.agreement.joining import Joining, joined, signed
+from sudare.consortium.agreement.membership import NewMember, joined, signed
 from sudare.errors import NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
@@ -176,7 +176,7 @@ def test_a_rotation_that_was_cut_short_is_finished_by_the_next(
         if crash == "before the statement":
             patch.setattr("sudare.consortium.agreement.signed_statements.Statements.save", fail)
         else:
-            patch.setattr("sudare.consortium.agreement.joining.replace_keeping_old", fail)
+            patch.setattr("sudare.consortium.agreement.membership.replace_keeping_old", fail)
         sudare("key", "rotate", "--member", "east/member.toml")
     finished = sudare("key", "rotate", "--member", "east/member.toml", "--json")
     assert finished.exit_code == 0, finished.stdout
@@ -330,7 +330,7 @@ def test_changes_made_at_once_are_all_kept(consortium: Path) -> None:
     names = [f"clinic-{number}" for number in range(6)]
 
     def joins(name: str) -> None:
-        joining = Joining(name, consortium / name, {"source": "table.csv"}, Budget(2.0, 1e-6))
+        joining = NewMember(name, consortium / name, {"source": "table.csv"}, Budget(2.0, 1e-6))
         joined(consortium / "agreement.toml", joining, PASSPHRASE.encode())
 
     def signs(name: str) -> None:

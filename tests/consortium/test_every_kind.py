@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import CensusTask, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
-from sudare.consortium.network.transport import LocalHub
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_notes import ask_running_node, states_of
+from sudare.consortium.node_requests import ask_running_node, states_of
 from sudare.privacy.release import audited, read
 from sudare.schema import Schema
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
+from tests.consortium.local_transport import LocalHub
 from tests.e2e.test_walkthrough import free_port
 
 PASSPHRASE = "only for these tests"

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from sudare.consortium import Agreement, Identity, Member, Revocation, Rotation, Statements, differences, standing
 from sudare.consortium.agreement.agreement import parsed_field_digests
 from sudare.consortium.agreement.approvals import parsed_event
-from sudare.consortium.agreement.joining import task_from_words
-from sudare.consortium.ledger_heads import parsed_head
+from sudare.consortium.agreement.membership import task_from_words
+from sudare.consortium.ledger_rollback import parsed_head
 from sudare.errors import AgreementError, InvalidParameter, SudareError
-from tests.consortium.house import DOCUMENT, MEMBER, agreement_of, signed_by_all, three_identities
+from tests.consortium.documents import DOCUMENT, MEMBER, agreement_of, signed_by_all, three_identities
 
 IDENTITIES = three_identities()
 AGREEMENT = agreement_of(IDENTITIES)

@@ -21,7 +21,7 @@ import pytest
 from sudare.errors import SudareError
 from sudare.papers.p003_decentralised.attacks import recovered_words
 from sudare.sums import masks, member, serverless
-from sudare.sums.context import Roster, Seat, SumContext, bitmap, members_in
+from sudare.sums.context import Participant, Roster, SumContext, bitmap, members_in
 from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import dealt
 from sudare.sums.member import MemberState
@@ -111,7 +111,9 @@ SERVERLESS = (Setting(3, 3, 1), Setting(4, 4, 2), Setting(5, 5, 1), Setting(5, 5
 
 def choices(context: SumContext) -> dict[int, Set]:
     """Whom every member chooses in a sparse sum."""
-    return {each: frozenset(Seat(context, each, KEYS[each]).out_neighbours) for each in range(len(context.roster))}
+    return {
+        each: frozenset(Participant(context, each, KEYS[each]).out_neighbours) for each in range(len(context.roster))
+    }
 
 
 def is_connected(chosen: Mapping[int, Set], honest: Set, share_threshold: int) -> bool:
@@ -200,7 +202,7 @@ class World:
     def context(self, attempt: int) -> SumContext:
         return _context(self.setting, self.agreement, self.iteration, attempt)
 
-    def seat(self, position: int, attempt: int) -> Seat:
+    def participant(self, position: int, attempt: int) -> Participant:
         return _seat(self.context(attempt), position)
 
     # What happens
@@ -254,7 +256,7 @@ class World:
     def begin(self, position: int, attempt: int) -> None:
         with self.acting(position, attempt):
             party = Party(
-                self.seat(position, attempt), self.words[position], self._persist(position), self.saved[position]
+                self.participant(position, attempt), self.words[position], self._persist(position), self.saved[position]
             )
             self.parties[position][attempt] = party
             outgoing = party.begin()
@@ -266,8 +268,8 @@ class World:
     def restart(self, position: int, attempt: int) -> None:
         """The member's process ends and starts again from what it saved."""
         with self.acting(position, attempt):
-            seat, saved = self.seat(position, attempt), self.saved[position]
-            party = Party(seat, self.words[position], self._persist(position), saved)
+            participant, saved = self.participant(position, attempt), self.saved[position]
+            party = Party(participant, self.words[position], self._persist(position), saved)
             self.parties[position][attempt] = party
             again = party.begin()
         self.post(attempt, again)
@@ -525,7 +527,7 @@ class World:
         known = np.zeros(self.length, dtype=np.uint64)
         row[position] = 1
         if self.context(attempt).may_leave:
-            seed = masks.self_seed(self.seat(position, attempt))
+            seed = masks.self_seed(self.participant(position, attempt))
             if position in self_seeds:
                 known = known + masks.mask_of(seed, self.length)
             else:
@@ -616,8 +618,8 @@ def _context(setting: Setting, agreement: str, iteration: int, attempt: int) -> 
 
 
 @lru_cache(maxsize=512)
-def _seat(context: SumContext, position: int) -> Seat:
-    return Seat(context, position, KEYS[position])
+def _seat(context: SumContext, position: int) -> Participant:
+    return Participant(context, position, KEYS[position])
 
 
 def _random_words(draw: random.Random, length: int) -> Words:
@@ -629,7 +631,7 @@ def recorded(setting: Setting) -> tuple[Message, ...]:
     """Everything that was sent in another sum of the same members, for replays."""
     context = setting.context("another", 5, 0)
     words = np.arange(3, dtype=np.uint64)
-    parties = [Party(Seat(context, each, KEYS[each]), words) for each in range(setting.members)]
+    parties = [Party(Participant(context, each, KEYS[each]), words) for each in range(setting.members)]
     heard: list[Message] = []
     simulate(parties, watch=heard.append)
     return tuple(heard)
@@ -694,8 +696,8 @@ class Adversary:
         outgoing: list[Message] = []
         for position in self.members:
             if position not in self.parties[attempt]:
-                seat = self.world.seat(position, attempt)
-                party = Party(seat, self.world.words[position])
+                participant = self.world.participant(position, attempt)
+                party = Party(participant, self.world.words[position])
                 self.parties[attempt][position] = party
                 outgoing += self.said(attempt, party.begin())
         return outgoing
@@ -844,8 +846,8 @@ class Adversary:
         if kind == 2:
             return replace(value, content=self.other_bytes(value.content))
         if kind == 3 and value.signer in self.world.dishonest:
-            seat = self.world.seat(value.signer, draw.choice((attempt, attempt, 0)))
-            return stated(seat, value.kind, self.other_bytes(value.content))
+            participant = self.world.participant(value.signer, draw.choice((attempt, attempt, 0)))
+            return stated(participant, value.kind, self.other_bytes(value.content))
         return self.statement(attempt, value.kind if value.kind in KINDS else None)
 
     # What is made up
@@ -877,7 +879,7 @@ class Adversary:
         content = draw.randbytes(40) if draw.random() < 0.1 else contents[kind]
         if kind == "heard" and draw.random() < 0.3:
             content = bytes(60_000)
-        return stated(world.seat(draw.choice(self.members), attempt), kind, content)
+        return stated(world.participant(draw.choice(self.members), attempt), kind, content)
 
     def sum_keys(self, attempt: int) -> bytes:
         """Keys of its own, of small order, or those of others."""
@@ -968,8 +970,8 @@ class DishonestCollector:
             return []
         if self.phase == 0:
             for position in self.world.dishonest:
-                seat = self.world.seat(position, self.attempt)
-                self.keys[position] = member.begun(seat, self.world.words[position])[1][0].body.keys
+                participant = self.world.participant(position, self.attempt)
+                self.keys[position] = member.begun(participant, self.world.words[position])[1][0].body.keys
             self.told = self.planned()
         say = phases[self.phase]
         self.phase += 1
@@ -1006,14 +1008,16 @@ class DishonestCollector:
             if dealer not in told.dealers or (self.context.is_sparse and position not in self.chosen[dealer]):
                 continue
             if dealer in self.world.dishonest:
-                boxes[dealer] = _box(self.world.seat(dealer, self.attempt), bitmap(told.present, count), position)
+                boxes[dealer] = _box(
+                    self.world.participant(dealer, self.attempt), bitmap(told.present, count), position
+                )
             elif position in self.boxes.get(dealer, {}):
                 boxes[dealer] = self.boxes[dealer][position]
         return Delivered(bitmap(told.dealers, count), boxes)
 
     def included(self, position: int, told: Told) -> Body:
-        seat = self.world.seat(self.context.collector, self.attempt)
-        return Included(stated(seat, "included", included_content(self.context, told.included)))
+        participant = self.world.participant(self.context.collector, self.attempt)
+        return Included(stated(participant, "included", included_content(self.context, told.included)))
 
     def certified(self, position: int, told: Told) -> Body:
         content = vote_content(self.context, told.dealers, told.included)
@@ -1032,7 +1036,8 @@ class DishonestCollector:
     def signed_by_all(self, kind: str, content: bytes, said: Mapping[int, Statement]) -> dict[int, bytes]:
         """Signatures of all dishonest members, and of the honest ones that said just this."""
         found = {
-            each: stated(self.world.seat(each, self.attempt), kind, content).signature for each in self.world.dishonest
+            each: stated(self.world.participant(each, self.attempt), kind, content).signature
+            for each in self.world.dishonest
         }
         return found | {each: vote.signature for each, vote in said.items() if vote.content == content}
 
@@ -1049,16 +1054,16 @@ class DishonestCollector:
         if position in self.untold or (self.adversary.plan in ("phantom", "difference") and later):
             # Kept back, so that members begin another attempt with the same input.
             return []
-        seat = self.world.seat(self.context.collector, self.attempt)
-        return Opened(told.total, stated(seat, "total", heard_content(self.context, told.included, told.total)))
+        participant = self.world.participant(self.context.collector, self.attempt)
+        return Opened(told.total, stated(participant, "total", heard_content(self.context, told.included, told.total)))
 
     def heard(self, position: int, told: Told) -> list[Body]:
         opened = self.opened(position, told)
         if not isinstance(opened, Opened):
             return []
         content = opened.total.content
-        seats = [self.world.seat(each, self.attempt) for each in sorted(self.world.dishonest)]
-        return [Heard(stated(seat, "heard", content), opened.total) for seat in seats]
+        participants = [self.world.participant(each, self.attempt) for each in sorted(self.world.dishonest)]
+        return [Heard(stated(participant, "heard", content), opened.total) for participant in participants]
 
     # Plans
 
@@ -1162,6 +1167,6 @@ def _choices(context: SumContext) -> dict[int, Set]:
     return choices(context)
 
 
-def _box(seat: Seat, present: bytes, receiver: int) -> bytes:
-    holders = tuple(each for each in seat.out_neighbours if each == receiver)
-    return dealt(seat, present, holders)[1][receiver] if holders else b""
+def _box(participant: Participant, present: bytes, receiver: int) -> bytes:
+    holders = tuple(each for each in participant.out_neighbours if each == receiver)
+    return dealt(participant, present, holders)[1][receiver] if holders else b""

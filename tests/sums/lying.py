@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sudare.sums.blame import Transcript
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext
+from sudare.sums.context import NO_HISTORY, Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import Message
 from sudare.sums.neighbours import Neighbourhood
@@ -44,7 +44,7 @@ def context_of(
 
 def statement_of(context: SumContext, signer: int, kind: Kind, content: bytes) -> Statement:
     """What this member's own key signs, whatever it is."""
-    return stated(Seat(context, signer, KEYS[signer]), kind, content)
+    return stated(Participant(context, signer, KEYS[signer]), kind, content)
 
 
 @dataclass
@@ -60,10 +60,10 @@ class Play:
         self.parties = [self._party(position) for position in range(len(self.context.roster))]
 
     def _party(self, position: int) -> Party:
-        seat = Seat(self.context, position, KEYS[position])
+        participant = Participant(self.context, position, KEYS[position])
         words = np.arange(3, dtype=np.uint64) + np.uint64(100 * self.context.iteration + position)
         saved = self.saved.get(position)
-        return Party(seat, words, lambda state: self.saved.__setitem__(position, state), saved)
+        return Party(participant, words, lambda state: self.saved.__setitem__(position, state), saved)
 
     def played(self) -> Play:
         """Until nobody has more to say, and no deadline leads to more."""

@@ -12,7 +12,7 @@ import pytest
 
 from sudare.errors import InvalidParameter, StatementsContradict, SumError
 from sudare.sums.blame import Transcript, contradictions
-from sudare.sums.context import Roster, Seat, SumContext, check_threshold, least_threshold, most_dishonest
+from sudare.sums.context import Participant, Roster, SumContext, check_threshold, least_threshold, most_dishonest
 from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import lasting_pair_seed
 from sudare.sums.messages import Message, Passed
@@ -144,10 +144,10 @@ def test_masks_with_a_member_that_shows_different_keys_to_different_members_do_n
         fresh = [PublicKeys(draw.randbytes(32), KEYS[each].public.signing) for each in range(colluders)]
         shown = (*fresh, *(KEYS[each].public for each in honest))
         context = SumContext("shown", "sums", 0, 0, Roster(names, shown), members, colluders)
-        seat = Seat(context, position, KEYS[position])
+        participant = Participant(context, position, KEYS[position])
         for other in honest:
             if other != position:
-                seeds.setdefault(lasting_pair_seed(seat, other), []).append((position, other))
+                seeds.setdefault(lasting_pair_seed(participant, other), []).append((position, other))
     # Rosters differ, so no two masks are alike: nothing cancels, and nothing is opened.
     assert all(len(each) == 1 for each in seeds.values())
 
@@ -174,7 +174,7 @@ def test_a_total_of_which_members_hold_different_values_is_not_used(members: int
     context = Setting(members, members, 1).context("liar", 0, 0)
     words = np.arange(4, dtype=np.uint64)
     parties = [
-        (Liar if position == 1 else Party)(Seat(context, position, KEYS[position]), words)
+        (Liar if position == 1 else Party)(Participant(context, position, KEYS[position]), words)
         for position in range(members)
     ]
     simulate(parties)

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from sudare.sums.context import Roster, Seat, SumContext, least_threshold
+from sudare.sums.context import Participant, Roster, SumContext, least_threshold
 from sudare.sums.keys import MemberKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.statements import forget_verified, quorum_holds, signatures_drawn, stated
@@ -18,13 +18,13 @@ KEYS = [MemberKeys(*(sha256(bytes([kind, member])).digest() for kind in range(3)
 ROSTER = Roster(tuple(map(str, range(MEMBERS))), tuple(each.public for each in KEYS))
 
 
-def seats(*, sparse: bool) -> list[Seat]:
+def participants(*, sparse: bool) -> list[Participant]:
     hood = Neighbourhood(8, 5) if sparse else None
     context = SumContext("agreement", "task", 0, 0, ROSTER, THRESHOLD, DISHONEST, neighbourhood=hood)
-    return [Seat(context, position, keys) for position, keys in enumerate(KEYS)]
+    return [Participant(context, position, keys) for position, keys in enumerate(KEYS)]
 
 
-def signatures(all_seats: list[Seat], signers: range, content: bytes = b"content") -> list[bytes]:
+def signatures(all_seats: list[Participant], signers: range, content: bytes = b"content") -> list[bytes]:
     return [stated(all_seats[signer], "vote", content).signature for signer in signers]
 
 
@@ -47,7 +47,7 @@ def test_never_more_are_drawn_than_there_are(named: int, quorum: int) -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_certificate_of_t_members_holds(sparse: bool) -> None:
-    all_seats, signers = seats(sparse=sparse), range(1, 1 + THRESHOLD)
+    all_seats, signers = participants(sparse=sparse), range(1, 1 + THRESHOLD)
     right = b"".join(signatures(all_seats, signers))
     forget_verified()
     assert quorum_holds(all_seats[0], "vote", b"content", frozenset(signers), right)
@@ -59,7 +59,7 @@ def test_a_certificate_of_t_members_holds(sparse: bool) -> None:
 
 
 def test_where_everyone_is_a_neighbour_every_signature_is_verified() -> None:
-    all_seats, signers = seats(sparse=False), range(THRESHOLD)
+    all_seats, signers = participants(sparse=False), range(THRESHOLD)
     each = signatures(all_seats, signers)
     for wrong in (0, 31, THRESHOLD - 1):
         content = b"".join([*each[:wrong], bytes(64), *each[wrong + 1 :]])
@@ -68,23 +68,30 @@ def test_where_everyone_is_a_neighbour_every_signature_is_verified() -> None:
 
 def test_fewer_valid_signatures_than_a_quorum_are_noticed_by_every_member_of_a_sparse_sum() -> None:
     """One fewer than a quorum are right, wherever they stand; each member draws a sample of its own."""
-    all_seats, signers = seats(sparse=True), range(THRESHOLD)
+    all_seats, signers = participants(sparse=True), range(THRESHOLD)
     quorum = all_seats[0].context.quorum
     assert signatures_drawn(THRESHOLD, quorum, MEMBERS) < THRESHOLD
     right, wrong = signatures(all_seats, signers), signatures(all_seats, signers, b"another content")
     valid = quorum - 1
     for each in (right[:valid] + wrong[valid:], wrong[: THRESHOLD - valid] + right[THRESHOLD - valid :]):
         content = b"".join(each)
-        assert not any(quorum_holds(seat, "vote", b"content", frozenset(signers), content) for seat in all_seats)
+        assert not any(
+            quorum_holds(participant, "vote", b"content", frozenset(signers), content) for participant in all_seats
+        )
 
 
 def test_samples_differ_between_members_and_certificates() -> None:
     """With one wrong signature some members notice and others do not, and who does depends on where it stands."""
-    all_seats, signers = seats(sparse=True), range(THRESHOLD)
+    all_seats, signers = participants(sparse=True), range(THRESHOLD)
     each = signatures(all_seats, signers)
     noticed = []
     for place in (3, 40):
         content = b"".join([*each[:place], bytes(64), *each[place + 1 :]])
-        noticed.append([not quorum_holds(seat, "vote", b"content", frozenset(signers), content) for seat in all_seats])
+        noticed.append(
+            [
+                not quorum_holds(participant, "vote", b"content", frozenset(signers), content)
+                for participant in all_seats
+            ]
+        )
     assert all(0 < sum(members) < MEMBERS for members in noticed)
     assert noticed[0] != noticed[1]

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.sums.statements import KINDS, Statement, forget_verified, holds, stated
-from tests.sums.parties import context, key, seats
+from tests.sums.parties import context, key, participants
 
 
 def test_a_statement_holds_for_everyone_in_the_same_sum():
-    where = seats(context(4, 3))
+    where = participants(context(4, 3))
     for kind in KINDS:
         statement = stated(where[1], kind, b"content")
-        assert all(holds(seat, statement, kind, 1) for seat in where)
+        assert all(holds(participant, statement, kind, 1) for participant in where)
 
 
 def test_nothing_of_a_statement_can_be_changed():
-    where = seats(context(4, 3))
+    where = participants(context(4, 3))
     statement = stated(where[1], "vote", b"content")
     others = [
         replace(statement, kind="heard"),
@@ -41,9 +41,9 @@ def test_nothing_of_a_statement_can_be_changed():
 
 def test_statements_are_of_one_sum():
     before = context(4, 3)
-    statement = stated(seats(before)[1], "vote", b"content")
-    assert not holds(seats(replace(before, attempt=1))[0], statement, "vote", 1)
-    assert not holds(seats(context(4, 3))[0], statement, "vote", 1)
+    statement = stated(participants(before)[1], "vote", b"content")
+    assert not holds(participants(replace(before, attempt=1))[0], statement, "vote", 1)
+    assert not holds(participants(context(4, 3))[0], statement, "vote", 1)
 
 
 @given(st.binary(max_size=70), st.binary(max_size=40))
@@ -54,29 +54,14 @@ def test_whatever_the_key_and_signature_are_the_answer_is_no(signature, signing_
 
 @pytest.mark.parametrize("signer", [-1, 4, 2**32, 2**70])
 def test_signers_that_are_no_members_do_not_hold(signer):
-    seat = seats(context(4, 3))[0]
-    statement = Statement("vote", signer, seat.context.digest, b"", bytes(64))
-    assert not any(holds(seat, statement, "vote", member) for member in range(4))
-
-
-def test_which_statements_contradict_each_other():
-    where = seats(context(4, 3))
-    first = stated(where[1], "vote", b"one")
-    second = stated(where[1], "vote", b"two")
-    assert first.contradicts(second)
-    assert second.contradicts(first)
-    assert not first.contradicts(first)
-    for other in (
-        stated(where[2], "vote", b"two"),
-        stated(where[1], "heard", b"two"),
-        stated(seats(context(4, 3))[1], "vote", b"two"),
-    ):
-        assert not first.contradicts(other)
+    participant = participants(context(4, 3))[0]
+    statement = Statement("vote", signer, participant.context.digest, b"", bytes(64))
+    assert not any(holds(participant, statement, "vote", member) for member in range(4))
 
 
 def test_verification_is_remembered_without_being_confused():
-    seat = seats(context(4, 3))[1]
-    statement = stated(seat, "vote", b"one")
+    participant = participants(context(4, 3))[1]
+    statement = stated(participant, "vote", b"one")
     assert statement.is_signed_by(key(1).public.signing)
     assert not statement.is_signed_by(key(2).public.signing)
     forget_verified()

@@ -23,7 +23,7 @@ from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import KINDS, Statement
-from sudare.sums.wire import packed, unpacked
+from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")
@@ -82,12 +82,8 @@ class Transcript:
     @classmethod
     def from_bytes(cls, content: bytes, most_values: int | None = None) -> Transcript:
         """The transcript of these bytes. Raise MessageMalformed unless they are one; other members' may have so many values at most."""
-        found = unpacked(
-            content, cls, SumContext, Roster, PublicKeys, Neighbourhood, Statement, most_values=most_values
-        )
-        if not isinstance(found, cls):
-            raise MessageMalformed("These bytes are not a transcript.", "Give the file that a member saved.")
-        return found
+        inner = (SumContext, Roster, PublicKeys, Neighbourhood, Statement)
+        return unpacked_as(cls, content, *inner, most_values=most_values)
 
     @property
     def iteration(self) -> int:

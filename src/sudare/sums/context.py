@@ -1,4 +1,4 @@
-"""Which sum this is, and one member's seat in it: everything that masks, shares, boxes and signatures depend on."""
+"""Which sum this is, and who one member is in it: everything that masks, shares, boxes and signatures depend on."""
 
 from __future__ import annotations
 
@@ -190,8 +190,8 @@ def _digest(kind: str, values: list[object]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One member's seat in a sum: who it is among the members, and its keys."""
+class Participant:
+    """One member in a sum: its position among the members, and its keys."""
 
     context: SumContext
     position: int

@@ -14,7 +14,7 @@ from sudare.errors import MessageMalformed
 from sudare.sums.context import SumContext, bitmap, members_in, set_digest
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
-from sudare.sums.wire import MOST_VALUES, packed, unpacked
+from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Members = frozenset[int]
@@ -273,10 +273,7 @@ class Message:
     @classmethod
     def from_bytes(cls, content: bytes) -> Message:
         """The message of these bytes. Raise MessageMalformed unless they are one, of a size that a sum of members makes."""
-        found = unpacked(content, *MESSAGE_CLASSES, most_values=MOST_VALUES)
-        if not isinstance(found, cls):
-            raise MessageMalformed("These bytes are not a message.", "Ask for them again; nothing was used.")
-        return found
+        return unpacked_as(cls, content, *MESSAGE_CLASSES, most_values=MOST_VALUES)
 
 
 def most_message_bytes(length: int, members: int) -> int:

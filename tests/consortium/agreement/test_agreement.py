@@ -27,7 +27,7 @@ from sudare.consortium.tasks.definitions import (
 )
 from sudare.errors import AgreementError, AgreementMismatch
 from sudare.schema import Number, Schema
-from tests.consortium.house import DOCUMENT
+from tests.consortium.documents import DOCUMENT
 from tests.schema_strategies import schemas
 
 

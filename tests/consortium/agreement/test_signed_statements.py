@@ -11,7 +11,7 @@ import pytest
 from sudare.consortium import Identity, Revocation, Rotation, Statements, in_force, standing
 from sudare.consortium.agreement.signed_statements import check_is_key_of, now, statements_path
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
-from tests.consortium.house import agreement_of, signed_by_all, three_identities
+from tests.consortium.documents import agreement_of, signed_by_all, three_identities
 
 IDENTITIES = three_identities()
 EAST, NORTH, WEST = (IDENTITIES[name] for name in ("east", "north", "west"))
@@ -143,8 +143,8 @@ def test_a_rotation_needs_both_keys() -> None:
 def test_a_key_handed_over_twice_or_in_a_circle_counts_no_more() -> None:
     new = Identity.generated()
     twice = with_(SIGNED, rotations=(Rotation.made(NORTH, new), Rotation.made(NORTH, STRANGER)))
-    circle = with_(SIGNED, rotations=(Rotation.made(NORTH, new), Rotation.made(new, NORTH)))
-    for statements in (twice, circle):
+    cycle = with_(SIGNED, rotations=(Rotation.made(NORTH, new), Rotation.made(new, NORTH)))
+    for statements in (twice, cycle):
         assert standing(AGREEMENT, statements).revoked == ("north",)
         assert "north" not in standing(AGREEMENT, statements).keys
         with pytest.raises(KeyRevoked, match="north"):

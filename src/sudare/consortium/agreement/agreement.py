@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import tomli_w
 
-from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.document_fields import Field, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
 from sudare.consortium.tasks.definitions import (
     CensusTask,
@@ -244,8 +244,7 @@ class Agreement:
     def from_dict(cls, document: object, folder: Path | None = None) -> Agreement:
         """The agreement that nested dictionaries describe. A schema in a file of its own is looked for in `folder`."""
         fields = Field("", document).table(("format", "name", "schema"), ("members", "tasks", "sums", "deadlines"))
-        if fields["format"].whole(0) != FORMAT:
-            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer agreements.")
+        fields["format"].check_format(FORMAT, "agreements")
         members = fields["members"].named() if "members" in fields else {}
         tasks = fields["tasks"].named() if "tasks" in fields else {}
         if len(members) > MOST_MEMBERS or len(tasks) > MOST_TASKS:
@@ -406,25 +405,28 @@ def _schema(section: Field, folder: Path | None) -> Schema:
 
 
 def _member(name: str, section: Field) -> MemberEntry:
-    fields = section.table(("key", "budget"))
-    budget = fields["budget"].table(("epsilon",), ("delta",))
-    delta = budget["delta"].delta() if "delta" in budget else 0.0
-    key = fields["key"].hexadecimal(64)
+    return section.built(partial(MemberEntry, name), {"key": _public_key, "budget": _budget})
+
+
+def _public_key(field: Field) -> str:
+    key = field.hexadecimal(64)
     if not is_usable(bytes.fromhex(key)):
-        raise fields["key"].refused("a key that only its owner can sign with")
-    return MemberEntry(name, key, Budget(budget["epsilon"].epsilon(), delta))
+        raise field.refused("a key that only its owner can sign with")
+    return key
+
+
+def _budget(section: Field) -> Budget:
+    return section.built(Budget, {"epsilon": Field.epsilon}, {"delta": Field.delta})
 
 
 def _sums(section: Field) -> Sums:
-    fields = section.table(("hidden_by",), ("threshold", "dishonest"))
-    fields["hidden_by"].word(("masks",))
-    return Sums(
-        "masks",
-        fields["threshold"].whole(1, MOST_MEMBERS) if "threshold" in fields else None,
-        fields["dishonest"].whole(0, MOST_MEMBERS) if "dishonest" in fields else None,
-    )
+    counts = {"threshold": whole(1, MOST_MEMBERS), "dishonest": whole(0, MOST_MEMBERS)}
+    return section.built(Sums, {"hidden_by": lambda field: field.word(("masks",))}, counts)
 
 
 def _deadlines(section: Field) -> Deadlines:
-    fields = section.table((), ("round_seconds", "task_seconds"))
-    return replace(Deadlines(), **{name: value.number(0.0, 366 * 86_400.0) for name, value in fields.items()})
+    return section.built(Deadlines, {}, dict.fromkeys(("round_seconds", "task_seconds"), _seconds))
+
+
+def _seconds(field: Field) -> float:
+    return field.number(0.0, 366 * 86_400.0)

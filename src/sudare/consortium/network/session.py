@@ -18,7 +18,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sudare.consortium.agreement.agreement import differing_fields, parsed_field_digests
-from sudare.consortium.agreement.identity import verifies
+from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
 from sudare.consortium.network.transport.base import MOST_PACKET_BYTES, Packet
@@ -60,19 +60,8 @@ _MOST_BYTES: Final = {
 _MOST_LIVES: Final = 4096
 
 
-class Signer(Protocol):
-    """A member's identity, as far as a session needs it."""
-
-    @property
-    def public_key(self) -> bytes:
-        """Ed25519, 32 bytes."""
-
-    def sign(self, purpose: str, text: bytes) -> bytes:
-        """A signature over text for one purpose."""
-
-
 @dataclass(frozen=True)
-class Pins:
+class PinnedAgreement:
     """What a session takes from the agreement: its digest, each member's current key, and keyed digests of every field.
 
     The digests of fields are asked for with a nonce that both sides chose, and sent to authenticated members only.
@@ -84,7 +73,7 @@ class Pins:
 
 
 @dataclass(frozen=True)
-class Pace:
+class SessionTimings:
     """When things are sent again, in seconds."""
 
     hello_seconds: float = 0.5
@@ -106,20 +95,22 @@ class Delivery(NamedTuple):
 class Session:
     """One life of one member's process among the others."""
 
-    def __init__(self, name: str, identity: Signer, publics: PublicKeys, pins: Pins, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        identity: Identity,
+        publics: PublicKeys,
+        pins: PinnedAgreement,
+        pace: SessionTimings | None = None,
+    ) -> None:
         """`publics` are the keys for masks and votes that the hellos carry under this member's signature."""
         if name not in pins.keys:
             raise AgreementMismatch(f"'{name}' is not a member of this agreement.", "Use the name that was agreed on.")
         self.name, self.pins, self.publics = name, pins, publics
-        self._identity, self._pace = identity, Pace() if pace is None else pace
+        self._identity, self._pace = identity, SessionTimings() if pace is None else pace
         self._incarnation = os.urandom(16)
         self._peers = {each: Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
         self.drops = Drops()
-
-    @property
-    def dropped(self) -> int:
-        """How many packets were dropped, for whatever reason."""
-        return self.drops.total
 
     # What the member does
 

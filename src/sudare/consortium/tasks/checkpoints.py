@@ -28,29 +28,6 @@ class Store(Protocol):
         """Forget the content of a name, if it has one."""
 
 
-class MemoryStore:
-    """Checkpoints that live as long as this object: for rehearsals and tests."""
-
-    def __init__(self) -> None:
-        self.contents: dict[str, bytes] = {}
-
-    def save(self, name: str, content: bytes) -> None:
-        """Remember it."""
-        self.contents[name] = content
-
-    def load(self, name: str) -> bytes | None:
-        """What was remembered."""
-        return self.contents.get(name)
-
-    def names(self) -> list[str]:
-        """Those that were remembered."""
-        return list(self.contents)
-
-    def discard(self, name: str) -> None:
-        """Forget it."""
-        self.contents.pop(name, None)
-
-
 class FolderStore:
     """Checkpoints as files that only their owner can read. They hold addends and shares: keep them like a key."""
 

@@ -62,10 +62,6 @@ class LocalTransport:
             return None
         return waiting.get(max(timeout_seconds, 0.0))
 
-    def connected(self) -> frozenset[str]:
-        """The others that are here."""
-        return self._hub.names() - {self.name}
-
     def close(self) -> None:
         """Leave."""
         self._hub.leave(self.name)

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from sudare.consortium.agreement.document_fields import Field
+from sudare.consortium.agreement.document_fields import Field, hexadecimal, whole
 from sudare.consortium.agreement.member_settings import Member
 from sudare.errors import AgreementError
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
@@ -47,8 +47,8 @@ def parsed_head(text: str) -> Head:
         document = parsed_json(text)
     except NotParsed:
         raise AgreementError("The file of the ledger's head is not JSON.", "Restore the state folder.") from None
-    fields = Field("", document).table(("ledger", "position", "hash"))
-    return Head(fields["ledger"].hexadecimal(32), fields["position"].whole(0), fields["hash"].hexadecimal(64))
+    readers = {"ledger": hexadecimal(32), "position": whole(0), "hash": hexadecimal(64)}
+    return Field("", document).built(Head, readers)
 
 
 def _file(member: Member) -> Path:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.consortium import EventLog
-from sudare.consortium.logs import EVENTS, FIELDS
+from sudare.consortium.event_log import EVENTS, FIELDS
 from sudare.errors import InvalidParameter
 
 GOOD: dict[str, Any] = {
@@ -39,14 +39,14 @@ GOOD: dict[str, Any] = {
 
 def logged(**fields: Any) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    EventLog(stream, "east").write("round-finished", **fields)
+    EventLog(stream, "east").write("task-finished", **fields)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_a_line_for_an_event() -> None:
     (record,) = logged(**GOOD)
     assert record.pop("time").endswith("+00:00")
-    assert record == {"member": "east", "event": "round-finished", **GOOD}
+    assert record == {"member": "east", "event": "task-finished", **GOOD}
     assert set(GOOD) == set(FIELDS)
 
 
@@ -75,7 +75,7 @@ OBJECTS = [
 def test_arbitrary_objects_are_refused_in_every_field(name: str, value: object) -> None:
     stream = io.StringIO()
     with pytest.raises(InvalidParameter) as refused:
-        EventLog(stream, "east").write("round-finished", **{name: value})  # type: ignore[arg-type]
+        EventLog(stream, "east").write("task-finished", **{name: value})  # type: ignore[arg-type]
     assert stream.getvalue() == ""
     assert "42" not in str(refused.value)
 
