@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,16 +27,18 @@ SPARSE = Neighbourhood(6, 4)
 
 
 @functools.cache
-def key(number: int) -> MemberKeys:
-    """A member's keys, made once for all tests."""
-    return MemberKeys.generated()
+def keys_of(number: int) -> MemberKeys:
+    """A member's keys: the same in every run, so that graphs and samples drawn with them are."""
+    return MemberKeys(
+        *(hashlib.sha256(f"{part} of byzantine test member {number}".encode()).digest() for part in "esr")
+    )
 
 
 @functools.cache
-def roster(members: int) -> Roster:
+def roster(members: int, prefix: str = "member-") -> Roster:
     """So many members; the first ones of every roster are the same."""
-    names = tuple(f"member-{number}" for number in range(members))
-    return Roster(names, tuple(key(number).public for number in range(members)))
+    names = tuple(f"{prefix}{number}" for number in range(members))
+    return Roster(names, tuple(keys_of(number).public for number in range(members)))
 
 
 def context(members: int, threshold: int | None = None, dishonest: int = 0, **changed: object) -> SumContext:
@@ -55,7 +58,7 @@ def context(members: int, threshold: int | None = None, dishonest: int = 0, **ch
 
 def participants(where: SumContext) -> list[Participant]:
     """One for each member."""
-    return [Participant(where, position, key(position)) for position in range(len(where.roster))]
+    return [Participant(where, position, keys_of(position)) for position in range(len(where.roster))]
 
 
 def secrets_from(shares: Mapping[int, Words], threshold: int) -> Words:

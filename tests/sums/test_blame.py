@@ -39,8 +39,8 @@ from sudare.sums.party import Party
 from sudare.sums.shamir import PRIME, field_sum, lagrange_weights
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import KINDS, Statement, stated
-from tests.sums.lying import KEYS, Play, context_of, keys_of, statement_of
-from tests.sums.parties import contradict
+from tests.sums.lying import Play, context_of, statement_of
+from tests.sums.parties import contradict, keys_of
 
 SPARSE = Neighbourhood(5, 3)
 CONTEXTS = [
@@ -75,8 +75,10 @@ def test_honest_members_contradict_nobody(context: SumContext) -> None:
 @pytest.mark.parametrize("messages", range(6))
 @pytest.mark.parametrize("context", CONTEXTS[2:], ids=lambda each: str(len(each.roster)))
 def test_leaving_contradicts_nobody(context: SumContext, messages: int) -> None:
-    parties = [Party(Participant(context, place, keys), np.zeros(2, dtype=np.uint64), lambda _: None)
-               for place, keys in enumerate(KEYS[: len(context.roster)])]  # fmt: skip
+    parties = [
+        Party(Participant(context, place, keys_of(place)), np.zeros(2, dtype=np.uint64), lambda _: None)
+        for place in range(len(context.roster))
+    ]
     simulate(parties, {len(parties) - 1: messages})
     assert contradictions([Transcript(context, each.statements) for each in parties]) == []
 
@@ -189,7 +191,7 @@ def digest_of(*members: int) -> bytes:
 
 
 def keys_content(position: int, context: SumContext = CONTEXT) -> bytes:
-    participant = Participant(context, position, KEYS[position])
+    participant = Participant(context, position, keys_of(position))
     chosen = participant.out_neighbours if context.is_sparse else ()
     public = masks.MaskKey.of(mask_secret(participant)).public
     return SumKeys(public, masks.commitment(context, self_seed(participant)), chosen).to_bytes()
@@ -273,7 +275,7 @@ SPARSE_CONTEXT = context_of(12, 8, 2, neighbourhood=SPARSE)
 
 def few_neighbours(position: int) -> frozenset[int]:
     """A set of enough members with too few of those that this one chose."""
-    chosen = Participant(SPARSE_CONTEXT, position, KEYS[position]).out_neighbours
+    chosen = Participant(SPARSE_CONTEXT, position, keys_of(position)).out_neighbours
     return frozenset(range(12)) - frozenset(chosen[:4])
 
 
@@ -454,7 +456,7 @@ def test_a_member_whose_own_share_does_not_fit_is_named() -> None:
 def test_a_false_share_of_a_key_for_masks_is_seen_too() -> None:
     """Member 6 leaves after it has dealt, so that its key is opened and not its self-seed."""
     parties = [
-        Party(Participant(CONTEXT, place, KEYS[place]), np.zeros(2, np.uint64), lambda _: None) for place in range(7)
+        Party(Participant(CONTEXT, place, keys_of(place)), np.zeros(2, np.uint64), lambda _: None) for place in range(7)
     ]
     simulate(parties, {6: 2})
     transcript = Transcript(CONTEXT, parties[0].statements)
@@ -545,10 +547,10 @@ def test_the_bytes_of_a_signature_cannot_be_read_in_another_way() -> None:
     )
     before, _, after = digest.partition(b"\0")
     unsigned = Statement("dealers", LIAR, digest, FEWER, b"")
-    honest = replace(unsigned, signature=KEYS[LIAR].signature(unsigned.text))
+    honest = replace(unsigned, signature=keys_of(LIAR).signature(unsigned.text))
     twin = replace(honest, kind="dealers\0" + before.decode(), context=after)
     assert twin.text == honest.text
-    assert twin.is_signed_by(KEYS[LIAR].public.signing)
+    assert twin.is_signed_by(keys_of(LIAR).public.signing)
     assert contradictions(about(context_of(iteration=iteration), honest, twin)) == []
 
 
@@ -559,7 +561,7 @@ def test_statements_about_sums_of_nobody_do_not_count() -> None:
 
 
 def test_transcripts_with_other_keys_or_of_another_task_are_refused() -> None:
-    others = tuple(KEYS[place].public if place != LIAR else keys_of(99).public for place in range(7))
+    others = tuple(keys_of(place).public if place != LIAR else keys_of(99).public for place in range(7))
     forged = replace(CONTEXT, roster=Roster(CONTEXT.members, others))
     for context in (forged, replace(CONTEXT, task="another"), replace(CONTEXT, agreement="another")):
         with pytest.raises(InvalidParameter):
@@ -597,7 +599,7 @@ def test_many_sums_with_endless_attempts_neither_hold_blame_up_nor_hide_a_lie(mo
 
 
 def test_a_transcript_holds_no_secrets() -> None:
-    parties = [Party(Participant(CONTEXT, place, KEYS[place]), np.arange(4, dtype=np.uint64) + np.uint64(2**40 + place), lambda _: None)
+    parties = [Party(Participant(CONTEXT, place, keys_of(place)), np.arange(4, dtype=np.uint64) + np.uint64(2**40 + place), lambda _: None)
                for place in range(7)]  # fmt: skip
     simulate(parties, {6: 2})
     kept = [Transcript(CONTEXT, each.statements) for each in parties]
@@ -682,7 +684,7 @@ def mutated(
         kind = value.kind if draw.random() < 0.8 else draw.choice(KINDS)
         alike = [each.content for each in seen if each.kind == kind] or [value.content]
         content = draw.choice(alike) if draw.random() < 0.5 else mutated(value.content, draw, context, liars, seen)
-        return stated(Participant(context, liar, KEYS[liar]), kind, content)  # type: ignore[arg-type]
+        return stated(Participant(context, liar, keys_of(liar)), kind, content)  # type: ignore[arg-type]
     if isinstance(value, bytes) and value:
         place = draw.randrange(len(value))
         return value[:place] + bytes([value[place] ^ 1 << draw.randrange(8)]) + value[place + 1 :]
@@ -774,5 +776,5 @@ def test_whatever_liars_send_honest_members_are_not_blamed_for_long() -> None:
 
 def test_public_keys_of_a_roster_travel_with_the_transcript() -> None:
     assert Transcript.from_bytes(HONEST.transcript(0).to_bytes()).context.roster.publics[0] == PublicKeys(
-        KEYS[0].public.exchange, KEYS[0].public.signing
+        keys_of(0).public.exchange, keys_of(0).public.signing
     )

@@ -23,7 +23,9 @@ from sudare.sums.party import Party
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
 from sudare.sums.wire import packed_size
-from tests.sums.byzantine import KEYS, LEAVABLE, SERVERLESS, SMALL_ORDER, SPARSE, Setting, Violated, World
+from tests.sums.byzantine import Violated, World
+from tests.sums.byzantine_settings import LEAVABLE, SERVERLESS, SMALL_ORDER, SPARSE, Setting
+from tests.sums.parties import keys_of
 
 IN_DEFAULT_RUN = 300
 IN_LONG_RUN = 20_000
@@ -196,7 +198,9 @@ def leavable(setting: Setting, agreement: str = "found") -> list[Party]:
     """Members of a sum whose collector is the first of them."""
     context = setting.context(agreement, 0, 0)
     words = np.arange(3, dtype=np.uint64)
-    return [Party(Participant(context, each, KEYS[each]), words + np.uint64(each)) for each in range(setting.members)]
+    return [
+        Party(Participant(context, each, keys_of(each)), words + np.uint64(each)) for each in range(setting.members)
+    ]
 
 
 @pytest.mark.parametrize("key", SMALL_ORDER)
@@ -215,14 +219,14 @@ def test_every_key_of_small_order_is_known_as_one() -> None:
         key = value.to_bytes(32, "little")
         assert is_of_small_order(key)
         with pytest.raises(InvalidParameter):
-            KEYS[0].secret_with(PublicKeys(key, bytes(32)))
-    assert not any(is_of_small_order(each.public.exchange) for each in KEYS)
+            keys_of(0).secret_with(PublicKeys(key, bytes(32)))
+    assert not any(is_of_small_order(each.public.exchange) for each in map(keys_of, range(20)))
 
 
 def test_a_collector_keeps_no_box_of_another_size_and_no_share_of_somebody_who_dealt_none() -> None:
     setting = Setting(4, 3, 1)
     context = setting.context("found", 0, 0)
-    participants = [Participant(context, each, KEYS[each]) for each in range(4)]
+    participants = [Participant(context, each, keys_of(each)) for each in range(4)]
     state = collector.begun(4, 3)
     for participant in participants:
         collector.step(participants[0], state, begun(participant, np.zeros(3, dtype=np.uint64))[1][0])
@@ -242,8 +246,8 @@ def test_a_collector_keeps_no_box_of_another_size_and_no_share_of_somebody_who_d
 @pytest.mark.parametrize("setting", [Setting(3, 3, 1), Setting(4, 3, 1)])
 def test_what_is_kept_of_a_heard_total_has_the_size_of_a_digest(setting: Setting) -> None:
     party = leavable(setting)[0]
-    context, participant = party.participant.context, Participant(party.participant.context, 1, KEYS[1])
-    collected = Participant(context, 0, KEYS[0])
+    context, participant = party.participant.context, Participant(party.participant.context, 1, keys_of(1))
+    collected = Participant(context, 0, keys_of(0))
     size = packed_size(party.state)
     content = heard_content(context, setting.everyone, np.zeros(3, dtype=np.uint64)) + bytes(1 << 20)
     total = stated(collected, "total", content) if context.may_leave else None

@@ -22,7 +22,7 @@ from sudare.sums.keys import PublicKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.statements import Statement
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
-from tests.sums.parties import SPARSE, context, key, participants, roster
+from tests.sums.parties import SPARSE, context, keys_of, participants, roster
 
 # Second coordinates of the points of order 8 on Edwards25519.
 ORDER_8 = (
@@ -93,7 +93,7 @@ def test_every_name_and_key_changes_the_digest_of_all_keys():
         named = (*before.members[:place], "somebody", *before.members[place + 1 :])
         changed.add(Roster(named, before.publics).digest)
         for kind in ("exchange", "signing"):
-            fresh = replace(before.publics[place], **{kind: getattr(key(99).public, kind)})
+            fresh = replace(before.publics[place], **{kind: getattr(keys_of(99).public, kind)})
             keys = (*before.publics[:place], fresh, *before.publics[place + 1 :])
             changed.add(Roster(before.members, keys).digest)
     swapped = Roster(before.members, (before.publics[1], before.publics[0], *before.publics[2:]))
@@ -204,7 +204,7 @@ def test_sparse_and_complete_neighbourhoods():
 
 def test_seats_need_their_own_key_among_the_members():
     with pytest.raises(InvalidParameter, match="keys"):
-        Participant(context(3), 0, key(1))
+        Participant(context(3), 0, keys_of(1))
 
 
 def test_neighbours_are_everyone_or_a_few_of_its_own_choice_that_a_restart_does_not_change():

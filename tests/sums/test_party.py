@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -292,3 +293,23 @@ def test_a_failure_is_there_once_it_was_given_up():
     assert all(isinstance(member.failure, MembersMissing) for member in members[:3])
     assert all(member.stopped == "given up" for member in members[:3])
     assert all(member.included is None for member in members)
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("serverless", "040e291f4e9c9e1da7697eb20f7e64ae"),
+        ("collector", "4bf10e3d9b9c4f07d97119ad091fd605"),
+        ("sparse", "e8c56247b6f1e0135177ad0e6bacde82"),
+    ],
+)
+def test_messages_and_states_keep_their_bytes(name: str, digest: str) -> None:
+    """Whoever changes this changes the protocol: give it a version then."""
+    where = replace(case(name), iteration=0)
+    rows = np.arange(2, dtype=np.uint64) + np.arange(len(where.roster), dtype=np.uint64)[:, np.newaxis]
+    members = [Party(me, row, saves_state=True) for me, row in zip(participants(where), rows, strict=True)]
+    seen = hashlib.sha256()
+    simulate(members, watch=lambda message: seen.update(message.to_bytes()))
+    for each in members:
+        seen.update(each.state.to_bytes())
+    assert seen.hexdigest()[:32] == digest

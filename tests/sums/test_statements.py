@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.sums.statements import KINDS, Statement, forget_verified, holds, stated
-from tests.sums.parties import context, key, participants
+from tests.sums.parties import context, keys_of, participants
 
 
 def test_a_statement_holds_for_everyone_in_the_same_sum():
@@ -62,7 +62,7 @@ def test_signers_that_are_no_members_do_not_hold(signer):
 def test_verification_is_remembered_without_being_confused():
     participant = participants(context(4, 3))[1]
     statement = stated(participant, "vote", b"one")
-    assert statement.is_signed_by(key(1).public.signing)
-    assert not statement.is_signed_by(key(2).public.signing)
+    assert statement.is_signed_by(keys_of(1).public.signing)
+    assert not statement.is_signed_by(keys_of(2).public.signing)
     forget_verified()
-    assert statement.is_signed_by(key(1).public.signing)
+    assert statement.is_signed_by(keys_of(1).public.signing)
