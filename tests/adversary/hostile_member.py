@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.signed_statements import in_force
+from sudare.consortium.agreement.signed_statements import keys_in_force
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.base import Packet
@@ -29,7 +29,7 @@ class HostileMember:
     ) -> HostileMember:
         """The member of that name in the agreement of a node, or of another agreement among the same members."""
         agreement = node.agreement  # type: ignore[attr-defined]
-        pins = pins_of(agreement, in_force(agreement, node.member.statements()))  # type: ignore[attr-defined]
+        pins = pins_of(agreement, keys_in_force(agreement, node.member.statements()))  # type: ignore[attr-defined]
         if other_agreement:
             pins = replace(pins, agreement_digest=bytes(32))
         own = IDENTITIES[name] if identity is None else identity

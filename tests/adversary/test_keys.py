@@ -26,7 +26,13 @@ from sudare.cli.key_files import private_key
 from sudare.consortium import Identity, Member, ModelsTask, ScalerTask, Task
 from sudare.consortium.agreement.member_settings import Data
 from sudare.consortium.agreement.membership import added
-from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, standing, statements_path
+from sudare.consortium.agreement.signed_statements import (
+    Revocation,
+    Rotation,
+    Statements,
+    signature_status,
+    statements_path,
+)
 from sudare.consortium.network.transport.certificates import kit_files, write_kits
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementError, IdentityError, KeyRevoked
@@ -272,9 +278,9 @@ def test_bring_a_revoked_key_back_by_handing_it_over_to_a_member_that_revoked_it
     east, north, west = (identities[name] for name in ("east", "north", "west"))
     signatures = signed_by_all(agreement, identities).signatures
     revocation = Revocation(north.public_key.hex(), "2026", "stolen").signed_by(east).signed_by(west)
-    assert standing(agreement, Statements(signatures, (), (revocation,))).revoked == ("north",)
+    assert signature_status(agreement, Statements(signatures, (), (revocation,))).revoked == ("north",)
     again = Statements(signatures, (Rotation.made(north, east),), (revocation,))
-    assert "north" in standing(agreement, again).revoked
+    assert "north" in signature_status(agreement, again).revoked
 
 
 def test_bring_a_revoked_key_back_with_any_further_statements() -> None:
@@ -297,7 +303,7 @@ def test_bring_a_revoked_key_back_with_any_further_statements() -> None:
                 for signer in draw.sample(everybody, 2):
                     statement = statement.signed_by(signer)
                 revocations = (*revocations, statement)
-            found = standing(agreement, Statements(signatures, rotations, revocations))
+            found = signature_status(agreement, Statements(signatures, rotations, revocations))
             assert out <= set(found.revoked)
             assert len(set(found.keys.values())) == len(found.keys)
             out = set(found.revoked)

@@ -23,7 +23,7 @@ from sudare.consortium import (
     Statements,
     Sums,
     permit,
-    standing,
+    signature_status,
 )
 from sudare.consortium.agreement.membership import NewMember, joined, signed
 from sudare.errors import NotApproved
@@ -342,7 +342,7 @@ def test_changes_made_at_once_are_all_kept(consortium: Path) -> None:
         list(pool.map(signs, ["east", "north", *names]))
     agreement = Agreement.load("agreement.toml")
     assert agreement.member_names == (*names, "east", "north")
-    assert standing(agreement, Statements.load("agreement.toml")).is_in_force
+    assert signature_status(agreement, Statements.load("agreement.toml")).is_in_force
 
 
 # The steward
@@ -397,7 +397,7 @@ def test_the_steward_is_told_what_is_wrong(consortium: Path, sudare: Sudare) -> 
 
 
 def test_the_commands_standing_is_the_librarys(consortium: Path, sudare: Sudare) -> None:
-    found = standing(Agreement.load("agreement.toml"), Statements.load("agreement.toml"))
+    found = signature_status(Agreement.load("agreement.toml"), Statements.load("agreement.toml"))
     assert sudare("consortium", "check", "agreement.toml", "--json").values["in_force"] == found.is_in_force
 
 

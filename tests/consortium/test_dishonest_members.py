@@ -45,8 +45,6 @@ from sudare.sums.messages import (
     Passed,
     Revealed,
     heard_content,
-    included_content,
-    included_in,
 )
 from sudare.sums.statements import Statement, stated
 from sudare.sums.wire import unpacked_as
@@ -103,7 +101,7 @@ class ClaimsThatAllOthersLeft(Dishonest):
 
     def told(self, participant: Participant, receiver: int, body: Body) -> Body:
         if isinstance(body, Included):
-            return Included(stated(participant, "included", included_content(participant.context, frozenset({VICTIM}))))
+            return Included(stated(participant, "included", participant.context.bitmap(frozenset({VICTIM}))))
         return body
 
 
@@ -136,7 +134,7 @@ class TellsDifferentTotals(Dishonest):
 
     def _total(self, participant: Participant, words: Any) -> Statement:
         state = self._sums[participant.context.iteration]._party.state
-        included = included_in(state.member.included, participant.context)
+        included = participant.context.members_in(state.member.included)
         return stated(participant, "total", heard_content(participant.context, included, words + MORE))
 
 

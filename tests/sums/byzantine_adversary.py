@@ -36,7 +36,6 @@ from sudare.sums.messages import (
     Voted,
     Withdrawn,
     heard_content,
-    included_content,
     vote_content,
 )
 from sudare.sums.party import Party
@@ -284,7 +283,7 @@ class Adversary:
         contents = {
             "keys": self.sum_keys(attempt),
             "dealers": bitmap(self.many_members(), len(context.roster)),
-            "included": included_content(context, self.many_members()),
+            "included": context.bitmap(self.many_members()),
             "vote": vote_content(context, self.many_members(), self.many_members()),
             "shares": self.shares(),
             "total": heard_content(context, self.many_members(), words),
@@ -431,7 +430,7 @@ class DishonestCollector:
 
     def included(self, position: int, told: Told) -> Body:
         participant = self.world.participant(self.context.collector, self.attempt)
-        return Included(stated(participant, "included", included_content(self.context, told.included)))
+        return Included(stated(participant, "included", self.context.bitmap(told.included)))
 
     def certified(self, position: int, told: Told) -> Body:
         content = vote_content(self.context, told.dealers, told.included)

@@ -30,7 +30,6 @@ from sudare.sums.messages import (
     SumKeys,
     Voted,
     Withdrawn,
-    included_in,
     vote_content,
 )
 from sudare.sums.party import Party
@@ -157,7 +156,7 @@ def test_who_leaves_is_left_out_from_then_on(kind, stage, included, how):
     assert state.stage == "done"
     assert state.total is not None
     assert state.total.tolist() == total_of(*included)
-    assert included_in(run.last(Included).included.content, run.where) == frozenset(included)
+    assert run.where.members_in(run.last(Included).included.content) == frozenset(included)
 
 
 @pytest.mark.parametrize("kind", [Advertised, Dealt, Masked, Voted])

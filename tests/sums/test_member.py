@@ -35,7 +35,6 @@ from sudare.sums.messages import (
     Voted,
     Withdrawn,
     heard_content,
-    included_content,
     vote_content,
 )
 from sudare.sums.neighbours import Neighbourhood
@@ -304,18 +303,16 @@ def test_sets_that_are_not_voted_for(with_leaver):
     run, where = with_leaver, with_leaver.where
     collector = run.participants[where.collector]
     for included in ((0, 1, 2, 3), (0, 2, 3, 4, 5), (1,), (), (0, 2, 3, 4, 5, 6)):
-        statement = stated(collector, "included", included_content(where, frozenset(included)))
+        statement = stated(collector, "included", where.bitmap(frozenset(included)))
         assert_stopped(run.told(Included, Included(statement)), run.participant)
     good = frozenset(range(6))
     for statement in (
-        stated(run.participants[2], "included", included_content(where, good)),
-        stated(collector, "total", included_content(where, good)),
+        stated(run.participants[2], "included", where.bitmap(good)),
+        stated(collector, "total", where.bitmap(good)),
         stated(collector, "included", b""),
         stated(collector, "included", b"\xff"),
-        replace(stated(collector, "included", included_content(where, good)), signature=bytes(64)),
-        stated(
-            participants(replace(where, attempt=MEMBERS))[where.collector], "included", included_content(where, good)
-        ),
+        replace(stated(collector, "included", where.bitmap(good)), signature=bytes(64)),
+        stated(participants(replace(where, attempt=MEMBERS))[where.collector], "included", where.bitmap(good)),
     ):
         assert_stopped(run.told(Included, Included(statement)), run.participant)
 
@@ -323,7 +320,7 @@ def test_sets_that_are_not_voted_for(with_leaver):
 def test_nobody_is_in_a_sum_that_has_not_dealt():
     """Its masks with others are not in their vectors."""
     run = Run(context(MEMBERS, THRESHOLD, 2), {6: 1})
-    everyone = included_content(run.where, frozenset(range(MEMBERS)))
+    everyone = run.where.bitmap(frozenset(range(MEMBERS)))
     assert members_in(run.before(Included)[0].dealers, MEMBERS) == frozenset(range(6))
     assert_stopped(run.told(Included, Included(stated(run.participants[0], "included", everyone))), run.participant)
 
@@ -336,12 +333,12 @@ def test_enough_of_its_own_neighbours_are_in_the_sum(sparse):
     chosen = run.participant.out_neighbours
     few = frozenset(range(10)) - frozenset(chosen[:3])
     assert len(few) >= where.threshold
-    content = included_content(where, few)
+    content = where.bitmap(few)
     assert_stopped(
         run.told(Included, Included(stated(run.participants[where.collector], "included", content))), run.participant
     )
     enough = frozenset(range(10)) - frozenset(chosen[:2])
-    content = included_content(where, enough)
+    content = where.bitmap(enough)
     state, _ = run.told(Included, Included(stated(run.participants[where.collector], "included", content)))
     assert state.stopped is None
 

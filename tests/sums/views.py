@@ -42,7 +42,6 @@ from sudare.sums.messages import (
     Revealed,
     SumKeys,
     Voted,
-    included_content,
 )
 from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import Statement, stated
@@ -131,7 +130,7 @@ def attacked(
     collector = places[where.collector]
     cast = answers(
         {
-            position: Included(stated(collector, "included", included_content(where, said["included"](position))))
+            position: Included(stated(collector, "included", where.bitmap(said["included"](position))))
             for position in inputs
         }
     )

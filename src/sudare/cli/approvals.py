@@ -49,12 +49,12 @@ def deny(
 @reported
 def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
     """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
-    from sudare.consortium import DictionaryTask, Member, standing
+    from sudare.consortium import DictionaryTask, Member, signature_status
     from sudare.consortium.node_requests import states_of
 
     own = Member.load(member)
     agreement = own.agreement()
-    found = standing(agreement, own.statements())
+    found = signature_status(agreement, own.statements())
     at_node = states_of(own)
     tasks = [
         {

@@ -183,7 +183,7 @@ def sign(
     as_json: AsJson = False,
 ) -> None:
     """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
-    from sudare.consortium import Member, standing
+    from sudare.consortium import Member, signature_status
     from sudare.consortium.agreement.membership import signed, with_statements_of
 
     own = Member.load(member)
@@ -194,7 +194,7 @@ def sign(
     else:
         identity = own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
         statements = signed(own, identity, add or [])
-    found = standing(agreement, statements)
+    found = signature_status(agreement, statements)
     lacking = sorted((*found.missing, *found.invalid))
     lines = [
         NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
@@ -221,7 +221,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
-    from sudare.consortium import Agreement, Statements, differences, standing
+    from sudare.consortium import Agreement, Statements, differences, signature_status
     from sudare.consortium.agreement.agreement import mismatch
     from sudare.consortium.agreement.membership import added, with_statements_of
     from sudare.errors import AgreementMismatch, KeyRevoked
@@ -236,7 +236,7 @@ def check(
         statements = added(found, agreement, add)
     else:
         statements = with_statements_of(found, Statements.load(agreement), add or [])
-    stands = standing(found, statements)
+    stands = signature_status(found, statements)
     lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
     values = {
         **_values(found, stands),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         Rotation,
         SignatureStatus,
         Statements,
-        in_force,
-        standing,
+        keys_in_force,
+        signature_status,
     )
     from sudare.consortium.event_log import EventLog
     from sudare.consortium.tasks.definitions import (
@@ -38,7 +38,7 @@ else:
             "agreement.identity": "Identity passphrase_from verifies",
             "event_log": "EventLog",
             "agreement.member_settings": "Member Policy TransportSettings",
-            "agreement.signed_statements": "Revocation Rotation SignatureStatus Statements in_force standing",
+            "agreement.signed_statements": "Revocation Rotation SignatureStatus Statements keys_in_force signature_status",
             "tasks.definitions": "CensusTask DictionaryTask LearningTask ModelsTask ScalerTask Task",
         },
     )
@@ -67,10 +67,10 @@ __all__ = [
     "Task",
     "TransportSettings",
     "differences",
-    "in_force",
+    "keys_in_force",
     "passphrase_from",
     "permit",
     "required",
-    "standing",
+    "signature_status",
     "verifies",
 ]

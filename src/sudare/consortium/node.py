@@ -21,7 +21,7 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.approvals import permit, required
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
-from sudare.consortium.agreement.signed_statements import check_is_key_of, in_force, statements_path
+from sudare.consortium.agreement.signed_statements import check_is_key_of, keys_in_force, statements_path
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.dropped_messages import DropLines
@@ -79,7 +79,7 @@ class Node:
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
         self.agreement.check_complete()
-        keys = in_force(self.agreement, self.member.statements())
+        keys = keys_in_force(self.agreement, self.member.statements())
         identity = self.identity
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
@@ -276,7 +276,7 @@ class Node:
             return
         self._statements_seen = seen
         try:
-            keys = in_force(self.agreement, self.member.statements())
+            keys = keys_in_force(self.agreement, self.member.statements())
         except KeyRevoked as error:
             for run in self.task_runs.values():
                 if run.activity is not None and not run.is_over:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.context import Participant, SumContext, bitmap
+from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import is_of_small_order
 from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
 from sudare.sums.messages import (
@@ -38,7 +38,6 @@ from sudare.sums.messages import (
     Voted,
     Withdrawn,
     heard_content,
-    included_content,
     vote_content,
 )
 from sudare.sums.shamir import secrets_of_many, seed_or_none
@@ -136,7 +135,7 @@ _ASKED: Final = {"boxes": "keys", "inputs": "boxes", "votes": "inputs", "shares"
 
 def _asked(me: Participant, state: CollectorState) -> Collection[int]:
     """Who was asked in this round: those who have answered in one before."""
-    return range(len(me.publics)) if state.stage == "keys" else _collected(state, _ASKED[state.stage])
+    return me.context.everyone if state.stage == "keys" else _collected(state, _ASKED[state.stage])
 
 
 def _answers(state: CollectorState) -> Collection[int]:
@@ -163,7 +162,7 @@ def _take_keys(me: Participant, state: CollectorState, sender: int, body: Advert
 
 
 def _take_boxes(me: Participant, state: CollectorState, sender: int, body: Dealt) -> bool:
-    chosen = _keys_of(me, state, sender).neighbours if me.context.is_sparse else range(len(me.publics))
+    chosen = _keys_of(me, state, sender).neighbours if me.context.is_sparse else me.context.everyone
     if body.boxes.keys() != {other for other in chosen if other in state.keys and other != sender}:
         return False
     if any(len(box) != BOX_BYTES for box in body.boxes.values()):
@@ -235,7 +234,7 @@ def _gone_on(me: Participant, state: CollectorState) -> Outgoing:
 
 def _directories(me: Participant, state: CollectorState) -> Outgoing:
     """To each member who is there: all, and the keys of its neighbours."""
-    present = bitmap(state.keys, len(me.publics))
+    present = me.context.bitmap(state.keys)
     neighbours = _neighbours(me, state)
     return tuple(
         Message(me.position, member, Directory(present, {each: state.keys[each] for each in neighbours[member]}))
@@ -259,7 +258,7 @@ def _neighbours(me: Participant, state: CollectorState) -> dict[int, list[int]]:
 
 def _deliveries(me: Participant, state: CollectorState) -> Outgoing:
     """To each member who has dealt: who else has, and the boxes for it."""
-    dealers = state.expected = bitmap(state.boxes, len(me.publics))
+    dealers = state.expected = me.context.bitmap(state.boxes)
     inbox: dict[int, dict[int, bytes]] = {member: {} for member in state.boxes}
     for sender, boxes in state.boxes.items():
         for receiver, box in boxes.items():
@@ -274,7 +273,7 @@ def _inclusion(me: Participant, state: CollectorState) -> Outgoing:
     return _to_each(
         me,
         state.inputs,
-        Included(stated(me, "included", included_content(me.context, included))),
+        Included(stated(me, "included", me.context.bitmap(included))),
     )
 
 
@@ -292,7 +291,7 @@ def _certificates(me: Participant, state: CollectorState) -> Outgoing:
 def _certificate_of(me: Participant, signatures: Mapping[int, bytes]) -> tuple[bytes, bytes]:
     """Signatures of t members: who they are, as a bitmap, and the signatures in the order of members. More would prove no more."""
     signers = sorted(signatures)[: me.context.threshold]
-    return bitmap(signers, len(me.publics)), b"".join(signatures[signer] for signer in signers)
+    return me.context.bitmap(signers), b"".join(signatures[signer] for signer in signers)
 
 
 def _opening(me: Participant, state: CollectorState) -> Outgoing:

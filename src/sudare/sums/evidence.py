@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Participant, bitmap, members_in
+from sudare.sums.context import Participant
 from sudare.sums.member import MemberState
 from sudare.sums.messages import Body, heard_content, vote_content
 from sudare.sums.serverless import ServerlessState
@@ -34,14 +34,17 @@ def signed_to_member(me: Participant, state: MemberState | ServerlessState) -> l
         return found
     found += [*state.keys.values(), *state.collected]
     if state.certificate is not None:
-        body, content = state.certificate, _vote(me, state)
-        found += _of(me, "vote", content, _by_signer(_members(me, body.voters), body.signatures))
+        body, content = (
+            state.certificate,
+            vote_content(me.context, *map(me.context.members_in, (state.dealers, state.included))),
+        )
+        found += _of(me, "vote", content, _by_signer(sorted(me.context.members_in(body.voters)), body.signatures))
         # Only those that it had to check, put together as they were then: a collector may cut them anyhow.
-        owners = sorted(frozenset(state.shares) & frozenset(_members(me, state.included)) - {me.position})
+        owners = sorted(frozenset(state.shares) & me.context.members_in(state.included) - {me.position})
         signatures = b"".join(body.dealers.get(owner, b"") for owner in owners)
         found += _of(me, "dealers", state.dealers, _by_signer(owners, signatures))
     if state.confirmation is not None and state.heard_totals.own is not None:
-        hearers = _by_signer(_members(me, state.confirmation.hearers), state.confirmation.signatures)
+        hearers = _by_signer(sorted(me.context.members_in(state.confirmation.hearers)), state.confirmation.signatures)
         found += _of(me, "heard", state.heard_totals.own.heard.content, hearers)
     return found
 
@@ -50,7 +53,7 @@ def signed_to_collector(me: Participant, state: CollectorState) -> list[Statemen
     """What a collector was told and took in."""
     dealers, included = frozenset(state.boxes), frozenset(state.inputs)
     found = [*state.keys.values(), *state.shares.values()]
-    found += _of(me, "dealers", bitmap(dealers, len(me.publics)), state.inputs)
+    found += _of(me, "dealers", me.context.bitmap(dealers), state.inputs)
     found += _of(me, "vote", vote_content(me.context, dealers, included), state.votes)
     if state.total is not None:
         found += _of(me, "heard", heard_content(me.context, included, state.total), state.heard)
@@ -95,19 +98,10 @@ def _is_taken(each: Statement, member: MemberState | ServerlessState, collector:
     return each in (collector.keys.get(signer), collector.shares.get(signer)) or signature == each.signature
 
 
-def _vote(me: Participant, state: MemberState) -> bytes:
-    count = len(me.publics)
-    return vote_content(me.context, members_in(state.dealers, count), members_in(state.included, count))
-
-
 def _of(me: Participant, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> list[Statement]:
     """One statement for each signature."""
     digest = me.context.digest
     return [Statement(kind, signer, digest, content, signature) for signer, signature in signatures.items()]
-
-
-def _members(me: Participant, content: bytes) -> list[int]:
-    return sorted(members_in(content, len(me.publics)))
 
 
 def _by_signer(signers: list[int], signatures: bytes) -> dict[int, bytes]:

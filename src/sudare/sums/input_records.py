@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
 from sudare.sums.context import Participant, SumContext
-from sudare.sums.messages import Members, included_content
+from sudare.sums.messages import Members
 
 Words = NDArray[np.uint64]
 
@@ -57,7 +57,7 @@ def admitted(me: Participant, words: Words, earlier: InputRecord | None, among: 
     # A keyed tag: whoever finds the record cannot use it to test guesses of the data.
     tag = AESGCM(key).encrypt(bytes(12), b"", np.ascontiguousarray(words).data.cast("B"))
     if earlier is None:
-        return InputRecord(context.input_digest, tag, None if among is None else included_content(context, among))
+        return InputRecord(context.input_digest, tag, None if among is None else context.bitmap(among))
     if earlier.input_digest != context.input_digest:
         raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
     if earlier.data_tag != tag:

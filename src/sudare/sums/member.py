@@ -22,7 +22,7 @@ from sudare.errors import (
     StatementsContradict,
     SumError,
 )
-from sudare.sums.context import Participant, members_in
+from sudare.sums.context import Participant
 from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.input_records import InputRecord, admitted, second_total_refused
 from sudare.sums.masks import (
@@ -59,7 +59,6 @@ from sudare.sums.messages import (
     Voted,
     Withdrawn,
     heard_content,
-    included_in,
     vote_content,
 )
 from sudare.sums.statements import Statement, all_hold, holds, quorum_holds, stated
@@ -177,7 +176,7 @@ def failure(me: Participant, state: MemberState) -> SumError | None:
 def _deal(me: Participant, state: MemberState, body: Directory) -> Step:
     """Check who is there and the keys of the neighbours; give each neighbour shares of this member's secrets."""
     context = me.context
-    present = members_in(body.present, len(me.publics))
+    present = context.members_in(body.present)
     _require(_are_enough(me, present))
     chosen = tuple(other for other in me.out_neighbours if other in present)
     expected = frozenset(body.keys)
@@ -200,9 +199,9 @@ def _deal(me: Participant, state: MemberState, body: Directory) -> Step:
 
 def _mask(me: Participant, state: MemberState, body: Delivered) -> Step:
     """Open the neighbours' boxes and send the vector under masks with every neighbour that has dealt."""
-    context, count = me.context, len(me.publics)
-    dealers = members_in(body.dealers, count)
-    _require(_are_enough(me, dealers) and dealers <= members_in(state.present, count))
+    context = me.context
+    dealers = context.members_in(body.dealers)
+    _require(_are_enough(me, dealers) and dealers <= context.members_in(state.present))
     neighbours = _neighbour_keys(me, state)
     holding = {other for other in neighbours if other in dealers and _chose(me, neighbours[other])}
     _require(frozenset(body.boxes) == holding)
@@ -223,8 +222,8 @@ def _vote(me: Participant, state: MemberState, body: Included) -> Step:
     """Vote, once for an input, for a set of enough members that have all dealt their shares."""
     context = me.context
     _require(holds(me, body.included, "included", context.collector))
-    included = included_in(body.included.content, context)
-    dealers = members_in(state.dealers, len(me.publics))
+    included = context.members_in(body.included.content)
+    dealers = context.members_in(state.dealers)
     _require(_are_enough(me, included) and included <= dealers)
     # Recorded before the vote is sent; raises where another set was voted for.
     record = state.record.with_vote(context, body.included.content)
@@ -240,9 +239,9 @@ def _vote(me: Participant, state: MemberState, body: Included) -> Step:
 
 def _reveal(me: Participant, state: MemberState, body: Certified) -> Step:
     """On t votes equal to its own (`quorum_holds`): of each owner the share of its self-seed if it is in the sum, else of its key; never both."""
-    context, count = me.context, len(me.publics)
-    included, dealers = members_in(state.included, count), members_in(state.dealers, count)
-    voters = members_in(body.voters, count)
+    context = me.context
+    included, dealers = context.members_in(state.included), context.members_in(state.dealers)
+    voters = context.members_in(body.voters)
     content = vote_content(context, dealers, included)
     _require(voters <= included and quorum_holds(me, "vote", content, voters, body.signatures))
     owners = frozenset(state.shares) & included - {me.position}
@@ -261,8 +260,8 @@ def _reveal(me: Participant, state: MemberState, body: Certified) -> Step:
 
 def _hear(me: Participant, state: MemberState, body: Opened) -> Step:
     """Take the total that the collector signs, and tell neighbours which it is."""
-    context, count = me.context, len(me.publics)
-    included = members_in(state.included, count)
+    context = me.context
+    included = context.members_in(state.included)
     _require(body.words.shape == state.words.shape and holds(me, body.total, "total", context.collector))
     _require(body.total.content == heard_content(context, included, body.words))
     own = Heard(stated(me, "heard", body.total.content), body.total)
@@ -277,7 +276,7 @@ def _hear(me: Participant, state: MemberState, body: Opened) -> Step:
 def _confirm(me: Participant, state: MemberState, body: Confirmed) -> Step:
     """Where not everyone is a neighbour: use the total on t equal statements of members that heard it."""
     own = state.heard_totals.own
-    hearers = members_in(body.hearers, len(me.publics))
+    hearers = me.context.members_in(body.hearers)
     _require(
         own is not None
         and me.context.is_sparse

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
-from sudare.sums.context import SumContext, bitmap, members_in, set_digest
+from sudare.sums.context import SumContext
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
 from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
@@ -194,18 +194,12 @@ class SumKeys:
 
 def vote_content(context: SumContext, dealers: Members, included: Members) -> bytes:
     """A vote on one input: digests of who has dealt and of who is in the sum."""
-    count = len(context.roster)
-    return context.input_digest + set_digest(dealers, count) + set_digest(included, count)
-
-
-def included_content(context: SumContext, included: Members) -> bytes:
-    """Whose vectors were added."""
-    return bitmap(included, len(context.roster))
+    return context.input_digest + context.set_digest(dealers) + context.set_digest(included)
 
 
 def heard_content(context: SumContext, included: Members, words: Words) -> bytes:
     """Which total over whom: a digest of the members and one of the words."""
-    return set_digest(included, len(context.roster)) + total_digest(words)
+    return context.set_digest(included) + total_digest(words)
 
 
 def total_digest(words: Words) -> bytes:
@@ -217,11 +211,6 @@ def history_after(history: bytes, context: SumContext, included: Members, words:
     """The digest of all totals heard so far, with one more."""
     heard = context.iteration.to_bytes(8, "big") + heard_content(context, included, words)
     return hashlib.sha256(b"sudare history\x00" + history + heard).digest()
-
-
-def included_in(content: bytes, context: SumContext) -> Members:
-    """The members that a statement "included" names."""
-    return members_in(content, len(context.roster))
 
 
 @dataclass(frozen=True)

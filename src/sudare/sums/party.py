@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sudare.errors import SumError
 from sudare.sums import collector, dissemination, member, serverless
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Participant, members_in
+from sudare.sums.context import Participant
 from sudare.sums.evidence import signed_in, signed_to_collector, signed_to_member, with_refused
 from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.input_records import InputRecord, admitted
@@ -95,25 +95,24 @@ class Party:
             self._member, outgoing = member.begun(me, words, record, among)
             if me.context.collector == me.position:
                 voted_for = self._member.record.voted_for
-                among = None if voted_for is None else members_in(voted_for, len(me.publics))
+                among = None if voted_for is None else me.context.members_in(voted_for)
                 self._collector = collector.begun(len(me.publics), len(words), among)
         self._sent = self._without_own(outgoing)
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: the first messages, or after a restart all of them again."""
-        return self._handed_out(self._sent)
+        self._save()
+        return self._sent
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
-        outgoing = self._stepped(message)
-        return self._handed_out(self._remembered(self._without_own(outgoing)) if outgoing else ())
+        return self._sent_out(self._stepped(message))
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed: nothing unless this member collects."""
         if self._collector is None:
             return ()
-        outgoing = collector.expired(self.participant, self._collector)
-        return self._handed_out(self._remembered(self._without_own(outgoing)))
+        return self._sent_out(collector.expired(self.participant, self._collector))
 
     def note(self, message: Message) -> None:
         """Keep what is signed in a message and do nothing else: for what comes after the end."""
@@ -136,12 +135,10 @@ class Party:
         """Whose addends are in the sum, once it may be used."""
         if self._member.total is None:
             return None
-        count = len(self.participant.publics)
-        return (
-            members_in(self._member.included, count)
-            if isinstance(self._member, MemberState)
-            else frozenset(range(count))
-        )
+        context = self.participant.context
+        if isinstance(self._member, MemberState):
+            return context.members_in(self._member.included)
+        return context.everyone
 
     @property
     def stopped(self) -> str | None:
@@ -164,7 +161,7 @@ class Party:
             return collector.waits_for(self.participant, self._collector)
         if isinstance(self._member, MemberState):
             return frozenset({self.participant.context.collector})
-        return frozenset(range(len(self.participant.publics))) - {self.participant.position}
+        return self.participant.context.everyone - {self.participant.position}
 
     @property
     def has_enough(self) -> bool:
@@ -214,13 +211,14 @@ class Party:
                 queue.extend(self._stepped(message))
         return tuple(to_others)
 
-    def _remembered(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
-        """What is sent is remembered to be sent again after a restart; where nothing is saved there is none."""
+    def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What goes to others, saved before it is handed out; remembered to be sent again after a restart, where anything is saved."""
+        to_others = self._without_own(outgoing)
         if self._remembers:
-            self._sent = (*self._sent, *outgoing)
-        return outgoing
+            self._sent = (*self._sent, *to_others)
+        self._save()
+        return to_others
 
-    def _handed_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _save(self) -> None:
         if self._persist is not None:
             self._persist(self.state.to_bytes())
-        return outgoing

@@ -19,7 +19,7 @@ from sudare.sums.dissemination import Parcel
 from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.input_records import InputRecord, admitted
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
-from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content, included_content
+from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content
 from sudare.sums.statements import stated
 
 Words = NDArray[np.uint64]
@@ -44,7 +44,7 @@ Step = tuple[ServerlessState, tuple[Message, ...]]
 def begun(me: Participant, words: Words, earlier: InputRecord | None = None) -> Step:
     """The first state and messages. `earlier` is what this member remembers of the same input, from any attempt."""
     count = len(me.publics)
-    everyone = included_content(me.context, frozenset(range(count)))
+    everyone = me.context.bitmap(me.context.everyone)
     record = admitted(me, words, earlier).with_vote(me.context, everyone)
     masked = words.copy()
     seeds = {other: lasting_pair_seed(me, other) for other in range(count) if other != me.position}
@@ -113,7 +113,7 @@ def _advanced(me: Participant, state: ServerlessState, parcel: Parcel | None) ->
         return state, (Message(me.position, parcel.receiver, body),)
     if state.place.total is None:
         return state, ()
-    everyone = frozenset(range(len(me.publics)))
+    everyone = me.context.everyone
     own = Heard(stated(me, "heard", heard_content(me.context, everyone, state.place.total)), None)
     messages = tuple(Message(me.position, other, own) for other in sorted(everyone - {me.position}))
     state, more = _settled(me, replace(state, heard_totals=state.heard_totals.with_own(own)))

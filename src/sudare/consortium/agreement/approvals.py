@@ -178,7 +178,7 @@ class Approvals:
     ) -> Decision:
         """Enter the steward's decision; a later one takes its place, and both stay. `cost` is what is approved at most."""
         if verdict == "denied" and not reason.strip():
-            raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays in this house.")
+            raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays with this member.")
         return self._enter(agreement, task, verdict, who or _user(), reason, cost)
 
     def history(self) -> list[Decision]:

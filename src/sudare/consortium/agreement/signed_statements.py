@@ -203,7 +203,7 @@ class SignatureStatus:
         return not (self.missing or self.invalid or self.revoked)
 
 
-def standing(agreement: Agreement, statements: Statements) -> SignatureStatus:
+def signature_status(agreement: Agreement, statements: Statements) -> SignatureStatus:
     """Who has signed, and which key stands for each member now; revoked members have none."""
     chains = _chains(agreement, statements)
     keys = {name: chains.current(name) for name in agreement.member_names}
@@ -218,10 +218,10 @@ def standing(agreement: Agreement, statements: Statements) -> SignatureStatus:
     )
 
 
-def in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
+def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
     """The public key in use of every member, if all have signed and no key is revoked."""
     agreement.check_complete()
-    found = standing(agreement, statements)
+    found = signature_status(agreement, statements)
     if found.revoked:
         raise KeyRevoked(f"The key of {', '.join(found.revoked)} no longer counts.", KeyRevoked.help)
     if not found.is_in_force:

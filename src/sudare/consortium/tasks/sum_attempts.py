@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.errors import MembersMissing, MessageMalformed, SumError
 from sudare.sums.blame import Transcript
-from sudare.sums.context import Participant, Roster, SumContext, members_in
+from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after, most_message_bytes
 from sudare.sums.neighbours import sum_neighbourhood
@@ -68,7 +68,7 @@ class SumGroup:
 class IterationStart:
     """Where the script is before the sum of an iteration; `history` is the digest of all totals heard before.
 
-    Whoever was left out of a total takes part in no later one: its records are not in what the walk counts on. `among` are the only members that
+    Whoever was left out of a total takes part in no later one: its records are not in what the script counts on. `among` are the only members that
     the addend is added up with, where that is settled.
     """
 
@@ -357,7 +357,7 @@ class SumAttempts:
     def _last_failure(self) -> SumError:
         """Why no further attempt is made."""
         count, voted_for = len(self._group.members), self._party.state.record.voted_for
-        promised = frozenset[int]() if voted_for is None else members_in(voted_for, count)
+        promised = frozenset[int]() if voted_for is None else self._party.participant.context.members_in(voted_for)
         left = [
             self._group.members[each] for each in sorted(promised) if self._group.members[each] not in self._present
         ]
@@ -379,9 +379,9 @@ class SumAttempts:
         group = self._group
         self.number, self._progress_at = number, now
         counts = group.threshold, group.dishonest
-        hood = sum_neighbourhood(len(group.members), group.dishonest, group.threshold)
+        neighbourhood = sum_neighbourhood(len(group.members), group.dishonest, group.threshold)
         which = group.agreement, self._task, self.iteration, number
-        context = SumContext(*which, self._roster, *counts, self._start.history, hood)
+        context = SumContext(*which, self._roster, *counts, self._start.history, neighbourhood)
         participant = Participant(context, group.position, group.keys)
         self._party = Party(participant, self._start.addend, saved=saved, saves_state=True, among=self._start.among)
         self._unacknowledged.clear()

@@ -1,6 +1,6 @@
-"""A script of secure sums, walked by one member among others that may be late, restarted, gone or lying. No I/O, no clock.
+"""A script of secure sums, run by one member among others that may be late, restarted, gone or lying. No I/O, no clock.
 
-Everything that a restart needs is in the store before a message is handed out: the walk's state with the addend (noise in it is
+Everything that a restart needs is in the store before a message is handed out: the script's state with the addend (noise in it is
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
 because somebody may still wait for a message of it. Where the agreement lets members leave (t < S), one who was left out of a sum
 asks for its total, which it believes once more members say the same than may be dishonest (an honest one uses no other
@@ -60,7 +60,7 @@ class _Keys:
 
 
 class SumRunner(Activity):
-    """An activity that walks through sums.
+    """An activity that runs through sums.
 
     `known` gives the public keys for masks and votes of the members met so far. The first sum begins once all are known and, where
     members may leave, everyone has taken the task up, or after a deadline as many as a sum needs.
@@ -70,7 +70,7 @@ class SumRunner(Activity):
         self,
         task: str,
         group: SumGroup,
-        walk: Walk,
+        script: Walk,
         store: Store,
         known: Callable[[], Mapping[str, PublicKeys]],
         timeouts: Timeouts | None = None,
@@ -79,7 +79,7 @@ class SumRunner(Activity):
         super().__init__(task, group.name, group.members, self._timeouts.silence_seconds)
         self.iteration = 0
         self.result: Finished | None = None
-        self._group, self._walk, self._store, self._known = group, walk, store, known
+        self._group, self._script, self._store, self._known = group, script, store, known
         self._publics: tuple[PublicKeys, ...] | None = None
         self._transcripts: Transcripts | None = None
         self._sums: dict[int, SumAttempts] = {}
@@ -151,7 +151,7 @@ class SumRunner(Activity):
     # Beginning
 
     def _gather(self, now: float, present: frozenset[str] = frozenset()) -> None:
-        """Everyone's keys, from the store or from their hellos; then the walk begins."""
+        """Everyone's keys, from the store or from their hellos; then the script begins."""
         known, members = self._known(), self._group.members
         content = self._store.load("keys")
         if content is not None:
@@ -182,7 +182,7 @@ class SumRunner(Activity):
     def _take_up(self, now: float) -> None:
         saved = [checkpoint for checkpoint in map(self._saved, (0, 1)) if checkpoint is not None]
         if not saved:
-            state, addend = self._walk.begun()
+            state, addend = self._script.begun()
             saved = [Checkpoint(IterationStart(0, state, addend, NO_HISTORY, takes_part=True), None)]
         for checkpoint in sorted(saved, key=lambda each: each.start.iteration):
             self._begin_sum(checkpoint.start, checkpoint.attempt, now)
@@ -372,7 +372,7 @@ class SumRunner(Activity):
         if self._group.may_lose_some:
             self._store.save(f"total-{self.iteration:08d}", packed(total))
         attempts = self._sums[self.iteration]
-        state, following = self._walk.step(self._start.state, total.words, tuple(sorted(total.included)))
+        state, following = self._script.step(self._start.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):
             attempts.flush()
             attempts.close()
@@ -382,7 +382,7 @@ class SumRunner(Activity):
         members = self._group.members
         self._late = frozenset(members) - {members[position] for position in total.included}
         takes_part = self._start.takes_part and self._group.position in total.included
-        among = total.included if self._walk.is_exact and self._group.may_lose_some else None
+        among = total.included if self._script.is_exact and self._group.may_lose_some else None
         start = IterationStart(self.iteration + 1, state, following, attempts.history_with(total), takes_part, among)
         self._begin_sum(start, None, now)
 
