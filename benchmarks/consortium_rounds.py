@@ -32,7 +32,7 @@ from sudare.consortium.network.message_dispatch import MessageDispatcher, drive,
 from sudare.consortium.network.session import Session
 from sudare.consortium.network.transport.flare import FlareTransport
 from sudare.consortium.network.transport.message_filter import CHANNEL, TOPIC
-from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_runner import SumRunner, Timeouts
 from tests.consortium.namespaces import Network, network
 from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
@@ -88,7 +88,7 @@ def take_part(order: Order) -> dict[str, Any]:
     ring = Ring(transport, order, length)
     for block in range(BLOCKS):
         walk = VectorWalk(order.position, length, SUMS)
-        store = FolderStore(Path(order.folder) / f"state-{name}-{block}")
+        store = CheckpointStore(Path(order.folder) / f"state-{name}-{block}")
         runner = SumRunner(
             f"block-{block}",
             order.group(pins, keys),

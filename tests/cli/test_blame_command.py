@@ -11,7 +11,7 @@ import pytest
 
 from sudare.consortium import Agreement, Identity, Member
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Words
 from sudare.errors import StatementsContradict
 from sudare.joint.sum_script import Finished
@@ -72,7 +72,7 @@ class House:
         for name in NAMES:
             own = Member.load(self.folder / name / "member.toml")
             group = SumGroup(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1)
-            store = FolderStore(own.task_folder(self.agreement, "patterns"))
+            store = CheckpointStore(own.task_folder(self.agreement, "patterns"))
             self.runners[name] = SumRunner("patterns", group, TwoSums(), store, lambda: PUBLICS)
         for now in range(4):
             for runner in self.runners.values():

@@ -30,7 +30,7 @@ from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher, drive, settle
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts, Words
 from sudare.dictionary import PatternDictionary
@@ -187,7 +187,7 @@ def take_part(order: Order) -> dict[str, Any]:
     pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
     dispatcher = MessageDispatcher(Session(name, identity, keys.public, pins))
     walk = walk_of(order.work, order.position, order.members, order.options)
-    store = FolderStore(Path(order.folder) / f"state-{name}")
+    store = CheckpointStore(Path(order.folder) / f"state-{name}")
     timeouts = Timeouts(order.silence_seconds, order.gathering_seconds)
     runner = SumRunner("joint", order.group(pins, keys), walk, store, dispatcher.session.known_publics, timeouts)
     dispatcher.start(runner, time.monotonic())
@@ -293,7 +293,7 @@ def check_outcomes(together: Processes, expected: str) -> list[dict[str, Any]]:
 
 def wait_for_iteration(folder: Path, number: int, most_seconds: float = 900.0) -> None:
     """Until a member has begun the sum of this number."""
-    store, end = FolderStore(folder), time.monotonic() + most_seconds
+    store, end = CheckpointStore(folder), time.monotonic() + most_seconds
     while time.monotonic() < end:
         contents = [content for content in (store.load("sum-0"), store.load("sum-1")) if content is not None]
         found = [unpacked(content, Checkpoint, IterationStart, Attempt).start.iteration for content in contents]

@@ -17,21 +17,13 @@ from sudare.errors import InvalidParameter
 
 GOOD: dict[str, Any] = {
     "agreement": "a" * 64,
-    "attempt": 0,
-    "bytes": 80_000,
     "count": 12,
-    "digest": "0" * 12,
     "error": "NotApproved",
-    "iteration": 3,
     "kind": "learning",
-    "members": 10,
     "peer": "north",
-    "port": 8002,
-    "position": 7,
     "process": 4242,
     "round": 2,
     "seconds": 0.25,
-    "state": "pending",
     "task": "risk",
     "version": "0.1.0",
 }

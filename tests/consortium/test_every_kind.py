@@ -101,7 +101,8 @@ def test_tasks_of_every_kind_end_with_the_same_at_every_member(transport: Callab
             ):
                 assert time.monotonic() < end, (tmp_path / "processes.log").read_text()
                 time.sleep(0.2)
-            assert [states_of(member)[task.name]["state"] for member in members] == ["finished"] * 3
+            outcomes = [states_of(member)[task.name] for member in members]
+            assert [each["state"] for each in outcomes] == ["finished"] * 3, outcomes
     results = [member.folder / "results" for member in members]
     for name in ("risk/model.sudare", "scales/scaler.sudare"):
         assert len({audited(read(result / name)).content.digest() for result in results}) == 1

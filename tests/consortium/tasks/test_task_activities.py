@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, settle
 from sudare.consortium.network.session import Session
-from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
@@ -110,7 +110,7 @@ def test_the_same_bits_between_threads(on_disk: bool, tmp_path: Path) -> None:
         keys, pins = identity.member_keys(b"test"), pins_of(members)
         dispatcher, transport = MessageDispatcher(Session(name, identity, keys.public, pins)), hub.join(name)
         group = SumGroup(pins.agreement_digest.hex(), names_of(members), name, keys, members, 1)
-        store = FolderStore(tmp_path / name) if on_disk else MemoryStore()
+        store = CheckpointStore(tmp_path / name) if on_disk else MemoryStore()
         runner = SumRunner("joint", group, walk(position), store, dispatcher.session.known_publics, Timeouts())
         dispatcher.start(runner, time.monotonic())
         assert drive(dispatcher, transport, lambda: runner.finished or runner.failure is not None, 120.0)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import tomli_w
 
@@ -43,6 +43,7 @@ MOST_FIELDS: Final = 200_000
 RESERVED_NAMES: Final = {"own": "the file of a member's own release", "server": "the relay"}
 
 _LONGEST_PATH: Final = 300
+_MOST_FIELDS_SHOWN: Final = 8
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -165,23 +166,11 @@ class Agreement:
 
     def member(self, name: str) -> MemberEntry:
         """One member by name."""
-        for member in self.members:
-            if member.name == name:
-                return member
-        raise AgreementError(
-            f"The agreement has no member of that name; it has: {', '.join(self.member_names) or 'none yet'}.",
-            "Check the name, or join with `sudare consortium join`.",
-        )
+        return _by_name(self.members, name, "member", "Check the name, or join with `sudare consortium join`.")
 
     def task(self, name: str) -> Task:
         """One task by name."""
-        for task in self.tasks:
-            if task.name == name:
-                return task
-        raise AgreementError(
-            f"The agreement has no task of that name; it has: {', '.join(task.name for task in self.tasks) or 'none'}.",
-            "Check the name.",
-        )
+        return _by_name(self.tasks, name, "task", "Check the name.")
 
     def with_member(self, member: MemberEntry) -> Agreement:
         """The agreement with one more member, or with another key and budget for one that it has."""
@@ -321,6 +310,17 @@ class Agreement:
         return {path: _field_digest(nonce, path, value) for path, value in _leaves("", document)}
 
 
+Named = TypeVar("Named", MemberEntry, Task)
+
+
+def _by_name(entries: tuple[Named, ...], name: str, what: str, remedy: str) -> Named:
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    names = ", ".join(entry.name for entry in entries)
+    raise AgreementError(f"The agreement has no {what} of that name; it has: {names or 'none yet'}.", remedy)
+
+
 def differences(mine: Agreement, theirs: Agreement) -> tuple[str, ...]:
     """Paths of the fields in which two agreements differ, in alphabetical order."""
     return differing_fields(mine.field_digests(b""), theirs.field_digests(b""))
@@ -343,11 +343,16 @@ def parsed_field_digests(value: object) -> dict[str, str]:
     return found
 
 
+def shown_fields(fields: tuple[str, ...]) -> str:
+    """The first of these fields, and how many more there are."""
+    more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
+    return ", ".join(fields[:_MOST_FIELDS_SHOWN]) + more
+
+
 def mismatch(fields: tuple[str, ...]) -> AgreementMismatch:
     """The error for two agreements that differ in these fields."""
-    shown = ", ".join(fields[:8]) + (f" and {len(fields) - 8} more" if len(fields) > 8 else "")
     return AgreementMismatch(
-        f"The other member holds another agreement: {shown or 'its hash'} differs.",
+        f"The other member holds another agreement: {shown_fields(fields) or 'its hash'} differs.",
         "Settle which one is right, sign it, and start again.",
     )
 

@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.document_fields import Field, Reader, hexadecimal
+from sudare.consortium.agreement.document_fields import Field, Reader, hexadecimal, parsed_json
 from sudare.consortium.agreement.member_settings import Member, Policy
 from sudare.consortium.agreement.signed_statements import now
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, run_already
 from sudare.consortium.tasks.task_planning import cost_at, entries_at
-from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
+from sudare.errors import ConsortiumError, InvalidParameter, NotApproved
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_new
-from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.guarantee import readable_up
 from sudare.privacy.ledger_chain import canonical_json
@@ -226,11 +225,8 @@ class Approvals:
 
 def parsed_event(text: str) -> Decision:
     """An event from its file, if it has the form that it was written in."""
-    try:
-        document = parsed_json(text)
-    except NotParsed:
-        raise AgreementError("A decision in the state folder is not JSON.", "Restore the state folder.") from None
-    return Field("", document).built(Decision, _READERS, {"epsilon": _cost, "delta": _cost})
+    document = parsed_json(text, "A decision in the state folder")
+    return document.built(Decision, _READERS, {"epsilon": _cost, "delta": _cost})
 
 
 def _cost(value: Field) -> float | None:

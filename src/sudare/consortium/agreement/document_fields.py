@@ -208,3 +208,11 @@ def parsed_toml(text: str, what: str) -> Field:
     except parsing.NotParsed as error:
         reason = str(error)
     raise AgreementError(f"{what} is not valid TOML ({reason}).", "Correct the text there.")
+
+
+def parsed_json(text: str, what: str) -> Field:
+    """The document of a JSON text from the state folder. Raise AgreementError unless it is one."""
+    try:
+        return Field("", parsing.parsed_json(text))
+    except parsing.NotParsed:
+        raise AgreementError(f"{what} is not JSON.", "Restore the state folder.") from None

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sudare.consortium.agreement.agreement import differing_fields, parsed_field_digests
+from sudare.consortium.agreement.agreement import differing_fields, parsed_field_digests, shown_fields
 from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
@@ -46,7 +46,6 @@ _HELLO_PURPOSE, _REFUSAL_PURPOSE = "hello", "refusal"
 _TAG_BYTES: Final = 16
 MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
 _MOST_TERMS_BYTES: Final = 1 << 23
-_MOST_FIELDS_SHOWN: Final = 8
 # What may follow the header, by kind.
 _MOST_BYTES: Final = {
     _HELLO: _HELLO_BYTES,
@@ -420,9 +419,9 @@ def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> Agreement
         what = "and its program writes it in a way that this version does not read"
     else:
         fields = differing_fields(ours, theirs)
-        more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
-        named = f"{', '.join(fields[:_MOST_FIELDS_SHOWN])}{more}"
-        what = f"which differs in {named}" if fields else "though every field is the same: programs differ"
+        what = (
+            f"which differs in {shown_fields(fields)}" if fields else "though every field is the same: programs differ"
+        )
     return AgreementMismatch(
         f"'{peer}' signed another text, {what}. Nobody sent anything.",
         "Settle what was agreed, then sign the same text.",

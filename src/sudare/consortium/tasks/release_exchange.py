@@ -14,7 +14,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
-from sudare.consortium.tasks.checkpoints import Store
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.errors import MessageMalformed, NotConnected, ReleaseError, ReleaseUntrusted, SudareError, TaskStopped
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed, verify_signature
@@ -46,7 +46,7 @@ class ReleaseExchange(Activity):
         name: str,
         keys: Mapping[str, bytes],
         own: bytes,
-        store: Store,
+        store: CheckpointStore,
         check: Check,
         silence_seconds: float = 30.0,
         timeout_seconds: float = 600.0,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
-from sudare.consortium.tasks.checkpoints import Store
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import SUM, Attempt, IterationStart, SumAttempts, SumGroup, Total
 from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
@@ -71,7 +71,7 @@ class SumRunner(Activity):
         task: str,
         group: SumGroup,
         script: Walk,
-        store: Store,
+        store: CheckpointStore,
         known: Callable[[], Mapping[str, PublicKeys]],
         timeouts: Timeouts | None = None,
     ) -> None:

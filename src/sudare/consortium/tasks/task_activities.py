@@ -18,7 +18,7 @@ from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.network.message_dispatch import Activity
 from sudare.consortium.network.session import Session
-from sudare.consortium.tasks.checkpoints import FolderStore, Store
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
@@ -67,9 +67,9 @@ class TaskEnvironment:
     signing_keys: Mapping[str, bytes]
     session: Session
 
-    def store(self, task: Task) -> FolderStore:
+    def store(self, task: Task) -> CheckpointStore:
         """Where the checkpoints of a task are."""
-        return FolderStore(self.member.task_folder(self.agreement, task.name))
+        return CheckpointStore(self.member.task_folder(self.agreement, task.name))
 
     def results(self, task: Task) -> Path:
         """Where what came of a task is put."""
@@ -82,7 +82,7 @@ class TaskEnvironment:
         """Who pays."""
         return self.member.account(self.agreement)
 
-    def paying(self, permission: Permission, store: Store, *, is_resumed: bool) -> TaskAccount:
+    def paying(self, permission: Permission, store: CheckpointStore, *, is_resumed: bool) -> TaskAccount:
         """Who pays for one run of a task, which keeps its name in the store from before it is charged."""
         run = store.load(_RUN)
         if run is None:
@@ -145,7 +145,7 @@ def learning_terms(task: LearningTask | ScalerTask, agreement: Agreement) -> Lea
 # Sums
 
 
-def _sums(task: Task, here: TaskEnvironment, store: Store, walk: Walk) -> SumRunner:
+def _sums(task: Task, here: TaskEnvironment, store: CheckpointStore, walk: Walk) -> SumRunner:
     agreement = here.agreement
     threshold, dishonest = agreement.threshold, agreement.dishonest
     names, own = agreement.member_names, here.member.name
@@ -155,7 +155,7 @@ def _sums(task: Task, here: TaskEnvironment, store: Store, walk: Walk) -> SumRun
 
 
 def _dictionary_walk(
-    task: DictionaryTask, here: TaskEnvironment, permission: Permission, store: Store
+    task: DictionaryTask, here: TaskEnvironment, permission: Permission, store: CheckpointStore
 ) -> DictionaryWalk | PrivateDictionaryWalk:
     schema, members = here.agreement.schema, len(here.agreement.members)
     estimator = dictionary_of(task, schema)
@@ -190,7 +190,9 @@ def _table_or_path(here: TaskEnvironment) -> object:
 # Releases
 
 
-def _own_release(task: ModelsTask | CensusTask, here: TaskEnvironment, permission: Permission, store: Store) -> bytes:
+def _own_release(
+    task: ModelsTask | CensusTask, here: TaskEnvironment, permission: Permission, store: CheckpointStore
+) -> bytes:
     """This member's release: made, charged and entered the first time, and the same file ever after."""
     here.results(task)
     path = here.member.own_release(task.name)

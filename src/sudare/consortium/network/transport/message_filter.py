@@ -69,21 +69,11 @@ def _is_size(value: object) -> bool:
 
 
 _NEEDED: Final[dict[str, Callable[[object], bool]]] = {
-    TYPE: _is_word,
+    **dict.fromkeys((TYPE, ORIGIN, DESTINATION, FROM, TO, ON_CHANNEL, ON_TOPIC, ENCODING), _is_word),
+    **dict.fromkeys((EXPECTS_REPLY, SECURE, ENCRYPTED, OPTIONAL), _is_truth),
     ID: _is_id,
-    EXPECTS_REPLY: _is_truth,
-    ORIGIN: _is_word,
-    DESTINATION: _is_word,
-    FROM: _is_word,
-    TO: _is_word,
-    ON_CHANNEL: _is_word,
-    ON_TOPIC: _is_word,
-    ENCODING: _is_word,
     CODE: _is_code,
-    SECURE: _is_truth,
-    ENCRYPTED: _is_truth,
     CLEAR_BYTES: _is_size,
-    OPTIONAL: _is_truth,
 }
 
 
