@@ -11,7 +11,7 @@ import numpy as np
 
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher
-from sudare.consortium.network.session import PinnedAgreement, Session, SessionTimings
+from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts, Words
 from sudare.errors import SudareError
 from sudare.joint.sum_script import Finished, Walk
@@ -49,7 +49,7 @@ def session_of(
 ) -> Session:
     own = IDENTITIES[position] if identity is None else identity
     pins = pins_of(members) if pins is None else pins
-    return Session(names_of(members)[position], own, own.member_keys(b"test").public, pins, SessionTimings())
+    return Session(names_of(members)[position], own, own.member_keys(b"test").public, pins)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sudare.report import Part, Table, curves, dependency_graph, picture, shaded
 from sudare.report.numbers import nearest
 from sudare.report.plots import Series
 from sudare.schema import Number, Schema
-from sudare.sums.minimum_members import check_consortium
+from sudare.sums.minimum_members import check_exact_sums
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ def _factories(folder: Path, generator: np.random.Generator) -> list[Factory]:
 
 def _disclose(factories: list[Factory]) -> None:
     """A line in every ledger before a sum is shown: exact sums are not record privacy, and the ledger says so."""
-    check_consortium(len(factories), consent=False)
+    check_exact_sums(len(factories), consent=False)
     numbers = _most_numbers()
     for factory in factories:
         Disclosure(len(factories), len(factory.hours), len(SENSORS), numbers).entered(factory.account)

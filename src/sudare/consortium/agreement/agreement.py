@@ -33,6 +33,7 @@ from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.schema import Number, Schema
 from sudare.sums.context import least_threshold, noise_colluders, usual_dishonest
+from sudare.sums.minimum_members import check_exact_sums
 from sudare.text import is_printable
 
 FORMAT: Final = 1
@@ -376,10 +377,8 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 def _check_exact_sums(task: DictionaryTask, members: int) -> None:
     """Refuse exact sums over two members, and over fewer than five without consent."""
-    from sudare.sums.minimum_members import check_consortium
-
     try:
-        check_consortium(members, task.consent)
+        check_exact_sums(members, task.consent)
     except InvalidParameter as refusal:
         raise AgreementError(
             f"`tasks.{task.name}`: {refusal.problem}",

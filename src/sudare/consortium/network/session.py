@@ -55,6 +55,12 @@ _MOST_BYTES: Final = {
     _REFUSAL: _SIGNATURE_BYTES,
     _GOODBYE: _TAG_BYTES,
 }
+# When things are sent again.
+_HELLO_SECONDS: Final = 0.5
+_RESEND_SECONDS: Final = 1.0
+_MOST_RESEND_SECONDS: Final = 4.0
+_RECEIPT_SECONDS: Final = 0.15
+_HEARTBEAT_SECONDS: Final = 1.0
 # A member that began anew more often in one life of ours is not heard again in it.
 _MOST_LIVES: Final = 4096
 
@@ -71,17 +77,6 @@ class PinnedAgreement:
     field_digests: Callable[[bytes], Mapping[str, str]]
 
 
-@dataclass(frozen=True)
-class SessionTimings:
-    """When things are sent again, in seconds."""
-
-    hello_seconds: float = 0.5
-    resend_seconds: float = 1.0
-    most_resend_seconds: float = 4.0
-    receipt_seconds: float = 0.15
-    heartbeat_seconds: float = 1.0
-
-
 class Delivery(NamedTuple):
     """A message that came, once. It is to be acknowledged when its consequences are safe."""
 
@@ -94,19 +89,12 @@ class Delivery(NamedTuple):
 class Session:
     """One life of one member's process among the others."""
 
-    def __init__(
-        self,
-        name: str,
-        identity: Identity,
-        publics: PublicKeys,
-        pins: PinnedAgreement,
-        pace: SessionTimings | None = None,
-    ) -> None:
+    def __init__(self, name: str, identity: Identity, publics: PublicKeys, pins: PinnedAgreement) -> None:
         """`publics` are the keys for masks and votes that the hellos carry under this member's signature."""
         if name not in pins.keys:
             raise AgreementMismatch(f"'{name}' is not a member of this agreement.", "Use the name that was agreed on.")
         self.name, self.pins, self.publics = name, pins, publics
-        self._identity, self._pace = identity, SessionTimings() if pace is None else pace
+        self._identity = identity
         self._incarnation = os.urandom(16)
         self._peers = {each: Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
         self.drops = Drops()
@@ -190,7 +178,7 @@ class Session:
 
     def next_due(self, now: float) -> float:
         """When `due` will have something again if nothing comes in: at most a heartbeat away."""
-        times = [now + self._pace.heartbeat_seconds]
+        times = [now + _HEARTBEAT_SECONDS]
         for peer in self._peers.values():
             channel = peer.channel
             if peer.has_left:
@@ -198,7 +186,7 @@ class Session:
             if channel is None or not channel.confirmed:
                 times.append(peer.hello_due)
             else:
-                times += [peer.sent_at + self._pace.heartbeat_seconds, peer.receipt_due]
+                times += [peer.sent_at + _HEARTBEAT_SECONDS, peer.receipt_due]
                 times += [pending.due for pending in channel.pending.values()]
         return max(min(times), now)
 
@@ -212,11 +200,11 @@ class Session:
         if peer.answering is not None or ((channel is None or not channel.confirmed) and now >= peer.hello_due):
             known = _NOBODY if channel is None else channel.incarnation
             yield self._hello(name, peer, known if peer.answering is None else peer.answering)
-            peer.answering, peer.hello_due = None, now + self._pace.hello_seconds
+            peer.answering, peer.hello_due = None, now + _HELLO_SECONDS
         if channel is None:
             return
         if channel.their_digest != self.pins.agreement_digest:
-            if peer.terms_owed or (peer.difference is None and now >= peer.sent_at + self._pace.resend_seconds):
+            if peer.terms_owed or (peer.difference is None and now >= peer.sent_at + _RESEND_SECONDS):
                 peer.terms_owed = False
                 digests = dict(self.pins.field_digests(channel.context))
                 yield self._sealed(channel, _TERMS, json.dumps(digests).encode())
@@ -224,8 +212,8 @@ class Session:
         yield from self._messages_due(peer, channel, now)
         if peer.receipt_owed and peer.receipt_due == float("inf"):
             # One receipt for all that comes meanwhile.
-            peer.receipt_due = now + self._pace.receipt_seconds
-        if now >= min(peer.receipt_due, peer.sent_at + self._pace.heartbeat_seconds):
+            peer.receipt_due = now + _RECEIPT_SECONDS
+        if now >= min(peer.receipt_due, peer.sent_at + _HEARTBEAT_SECONDS):
             yield self._receipt(peer, channel)
 
     def _messages_due(self, peer: Peer, channel: Channel, now: float) -> Iterator[bytes]:
@@ -233,11 +221,11 @@ class Session:
             pending = peer.waiting.pop(0)
             counter = channel.sealed_count.get(_MESSAGE, 0)
             pending.sealed = self._sealed(channel, _MESSAGE, pending.content)
-            pending.due, pending.wait = now, self._pace.resend_seconds
+            pending.due, pending.wait = now, _RESEND_SECONDS
             channel.pending[counter] = pending
         for pending in channel.pending.values():
             if now >= pending.due and pending.sealed is not None:
-                pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, self._pace.most_resend_seconds)
+                pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, _MOST_RESEND_SECONDS)
                 yield pending.sealed
 
     # What comes in

@@ -84,7 +84,7 @@ class SumRunner(Activity):
         self._transcripts: Transcripts | None = None
         self._sums: dict[int, SumAttempts] = {}
         self._starts: dict[int, IterationStart] = {}
-        self._told: dict[str, Total] = {}
+        self._reported: dict[str, Total] = {}
         self._spoken = {group.name}
         self._stopped_by: set[str] = set()
         self._late: frozenset[str] = frozenset()
@@ -195,7 +195,7 @@ class SumRunner(Activity):
         """Take part in the sum after this start."""
         if self._publics is None or self._transcripts is None:
             return
-        self._told, self._asked_at = {}, now
+        self._reported, self._asked_at = {}, now
         self._start, self.iteration = start, start.iteration
         iteration = self.iteration
         self._starts = {each: old for each, old in self._starts.items() if each == iteration - 1} | {iteration: start}
@@ -273,7 +273,7 @@ class SumRunner(Activity):
         elif envelope.kind == HEARD and envelope.iteration == self.iteration and not self.finished:
             total = self._plausible(envelope.body)
             if total is not None:
-                self._told[sender] = total
+                self._reported[sender] = total
                 self._conclude(now)
 
     def _answer(self, sender: str, iteration: int, now: float) -> None:
@@ -349,22 +349,22 @@ class SumRunner(Activity):
         while not self.finished and self.failure is None:
             attempts = self._sums.get(self.iteration)
             total = None if attempts is None else attempts.total
-            is_told = total is None
-            total = self._told_total() if total is None else total
+            is_reported = total is None
+            total = self._reported_total() if total is None else total
             if total is None:
                 if attempts is not None and attempts.failure is not None:
                     self.stop(attempts.failure)
                 return
             self._advance(total, now)
-            if is_told:
+            if is_reported:
                 # The others may be far ahead.
                 self._asked_at = float("-inf")
                 self._ask(now)
 
-    def _told_total(self) -> Total | None:
+    def _reported_total(self) -> Total | None:
         """A total that more members say they hold than may be dishonest."""
         said: dict[tuple[frozenset[int], bytes], list[Total]] = {}
-        for total in self._told.values():
+        for total in self._reported.values():
             said.setdefault((total.included, total_digest(total.words)), []).append(total)
         return next((same[0] for same in said.values() if len(same) > self._group.dishonest), None)
 
