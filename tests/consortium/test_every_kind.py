@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import CensusTask, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
+from sudare.consortium import CensusTask, Deadlines, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.node_requests import ask_running_node, states_of
 from sudare.privacy.release import audited, read
@@ -40,7 +40,8 @@ COST = 6.0
 
 def clinics(folder: Path) -> list[Member]:
     tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
-    return founded(folder, *TASKS, schema=NUMBERS, tables=tables)
+    # On a busy machine threads are silent for longer than a usual deadline.
+    return founded(folder, *TASKS, schema=NUMBERS, tables=tables, deadlines=Deadlines(300.0, 900.0))
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def one_process(members: list[Member], folder: Path) -> Iterator[Callable[[str],
 
     def run(task: str) -> None:
         hub = LocalHub()
-        run_together([node_of(member, hub) for member in members], [task])
+        run_together([node_of(member, hub) for member in members], [task], most_seconds=600.0)
 
     yield run
 
