@@ -71,6 +71,16 @@ class CollectorState:
     expected: bytes = b""
     total: Words | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self.stage in ("done", "stopped")
+
+    def answers(self, stage: str | None = None) -> Collection[int]:
+        """Who has answered in a round; in the current one, unless another is named."""
+        found: Collection[int] = getattr(self, stage or self.stage)
+        return found
+
 
 def begun(members: int, length: int, among: Members | None = None) -> CollectorState:
     """The state before anything came, for vectors of so many words. `among` are those whom this member has voted for in an earlier attempt."""
@@ -85,17 +95,17 @@ def step(me: Participant, state: CollectorState, message: Message) -> Outgoing:
     What comes twice, out of turn or is not what it must be changes nothing, but that its sender is not waited for.
     """
     sender, body = message.sender, message.body
-    if state.stage in ("done", "stopped") or sender in state.gone:
+    if state.is_over or sender in state.gone:
         return ()
-    is_waited_for = sender in _asked(me, state) and sender not in _answers(state)
+    is_waited_for = sender in _asked(me, state) and sender not in state.answers()
     if isinstance(body, Withdrawn):
         is_taken = False
     else:
-        expected, take = _TAKEN[state.stage]
-        if not is_waited_for or not isinstance(body, expected):
+        current = _ROUNDS[state.stage]
+        if not is_waited_for or not isinstance(body, current.body):
             return ()
         try:
-            is_taken = take(me, state, sender, body)
+            is_taken = current.take(me, state, sender, body)
         except (MessageMalformed, InvalidParameter):
             is_taken = False
     if not is_taken:
@@ -106,46 +116,34 @@ def step(me: Participant, state: CollectorState, message: Message) -> Outgoing:
 
 def expired(me: Participant, state: CollectorState) -> Outgoing:
     """The deadline of a round has passed: go on with those who have answered if they are enough, or give up."""
-    if state.stage in ("done", "stopped"):
+    if state.is_over:
         return ()
     return _gone_on(me, state)
 
 
 def has_enough(me: Participant, state: CollectorState) -> bool:
     """Whether so many have answered in this round that the sum can go on without the others."""
-    if state.stage in ("done", "stopped"):
+    if state.is_over:
         return False
     is_open = state.stage in ("keys", "boxes", "inputs")
     needed = me.context.threshold if state.among is None or not is_open else len(state.among)
-    return len(_answers(state)) >= needed
+    return len(state.answers()) >= needed
 
 
 def waits_for(me: Participant, state: CollectorState) -> Members:
     """Those whose answers this round still waits for."""
-    if state.stage in ("done", "stopped"):
+    if state.is_over:
         return frozenset()
-    return frozenset(_asked(me, state)) - frozenset(_answers(state)) - frozenset(state.gone)
+    return frozenset(_asked(me, state)) - frozenset(state.answers()) - frozenset(state.gone)
 
 
 # What is waited for, and what came of it
 
 
-_ASKED: Final = {"boxes": "keys", "inputs": "boxes", "votes": "inputs", "shares": "votes", "heard": "inputs"}
-
-
 def _asked(me: Participant, state: CollectorState) -> Collection[int]:
     """Who was asked in this round: those who have answered in one before."""
-    return me.context.everyone if state.stage == "keys" else _collected(state, _ASKED[state.stage])
-
-
-def _answers(state: CollectorState) -> Collection[int]:
-    """Who has answered in this round."""
-    return _collected(state, state.stage)
-
-
-def _collected(state: CollectorState, stage: str) -> Collection[int]:
-    found: Collection[int] = getattr(state, stage)
-    return found
+    before = _ROUNDS[state.stage].asked
+    return me.context.everyone if before is None else state.answers(before)
 
 
 _Take = Callable[[Participant, CollectorState, int, Any], bool]
@@ -205,16 +203,6 @@ def _take_signature(kind: Kind) -> _Take:
     return take
 
 
-_TAKEN: dict[str, tuple[type, _Take]] = {
-    "keys": (Advertised, _take_keys),
-    "boxes": (Dealt, _take_boxes),
-    "inputs": (Masked, _take_input),
-    "votes": (Voted, _take_signature("vote")),
-    "shares": (Revealed, _take_shares),
-    "heard": (Affirmed, _take_signature("heard")),
-}
-
-
 # From round to round
 
 
@@ -222,11 +210,11 @@ def _gone_on(me: Participant, state: CollectorState) -> Outgoing:
     """The messages of the next round, or of giving up where too few have answered."""
     if not has_enough(me, state) and state.stage != "shares":
         return _stop(me, state)
-    stage, messages = _FOLLOWING[state.stage]
-    outgoing = messages(me, state)
+    current = _ROUNDS[state.stage]
+    outgoing = current.messages(me, state)
     if state.stage != "stopped":
         # Where everyone is a neighbour, everyone tells everyone which total it heard.
-        state.stage = "done" if stage == "heard" and not me.context.is_sparse else stage
+        state.stage = "done" if current.following == "heard" and not me.context.is_sparse else current.following
         asked = () if state.stage == "done" else _asked(me, state)
         state.waiting = sum(member not in state.gone for member in asked)
     return outgoing
@@ -308,13 +296,24 @@ def _confirmation(me: Participant, state: CollectorState) -> Outgoing:
     return _to_each(me, state.inputs, Confirmed(*_certificate_of(me, state.heard)))
 
 
-_FOLLOWING: dict[str, tuple[str, Callable[[Participant, CollectorState], Outgoing]]] = {
-    "keys": ("boxes", _directories),
-    "boxes": ("inputs", _deliveries),
-    "inputs": ("votes", _inclusion),
-    "votes": ("shares", _certificates),
-    "shares": ("heard", _opening),
-    "heard": ("done", _confirmation),
+@dataclass(frozen=True)
+class _Round:
+    """Who is asked (whoever has answered in the round `asked`; None is everyone), how answers are taken in, and what is sent next."""
+
+    asked: str | None
+    body: type
+    take: _Take
+    messages: Callable[[Participant, CollectorState], Outgoing]
+    following: str
+
+
+_ROUNDS: Final = {
+    "keys": _Round(None, Advertised, _take_keys, _directories, "boxes"),
+    "boxes": _Round("keys", Dealt, _take_boxes, _deliveries, "inputs"),
+    "inputs": _Round("boxes", Masked, _take_input, _inclusion, "votes"),
+    "votes": _Round("inputs", Voted, _take_signature("vote"), _certificates, "shares"),
+    "shares": _Round("votes", Revealed, _take_shares, _opening, "heard"),
+    "heard": _Round("inputs", Affirmed, _take_signature("heard"), _confirmation, "done"),
 }
 
 
