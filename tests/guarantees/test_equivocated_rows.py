@@ -203,11 +203,11 @@ def view_of_liar(told: Sequence[int], iteration: int, addends: Sequence[np.ndarr
     histories = [history_with(rows, MEMBERS) for rows in told]
     views = []
     for position, history in enumerate(histories):
-        all_seats = participants(MEMBERS, iteration, 0, [history] * MEMBERS)
-        (message,) = Party(all_seats[position], addends[position]).begin()
+        everyone = participants(MEMBERS, iteration, 0, [history] * MEMBERS)
+        (message,) = Party(everyone[position], addends[position]).begin()
         assert isinstance(message.body, Passed)
         assert message.body.window is not None
-        views.append(unmasked(all_seats[position], all_seats[LIAR], message.body.window))
+        views.append(unmasked(everyone[position], everyone[LIAR], message.body.window))
     return np.sum(views, axis=0, dtype=np.uint64)
 
 

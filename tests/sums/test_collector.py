@@ -184,8 +184,8 @@ def test_too_few_shares_end_it():
 # Answers that are none
 
 
-def other_statement(run_seats: Sequence[Participant], message: Message, kind: str, content: bytes) -> Body:
-    statement = stated(run_seats[message.sender], kind, content)
+def other_statement(run_participants: Sequence[Participant], message: Message, kind: str, content: bytes) -> Body:
+    statement = stated(run_participants[message.sender], kind, content)
     return {"keys": Advertised, "vote": Voted, "shares": Revealed}[kind](statement)
 
 
@@ -250,7 +250,9 @@ def test_what_comes_twice_or_out_of_turn_changes_nothing():
 # Opening
 
 
-def changed_share(run_seats: Sequence[Participant], owner: int, of_keys: bool = False) -> Callable[[Message], Body]:
+def changed_share(
+    run_participants: Sequence[Participant], owner: int, of_keys: bool = False
+) -> Callable[[Message], Body]:
     """One share of an owner's secret that its holder changed before it signed."""
 
     def body(message: Message) -> Body:
@@ -259,7 +261,7 @@ def changed_share(run_seats: Sequence[Participant], owner: int, of_keys: bool = 
         held = dict(getattr(shares, kind))
         # Errors of several holders that no weights of theirs cancel.
         held[owner] = (held[owner] + np.uint64(1 << 5 * message.sender)) % np.uint64(PRIME)
-        return other_statement(run_seats, message, "shares", replace(shares, **{kind: held}).to_bytes())
+        return other_statement(run_participants, message, "shares", replace(shares, **{kind: held}).to_bytes())
 
     return body
 

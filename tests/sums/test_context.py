@@ -199,7 +199,7 @@ def test_sparse_and_complete_neighbourhoods():
     assert everyone.share_threshold == 8
 
 
-# Seats
+# Participants
 
 
 def test_seats_need_their_own_key_among_the_members():

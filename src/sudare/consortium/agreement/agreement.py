@@ -32,7 +32,7 @@ from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, S
 from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.schema import Number, Schema
-from sudare.sums.context import least_threshold, noise_colluders, usual_dishonest
+from sudare.sums.context import check_threshold, noise_colluders, usual_dishonest
 from sudare.sums.minimum_members import check_exact_sums
 from sudare.text import is_printable
 
@@ -201,25 +201,16 @@ class Agreement:
 
     def check_sums(self) -> None:
         """Raise AgreementError unless there are two members or more, two of them honest, and the threshold fits their number."""
-        count, threshold = len(self.members), self.threshold
+        count = len(self.members)
         if count < 2:
             raise AgreementError(
                 f"The agreement has {count} of at least 2 members.", "Others join with `sudare consortium join`."
             )
-        if not 0 <= self.dishonest <= count - 2:
-            raise AgreementError(
-                f"`sums.dishonest` does not fit {count} members: two of them must be honest.",
-                f"Use a number from 0 to {count - 2}.",
-            )
-        # Any two groups of t share an honest member, and it votes once: no two totals are opened.
-        if not (count + self.dishonest < 2 * threshold <= 2 * count or threshold == count):
-            least = least_threshold(count, self.dishonest)
-            raise AgreementError(
-                f"`sums.threshold` does not fit {count} members, of whom {self.dishonest} may be dishonest.",
-                f"Use a number from {least} to {count}."
-                if least < count
-                else f"Use {count} (nobody may leave), or agree that fewer may be dishonest.",
-            )
+        try:
+            check_threshold(count, self.threshold, self.dishonest)
+        except InvalidParameter as error:
+            wrong = "threshold" if 0 <= self.dishonest <= count - 2 else "dishonest"
+            raise AgreementError(f"`sums.{wrong}`: {error.problem}", error.remedy) from None
 
     def _check_number_columns(self, task: DictionaryTask) -> None:
         if not any(isinstance(column, Number) for column in self.schema.features.values()):
