@@ -477,7 +477,7 @@ def test_sums_whose_numbers_do_not_fit_are_told_before_anybody_signs(consortium:
     agreement = Agreement.load("agreement.toml")
     replace(agreement, sums=Sums(dishonest=1)).save("agreement.toml")
     found = sudare("status", "--member", "east/member.toml")
-    assert "Sums cannot be made as things are: `sums.dishonest` does not fit 2 members" in unwrapped(found.stdout)
+    assert "Sums cannot be made as things are: `sums.dishonest`: 1 dishonest among 2 members" in unwrapped(found.stdout)
     assert sudare("status", "--member", "east/member.toml", "--json").values["sums"]["colluders"] is None
 
 
