@@ -137,9 +137,9 @@ def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_
     place = node_of(members[0], LocalHub())._environment
     runner = activity_of(WEAR, place)
     assert isinstance(runner, SumRunner)
-    private = runner._walk._private
+    private = runner._script._private
     assert (private.rows_per_unit, private.colluders, private.iterations) == (2, 2, 2)
-    assert runner._walk._entrance._guarantee.unit == "person"
+    assert runner._script._entrance._guarantee.unit == "person"
     tables[0].assign(patient=np.arange(60) // 3).to_csv(members[0].folder / "patients.csv", index=False)
     with pytest.raises(PersonRowsExceeded):
         activity_of(WEAR, place)
@@ -154,7 +154,7 @@ def test_a_dictionary_of_records_in_a_database(task: DictionaryTask, tmp_path: P
     member = replace(members[0], data=Data(url=address, query="visits"))
     runner = activity_of(task, node_of(member, LocalHub())._environment)
     assert isinstance(runner, SumRunner)
-    _, words = runner._walk.begun()
+    _, words = runner._script.begun()
     assert ADDENDS.decode(words).tolist() == [50 / 2**32]
 
 
