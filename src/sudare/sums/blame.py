@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import PublicKeys, is_of_small_order
-from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
@@ -387,11 +386,7 @@ def _unfit_shares(about: _About) -> Iterator[Contradiction]:
         given = {holder: each for holder, (_, each) in about.shares.items() if holder in holders}
         seeds = {holder: each.of_self_seeds[owner] for holder, each in given.items() if owner in each.of_self_seeds}
         secrets = {holder: each.of_mask_keys[owner] for holder, each in given.items() if owner in each.of_mask_keys}
-        rights = (
-            (seeds, partial(_is_committed_to, context, said.commitment)),
-            (secrets, partial(_is_secret_of, said.mask_key)),
-        )
-        for shares, is_right in rights:
+        for shares, is_right in ((seeds, partial(said.is_self_seed, context)), (secrets, said.is_mask_secret)):
             if len(shares) < context.share_threshold:
                 continue
             fitting = _fitting(shares, context.share_threshold, is_right)
@@ -405,14 +400,6 @@ def _unfit_shares(about: _About) -> Iterator[Contradiction]:
             else:
                 statements = [about.shares[holder][0] for holder in sorted(shares)]
                 yield about.contradiction("shares do not fit", [owner, *shares], [keys], statements)
-
-
-def _is_committed_to(context: SumContext, committed: bytes, seed: bytes) -> bool:
-    return commitment(context, seed) == committed
-
-
-def _is_secret_of(mask_key: bytes, secret: bytes) -> bool:
-    return MaskKey.of(secret).public == mask_key
 
 
 def _fitting(shares: Mapping[int, Words], needed: int, is_right: Callable[[bytes], bool]) -> Members:

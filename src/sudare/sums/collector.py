@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import is_of_small_order
-from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
+from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, fresh_pair_seed, take_self_masks
 from sudare.sums.messages import (
     Advertised,
     Affirmed,
@@ -345,19 +345,9 @@ def opened_total(me: Participant, state: CollectorState) -> Words | None:
     of_self_seeds = {holder: each.of_self_seeds for holder, each in given.items()}
     of_mask_keys = {holder: each.of_mask_keys for holder, each in given.items()}
     self_seeds = _secrets(
-        me.context,
-        state,
-        included,
-        of_self_seeds,
-        lambda owner, seed: commitment(me.context, seed) == keys[owner].commitment,
+        me.context, state, included, of_self_seeds, lambda owner, seed: keys[owner].is_self_seed(me.context, seed)
     )
-    secrets = _secrets(
-        me.context,
-        state,
-        left,
-        of_mask_keys,
-        lambda owner, secret: MaskKey.of(secret).public == keys[owner].mask_key,
-    )
+    secrets = _secrets(me.context, state, left, of_mask_keys, lambda owner, secret: keys[owner].is_mask_secret(secret))
     if state.masked_total is None or self_seeds is None or secrets is None:
         return None
     total = state.masked_total.copy()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
 from sudare.sums.context import SumContext
+from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
 from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
@@ -178,6 +179,14 @@ class SumKeys:
     def to_bytes(self) -> bytes:
         """The content of the statement."""
         return self.mask_key + self.commitment + np.array(self.neighbours, dtype="<u4").tobytes()
+
+    def is_self_seed(self, context: SumContext, seed: bytes) -> bool:
+        """Whether this is the self-seed that was committed to."""
+        return commitment(context, seed) == self.commitment
+
+    def is_mask_secret(self, secret: bytes) -> bool:
+        """Whether this is the private key to the public one for masks."""
+        return MaskKey.of(secret).public == self.mask_key
 
     @classmethod
     def from_bytes(cls, content: bytes, context: SumContext, owner: int) -> SumKeys:
