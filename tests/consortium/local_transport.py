@@ -25,11 +25,6 @@ class LocalHub:
             self._queues[name] = FairQueue(ARRIVED)
         return LocalTransport(name, self)
 
-    def names(self) -> frozenset[str]:
-        """Who is here."""
-        with self._lock:
-            return frozenset(self._queues)
-
     def queue_of(self, name: str) -> FairQueue[Packet] | None:
         """What is waiting for a member that is here."""
         with self._lock:
