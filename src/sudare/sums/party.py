@@ -213,7 +213,7 @@ class Party:
 
     def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What goes to others, saved before it is handed out; remembered to be sent again after a restart, where anything is saved."""
-        to_others = self._without_own(outgoing)
+        to_others = self._without_own(outgoing) if outgoing else ()
         if self._remembers:
             self._sent = (*self._sent, *to_others)
         self._save()

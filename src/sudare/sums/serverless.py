@@ -37,6 +37,18 @@ class ServerlessState:
     total: Words | None = None
     stopped: str | None = None
 
+    # `replace` takes three times as long as these, which are called for every message of every sum.
+
+    def placed(self, place: dissemination.State, waiting: Mapping[int, Parcel]) -> ServerlessState:
+        """In another place of the dissemination."""
+        return ServerlessState(self.record, self.length, place, waiting, self.heard_totals, self.total, self.stopped)
+
+    def after(self, heard_totals: HeardTotals) -> ServerlessState:
+        """With more heard of the total."""
+        return ServerlessState(
+            self.record, self.length, self.place, self.waiting, heard_totals, self.total, self.stopped
+        )
+
 
 Step = tuple[ServerlessState, tuple[Message, ...]]
 
@@ -61,7 +73,7 @@ def step(me: Participant, state: ServerlessState, message: Message) -> Step:
     if isinstance(body, GivenUp):
         return (state if state.total is not None else replace(state, stopped="given up")), ()
     if isinstance(body, Heard):
-        return _settled(me, replace(state, heard_totals=state.heard_totals.with_other(me, sender, body)))
+        return _settled(me, state.after(state.heard_totals.with_other(me, sender, body)))
     if not isinstance(body, Passed) or not _fits(me, state, sender, body) or body.round in state.waiting:
         return state, ()
     parcel = Parcel(sender, me.position, body.round, body.window, body.partial)
@@ -98,10 +110,10 @@ def _added(me: Participant, state: ServerlessState, waiting: dict[int, Parcel]) 
     outgoing: tuple[Message, ...] = ()
     place = state.place
     if place.round not in waiting:
-        return replace(state, place=place, waiting=waiting), ()
+        return state.placed(place, waiting), ()
     while place.round in waiting:
         place, parcel = dissemination.step(place, waiting.pop(place.round))
-        state, sent = _advanced(me, replace(state, place=place, waiting=dict(waiting)), parcel)
+        state, sent = _advanced(me, state.placed(place, dict(waiting)), parcel)
         outgoing += sent
     return state, outgoing
 
@@ -116,7 +128,7 @@ def _advanced(me: Participant, state: ServerlessState, parcel: Parcel | None) ->
     everyone = me.context.everyone
     own = Heard(stated(me, "heard", heard_content(me.context, everyone, state.place.total)), None)
     messages = tuple(Message(me.position, other, own) for other in sorted(everyone - {me.position}))
-    state, more = _settled(me, replace(state, heard_totals=state.heard_totals.with_own(own)))
+    state, more = _settled(me, state.after(state.heard_totals.with_own(own)))
     return state, messages + more
 
 

@@ -6,6 +6,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
 
 from sudare.errors import SumError
 from sudare.sums.messages import Body, Masked, Message, Opened, Passed
@@ -27,7 +30,7 @@ class Traffic:
         body = message.body
         if body is not self._last[0]:
             # What is told to everyone is measured once.
-            self._last = body, packed_size(body)
+            self._last = body, _body_bytes(body)
         self.bits += 8 * self._last[1]
         if isinstance(body, (Passed, Masked, Opened)):
             number = body.round if isinstance(body, Passed) else -1 if isinstance(body, Masked) else -2
@@ -43,6 +46,20 @@ class Traffic:
     def vectors_per_round(self) -> int:
         """The most vectors one member sent in one round."""
         return max(self.vectors.values(), default=0)
+
+
+def _body_bytes(body: Body) -> int:
+    """How many bytes a body has when it is packed; parcels, of which there are most, are not packed for it."""
+    if not isinstance(body, Passed):
+        return packed_size(body)
+    vectors = [vector for vector in (body.window, body.partial) if vector is not None]
+    return sum(vector.nbytes for vector in vectors) + _empty_parcel_bytes(body.round, len(vectors))
+
+
+@lru_cache(maxsize=128)
+def _empty_parcel_bytes(number: int, values: int) -> int:
+    empty = np.empty(0, dtype=np.uint64)
+    return packed_size(Passed(number, empty, empty if values == 2 else None))
 
 
 def simulate(

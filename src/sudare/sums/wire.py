@@ -85,17 +85,31 @@ def _malformed(reason: str) -> MessageMalformed:
     )
 
 
+Writer = Callable[[Any, list[Part]], None]
+
+
 def _pack(value: object, parts: list[Part]) -> None:
-    for kind, write in _WRITERS:
-        if isinstance(value, kind):
-            write(value, parts)
-            return
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} has no packed form")
-    name, entries = packed_name(type(value)).encode(), fields(value)
-    parts += [bytes([_OBJECT]), _length(len(name)), name, _length(len(entries))]
-    for field in entries:
-        _pack(getattr(value, field.name), parts)
+    kind: type = type(value)
+    _writer(kind)(value, parts)
+
+
+@lru_cache(maxsize=256)
+def _writer(kind: type) -> Writer:
+    """How values of a class are packed. Raise TypeError for one that has no packed form."""
+    for each, write in _WRITERS:
+        if issubclass(kind, each):
+            return write
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} has no packed form")
+    name, names = packed_name(kind).encode(), [field.name for field in fields(kind)]
+    prefix = bytes([_OBJECT]) + _length(len(name)) + name + _length(len(names))
+
+    def write_fields(value: object, parts: list[Part]) -> None:
+        parts.append(prefix)
+        for each in names:
+            _pack(getattr(value, each), parts)
+
+    return write_fields
 
 
 def _length(count: int) -> bytes:
@@ -136,7 +150,7 @@ def _pack_words(value: np.ndarray[Any, Any], parts: list[Part]) -> None:
     parts += [_length(value.nbytes), np.ascontiguousarray(value, dtype="<u8").data]
 
 
-_WRITERS: Final[tuple[tuple[type, Callable[[Any, list[Part]], None]], ...]] = (
+_WRITERS: Final[tuple[tuple[type, Writer], ...]] = (
     (type(None), lambda _, parts: parts.append(bytes([_NONE]))),
     (bool, lambda value, parts: parts.append(bytes([_TRUE if value else _FALSE]))),
     (int, _pack_int),
