@@ -101,7 +101,8 @@ class Party:
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: the first messages, or after a restart all of them again."""
-        self._save()
+        if self._persist is not None:
+            self._persist(self.state.to_bytes())
         return self._sent
 
     def receive(self, message: Message) -> tuple[Message, ...]:
@@ -214,11 +215,8 @@ class Party:
     def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What goes to others, saved before it is handed out; remembered to be sent again after a restart, where anything is saved."""
         to_others = self._without_own(outgoing) if outgoing else ()
-        if self._remembers:
+        if to_others and self._remembers:
             self._sent = (*self._sent, *to_others)
-        self._save()
-        return to_others
-
-    def _save(self) -> None:
         if self._persist is not None:
             self._persist(self.state.to_bytes())
+        return to_others
