@@ -30,7 +30,7 @@ TURN_SECONDS = 0.1
 
 def network() -> Any:
     """The module, without the package around it."""
-    path = Path(__file__).resolve().parent.parent / "src" / "sudare" / "neural" / "network.py"
+    path = Path(__file__).resolve().parent.parent / "src" / "sudare" / "neural" / "clipped_network.py"
     specification = importlib.util.spec_from_file_location("network", path)
     assert specification is not None
     assert specification.loader is not None
@@ -56,15 +56,17 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
     x = jnp.asarray(random.normal(size=(batch, INPUTS)), jnp.float32)
     targets = jax.nn.one_hot(jnp.asarray(random.integers(0, CLASSES, batch)), CLASSES, dtype=jnp.float32)
     kept = jnp.ones(batch, jnp.float32)
-    pace = net.Pace(steps=1e6, rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch))
+    settings = net.StepSettings(
+        max_iter=1e6, learning_rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch)
+    )
     sizes = (INPUTS, *hidden, CLASSES)
     state = net.initial_state(
         net.initial_parameters(random.normal(size=net.weight_count(sizes)), sizes, zero_last=False)
     )
     noise = random.integers(-(2**34), 2**34, net.parameter_count(sizes))
     steps: dict[str, Callable[[Any], Any]] = {
-        "private": lambda old: net.private_step(old, x, targets, kept, noise, pace, "cross_entropy"),
-        "ordinary": lambda old: net.plain_step(old, x, targets, kept, pace, "cross_entropy"),
+        "private": lambda old: private_step(net, old, x, targets, kept, noise, settings),
+        "ordinary": lambda old: net.plain_step(old, x, targets, kept, settings, "cross_entropy"),
     }
     for step in steps.values():
         seconds_a_step(step, state, 3)
@@ -78,6 +80,13 @@ def compared(net: Any, hidden: tuple[int, ...], batch: int) -> dict[str, Any]:
         "noise_ms": noise_milliseconds(net.parameter_count(sizes)),
         "places_differ": places_differ(net, state.parameters, x, targets),
     }
+
+
+def private_step(net: Any, state: Any, x: Any, targets: Any, kept: Any, noise: Any, settings: Any) -> Any:
+    """A whole private step on one physical batch."""
+    with jax.enable_x64(True):
+        parts = net.row_parts(state.parameters, x, targets, None, "cross_entropy")
+        return net.sampled_step(state, None, *parts, kept, noise, settings)
 
 
 def noise_milliseconds(parameters: int) -> float | None:

@@ -22,7 +22,7 @@ class StepInputs:
     x: jax.Array
     targets: jax.Array
     kept: jax.Array
-    pace: network.Pace
+    settings: network.StepSettings
 
 
 def rows_of_two_classes(rows: int, inputs: int) -> tuple[Singles, Singles]:
@@ -38,6 +38,8 @@ def step_inputs(batch: int, inputs: int, width: int) -> StepInputs:
     sizes = (inputs, width, width, 2)
     normals = np.random.default_rng(1).normal(size=network.weight_count(sizes))
     start = network.initial_parameters(normals, sizes, zero_last=False)
-    pace = network.Pace(steps=1e6, rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch))
+    settings = network.StepSettings(
+        max_iter=1e6, learning_rate=0.1, momentum=0.9, clip=1.0, noise_multiplier=1.0, expected_rows=float(batch)
+    )
     kept = jnp.ones(batch, jnp.float32)
-    return StepInputs(network.initial_state(start), jnp.asarray(x), jnp.asarray(targets), kept, pace)
+    return StepInputs(network.initial_state(start), jnp.asarray(x), jnp.asarray(targets), kept, settings)

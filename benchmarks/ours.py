@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import jax
@@ -19,13 +18,13 @@ from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.experts import MirrorAveraging
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression
-from sudare.linear.batched_fits import fit_nodes
 from sudare.linear.losses import Logistic
 from sudare.linear.solvers import Objective, minimised
 from sudare.neural import clipped_network as network
-from sudare.neural.calibration import public_recipe
+from sudare.neural.dp_sgd import public_recipe
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training import Descent, descended
+from sudare.neural.training import Training, trained_layers
+from sudare.papers.p000_weak_learners.simulated_members import objective_fits
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
 from sudare.perturbation.categorical import CategoryPerturbation
 from sudare.perturbation.shuffle import shuffled
@@ -107,7 +106,7 @@ def logistic_nodes(nodes: int, rows: int, columns: int) -> Run:
     X, labels = unit_rows(nodes * rows, columns)
     blocks, signs = X.reshape(nodes, rows, columns), (2.0 * labels - 1).reshape(nodes, rows)
     generator = np.random.default_rng(1)
-    return lambda: fit_nodes(blocks, signs, epsilon=1.0, penalty=1.0, generator=generator)
+    return lambda: objective_fits(blocks, signs, 1.0, 1.0, generator)
 
 
 def logistic_large(rows: int, columns: int) -> Run:
@@ -203,7 +202,9 @@ def network_step(batch: int, inputs: int, width: int) -> Run:
         with jax.enable_x64(True):
             parts = network.row_parts(given.state.parameters, given.x, given.targets, None, "cross_entropy")
             noise = seed.noise(0, parameters)
-            return jax.block_until_ready(network.sampled_step(given.state, None, *parts, given.kept, noise, given.pace))
+            return jax.block_until_ready(
+                network.sampled_step(given.state, None, *parts, given.kept, noise, given.settings)
+            )
 
     return step
 
@@ -211,12 +212,9 @@ def network_step(batch: int, inputs: int, width: int) -> Run:
 def network_epoch(rows: int, batch: int, inputs: int, width: int) -> Run:
     """As many private steps as make an epoch, each on a fresh Poisson sample, from seeds of the system's entropy."""
     x, targets = rows_of_two_classes(rows, inputs)
-    recipe = public_recipe(rows, 1.0, 1e-5, "add-remove", steps=max(1, rows // batch), sampling_rate=batch / rows)
-    descent = Descent(
-        sizes=(inputs, width, width, 2), loss="cross_entropy", noise_multiplier=1.0, expected_rows=float(batch),
-        **asdict(recipe),
-    )  # fmt: skip
-    return lambda: descended(descent, x, targets, RunSeed.drawn(SystemNoise()))
+    recipe = public_recipe(rows, 1.0, 1e-5, "add-remove", max_iter=max(1, rows // batch), sampling_rate=batch / rows)
+    training = Training(recipe, (inputs, width, width, 2), "cross_entropy", 1.0, float(batch))
+    return lambda: trained_layers(training, x, targets, RunSeed.drawn(SystemNoise()))
 
 
 CASES = {

@@ -24,7 +24,7 @@ def network_step(batch: int, inputs: int, width: int) -> Run:
     """The step of a network without clipping and noise."""
     given = step_inputs(batch, inputs, width)
     return lambda: jax.block_until_ready(
-        network.plain_step(given.state, given.x, given.targets, given.kept, given.pace, "cross_entropy")
+        network.plain_step(given.state, given.x, given.targets, given.kept, given.settings, "cross_entropy")
     )
 
 

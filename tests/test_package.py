@@ -32,17 +32,24 @@ for module in pkgutil.walk_packages(sudare.__path__, "sudare."):
         print(module.name, "needs", error.args[0].partition(".")[0])
 """
 
+NETWORKS_OF_PAPER_002 = (
+    *("anonymized_learning", "canaries", "errata", "figure5", "ordinary_training"),
+    "parameter_intervals",
+)
 # What is an extra's inside, and imported by the rest only when it is used.
 NEEDS_AN_EXTRA = {
     "sudare.consortium.flare_job": "nvflare",
     "sudare.consortium.network.transport.bytes_cell": "nvflare",
-    **{f"sudare.neural.{name}": "jax" for name in ("intervals", "network", "ordinary", "training", "updates")},
-    **{f"sudare.papers.p002_networks.{name}": "jax" for name in ("canary_runs", "canary_table", "errata", "figure5")},
+    **{f"sudare.neural.{name}": "jax" for name in ("clipped_network", "training")},
+    **{f"sudare.papers.p002_networks.{name}": "jax" for name in NETWORKS_OF_PAPER_002},
 }
 
 
 def test_the_core_imports_without_extras_and_developer_tools() -> None:
-    absent = {"polars", "psutil", "hypothesis", "pytest", "mkdocs", "material", "jax", "torch", "nvflare", "mypy"}
+    absent = {"polars", "psutil", "hypothesis", "pytest", "mkdocs", "material", "jax", "torch", "nvflare", "mypy"} | {
+        "gmpy2",
+        "phe",
+    }
     code = IMPORT_EVERYTHING_WITHOUT_EXTRAS.format(absent=absent, extras={"jax", "nvflare"})
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""What whoever reads a network of `approach="anonymized_learning"` wants to know about one record of it."""
+"""What whoever reads a network by AnonymizedLearning wants to know about one record of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sudare.audit.evidence import lower_limit, upper_limit
-from sudare.neural import PrivateMLPRegressor
+from sudare.audit.epsilon_lower_bounds import lower_limit, upper_limit
 from sudare.neural.training_methods import Facts
 from sudare.papers.p002_networks.anonymized_learning import update_intervals
 from sudare.papers.p002_networks.approaches import AnonymizedLearning
+from sudare.papers.p002_networks.estimators import AnonymizedLearningRegressor
 from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Number, Schema
@@ -34,17 +34,17 @@ def test_tell_a_record_of_zero_from_one_of_five_quarters_by_the_bias_of_a_regres
     A mechanism with ε = 0.5 is accused once in a million runs.
     """
     epochs, runs = 3, 1200
-    route = AnonymizedLearning(
-        regression(1.25, 2, 1), 0.25, epochs=epochs, batch_rows=2, rate=40.0, momentum=0.0, threshold=7.04
+    method = AnonymizedLearning(
+        regression(1.25, 2, 1), 0.25, epochs=epochs, batch_size=2, learning_rate=40.0, momentum=0.0, threshold=7.04
     )
-    assert route.epsilon == 0.5
+    assert method.epsilon == 0.5
     source, targets = SystemNoise(), np.zeros((2, 1), dtype=np.float32)
 
     def hits(rows):
         """Runs in which weight and bias stood at 8 (or both at −8) before the last update, and that was as large as can be."""
         table, found = np.array(rows, dtype=np.float32)[:, None], 0
         for _ in range(runs):
-            ((weights, bias),) = route.fitted(table, targets, source)
+            ((weights, bias),) = method.fitted(table, targets, source)
             for side in (1, -1):
                 # The last rate is a quarter of the first: a step of 10 from 8. The average remembers places by weights 1/4·2/11, 1/4·9/11, 3/4.
                 ends = [side * (LIMIT * 9 / 44 + (LIMIT - 10) * 3 / 4) + first * 9 / 220 for first in (LIMIT, -LIMIT)]
@@ -54,7 +54,7 @@ def test_tell_a_record_of_zero_from_one_of_five_quarters_by_the_bias_of_a_regres
 
     likelier, rarer = hits([0.0, 0.0]), hits([0.0, 1.25])
     loss = np.log(lower_limit(np.array([likelier]), runs, ERROR) / upper_limit(np.array([rarer]), runs, ERROR))
-    assert float(loss[0]) <= route.epsilon
+    assert float(loss[0]) <= method.epsilon
 
 
 @pytest.mark.long
@@ -66,16 +66,15 @@ def test_learn_whether_a_record_is_zero_from_a_regression_that_promises_one():
     A mechanism with ε = 1 is accused once in a million runs.
     """
     schema = Schema({"x": Number(0, 1.25, centre=0, scale=1)})
-    options = {"epochs": 2, "batch_rows": 2, "rate": 20.0, "momentum": 0.0, "threshold": 7.04}
-    model = PrivateMLPRegressor(
-        "anonymized_learning",
+    options = {"epochs": 2, "batch_size": 2, "learning_rate": 20.0, "momentum": 0.0, "threshold": 7.04}
+    model = AnonymizedLearningRegressor(
         (),
         epsilon=0.5,
         delta=0.0,
         schema=schema,
         encoding="centred",
         target_bounds=(-1.0, 1.0),
-        approach_options=options,
+        **options,
     )
     # The average remembers start, first and second place by weights 1/10·2/11, 9/10·2/11 and 9/11; biases start at 0.
     end = LIMIT * 9 / 55 + (LIMIT - 10) * 9 / 11
@@ -129,11 +128,11 @@ def test_tell_two_tables_apart_by_the_values_that_float_noise_can_take():
     """
     outputs, rows, threshold, rate = 2000, 64, 0.25, 1.0
     facts = regression(1.0, rows, outputs)
-    route = AnonymizedLearning(facts, 1.0, batch_rows=rows, rate=rate, momentum=0.0, threshold=threshold)
+    method = AnonymizedLearning(facts, 1.0, batch_size=rows, learning_rate=rate, momentum=0.0, threshold=threshold)
     table, targets = np.zeros((rows, 1), np.float32), np.zeros((rows, outputs), np.float32)
     source, seen = SystemNoise(), []
     for _ in range(60):
-        ((_, bias),) = route.fitted(table, targets, source)
+        ((_, bias),) = method.fitted(table, targets, source)
         # The average holds nine tenths of the first step, which is the update over rows·threshold.
         seen.append(-bias / (0.9 * rate) * rows * threshold)
     updates = np.concatenate(seen)
@@ -162,8 +161,8 @@ def test_search_all_keys_that_one_update_could_have_had():
 
     outputs, rows = 200, 10
     source = Counted()
-    route = AnonymizedLearning(regression(1.0, rows, outputs), 1.0, epochs=2, batch_rows=5)
-    route.fitted(np.zeros((rows, 1), np.float32), np.zeros((rows, outputs), np.float32), source)
+    method = AnonymizedLearning(regression(1.0, rows, outputs), 1.0, epochs=2, batch_size=5)
+    method.fitted(np.zeros((rows, 1), np.float32), np.zeros((rows, outputs), np.float32), source)
     updates, parameters = 4, 2 * outputs
     assert source.drawn - rows - 1 >= updates * parameters
 
@@ -172,9 +171,9 @@ def test_search_all_keys_that_one_update_could_have_had():
 def test_make_a_network_undefined_with_one_record(clipping):
     """A declared value too large for 32-bit floats made every parameter undefined: seen in the release, with probability 1 or 0."""
     facts = regression(1e39, 8, 1)
-    route = AnonymizedLearning(facts, 1.0, epochs=2, batch_rows=3, clipping=clipping)
+    method = AnonymizedLearning(facts, 1.0, epochs=2, batch_size=3, clipping=clipping)
     table, targets = np.zeros((8, 1), np.float32), np.zeros((8, 1), np.float32)
     table[0] = np.inf
-    for weights, bias in route.fitted(table, targets, SystemNoise()):
+    for weights, bias in method.fitted(table, targets, SystemNoise()):
         assert np.all(np.isfinite(weights))
         assert np.all(np.isfinite(bias))

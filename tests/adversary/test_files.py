@@ -181,7 +181,14 @@ def test_have_a_received_model_answer_with_what_is_no_number(tmp_path: Path, lea
     """Parameters of 10^308 in a file that is valid in all else: a clear error, and no ValueError of a library or NaN."""
     account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=9.0, delta=1e-3)
     X, y = np.random.default_rng(0).uniform(-0.5, 0.5, size=(60, 2)), np.arange(60) % 2
-    network = {"delta": 1e-5, "hidden": (), "bounds": (-1, 1), "encoding": "scaled", "steps": 1, "classes": [0, 1]}
+    network = {
+        "delta": 1e-5,
+        "hidden_layer_sizes": (),
+        "bounds": (-1, 1),
+        "encoding": "scaled",
+        "max_iter": 1,
+        "classes": [0, 1],
+    }
     options = {"target_bounds": (0, 1)} if learner is PrivateRidge else network
     Release.of(learner(epsilon=1.0, account=account, **options).fit(X, y)).save(tmp_path / "honest.sudare", KEY)
     file = (tmp_path / "honest.sudare").read_bytes()

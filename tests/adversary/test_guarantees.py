@@ -16,6 +16,11 @@ from sudare.gibbs import GibbsLogisticRegression, GibbsRidge
 from sudare.joint import consortium_model, model_of
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
+from sudare.papers.p002_networks.estimators import (
+    AnonymizedLearningClassifier,
+    AnonymizingFirstClassifier,
+    LearningFirstClassifier,
+)
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, Release, select_privately
 from sudare.privacy.noise import SystemNoise
@@ -110,15 +115,14 @@ def test_see_a_void_result_as_valid_where_there_is_no_account():
 def test_pay_two_for_a_network_that_promises_a_record_more_than_three_times_that(account):
     """d = 6 parameters: a try of ε = 0.5 a parameter promises a record 3, and all tries together 2·(3 + 0.5)."""
     X, labels = patients()[0], np.arange(ROWS) % 2
-    network = PrivateMLPClassifier(
-        "learning_first",
+    network = LearningFirstClassifier(
         (),
         delta=0.0,
         bounds=(-1, 1),
         classes=[0, 1],
         encoding="scaled",
-        approach_options={"epochs": 1},
-        accept_parameter_guarantee=True,
+        epochs=1,
+        accept_weak_guarantee=True,
     )
     tried: list[float] = []
 
@@ -242,8 +246,8 @@ def test_publish_a_nearly_exact_mean_under_the_charge_of_another_thread(account,
         PrivateRidge(),
         GibbsLogisticRegression(),
         GibbsRidge(),
-        PrivateMLPClassifier(hidden=(), bounds=(-1, 1), encoding="scaled", steps=1),
-        PrivateMLPRegressor(hidden=(), bounds=(-1, 1), encoding="scaled", steps=1),
+        PrivateMLPClassifier(hidden_layer_sizes=(), bounds=(-1, 1), encoding="scaled", max_iter=1),
+        PrivateMLPRegressor(hidden_layer_sizes=(), bounds=(-1, 1), encoding="scaled", max_iter=1),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -256,31 +260,30 @@ def test_use_up_a_budget_for_what_can_never_leave(account, model):
 
 
 UNUSABLE = [
-    *(("anonymizing_first", {"synthetic_rows": rows}) for rows in (-5, 0, 1.5, "x", 2**70)),
-    ("anonymizing_first", {"engine": "microaggregation", "groups": 1.5}),
-    ("learning_first", {"rate": "x"}),
-    ("learning_first", {"limit": "x"}),
-    ("learning_first", {"batch_rows": 2**70}),
-    ("anonymized_learning", {"threshold": [1]}),
-    ("anonymized_learning", {"epochs": None}),
-    ("anonymized_learning", {"rate": 1e300}),
-    ("anonymized_learning", {"momentum": None}),
+    *((AnonymizingFirstClassifier, {"synthetic_rows": rows}) for rows in (-5, 0, 1.5, "x", 2**70)),
+    (AnonymizingFirstClassifier, {"engine": "microaggregation", "groups": 1.5}),
+    (LearningFirstClassifier, {"learning_rate": "x"}),
+    (LearningFirstClassifier, {"limit": "x"}),
+    (LearningFirstClassifier, {"batch_size": 2**70}),
+    (AnonymizedLearningClassifier, {"threshold": [1]}),
+    (AnonymizedLearningClassifier, {"epochs": None}),
+    (AnonymizedLearningClassifier, {"learning_rate": 1e300}),
+    (AnonymizedLearningClassifier, {"momentum": None}),
 ]
 
 
 def test_use_up_a_budget_for_options_that_nothing_can_be_done_with(account):
-    for approach, options in UNUSABLE:
-        model = PrivateMLPClassifier(
-            approach,
+    for estimator, options in UNUSABLE:
+        model = estimator(
             (),
             epsilon=0.01,
             delta=0.0,
             bounds=(-1, 1),
             classes=[0, 1],
             encoding="scaled" if "engine" in options else "binned",
-            approach_options=options,
-            accept_parameter_guarantee=True,
+            accept_weak_guarantee=True,
             account=account,
+            **options,
         )
         with pytest.raises(SudareError):
             model.fit(patients()[0], np.arange(ROWS) % 2)

@@ -14,8 +14,7 @@ from sudare.errors import InvalidParameter, SudareError
 from sudare.neural import PrivateMLPClassifier
 from sudare.neural import clipped_network as network
 from sudare.neural import seeded_randomness as sampling
-from sudare.neural.calibration import Recipe, check_recipe
-from sudare.neural.dp_sgd import NoisyDescent
+from sudare.neural.dp_sgd import DpSgd, Recipe, check_recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training_methods import Facts
 from sudare.privacy import Ledger
@@ -28,12 +27,12 @@ def test_make_parameters_undefined_by_one_record(tmp_path):
     rows = {"x": [1.0] * 49 + [1e39], "y": [0, 1] * 25}
     account = Ledger(tmp_path / "ledger.db").account("rows", epsilon=3.0, delta=1e-3)
     model = PrivateMLPClassifier(
-        hidden=(8,),
+        hidden_layer_sizes=(8,),
         epsilon=1.0,
         delta=1e-4,
         schema=schema,
         encoding="centred",
-        steps=3,
+        max_iter=3,
         sampling_rate=1.0,
         account=account,
     )
@@ -54,9 +53,11 @@ def sum_in_clips(parameters, x, targets, clip):
     if hasattr(network, "clipped_gradient_sum"):
         total, unit = network.clipped_gradient_sum(parameters, x, targets, kept, clip, "squared"), clip
     else:
-        pace = network.Pace(1.0, 1.0, 0.0, clip, 1.0, 1.0)
+        settings = network.StepSettings(1.0, 1.0, 0.0, clip, 1.0, 1.0)
         with jax.enable_x64(True):
-            total = network.accumulated(None, *network.row_parts(parameters, x, targets, None, "squared"), kept, pace)
+            total = network.accumulated(
+                None, *network.row_parts(parameters, x, targets, None, "squared"), kept, settings
+            )
         unit = network.NOISE_DEVIATION
     return np.linalg.norm(np.concatenate([np.ravel(part) for part in jax.tree.leaves(total)]).astype(np.float64)) / unit
 
@@ -86,16 +87,23 @@ def test_find_the_noise_among_the_keys_of_64_bits(monkeypatch):
     monkeypatch.setattr(sampling, "derived", known_in_part)
     schema = Schema({"x0": Number(-1, 1), "x1": Number(-1, 1)})
     facts = Facts(40, (2, 3, 2), "cross_entropy", "replace-one", schema, "scaled", (0, 1))
-    route = NoisyDescent(facts, 1.0, 1e-4, Recipe(1, 1.0, 1.0, 0.1, 0.0, 64))
+    method = DpSgd(facts, 1.0, 1e-4, Recipe(1, 1.0, 1.0, 0.1, 0.0, 64))
     rows, targets = np.zeros((40, 2), dtype=np.float32), np.eye(2, dtype=np.float32)[np.arange(40) % 2]
-    first, second = (route.run(rows, targets, RunSeed(bytes([seed]) * 32)) for seed in (1, 2))
+    first, second = (method.run(rows, targets, RunSeed(bytes([seed]) * 32)) for seed in (1, 2))
     assert not np.array_equal(first[-1][1], second[-1][1])
 
 
 def test_have_noise_of_a_known_seed_pass_for_private(tmp_path):
     """A run that was begun with a seed, and goes on from its checkpoint without one: the noise is still the seed's."""
     X = np.random.default_rng(0).uniform(size=(30, 2))
-    parameters = {"hidden": (), "steps": 2, "bounds": (0, 1), "classes": [0, 1], "encoding": "scaled", "delta": 1e-3}
+    parameters = {
+        "hidden_layer_sizes": (),
+        "max_iter": 2,
+        "bounds": (0, 1),
+        "classes": [0, 1],
+        "encoding": "scaled",
+        "delta": 1e-3,
+    }
     model = PrivateMLPClassifier(checkpoint=tmp_path / "run", **parameters)
     seeded = model.set_params(random_state=3).fit(X, np.arange(30) % 2).parameters_
     try:

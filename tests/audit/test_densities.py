@@ -13,6 +13,7 @@ from sudare.audit import largest_log_ratio
 from sudare.audit.densities import (
     cloud,
     epsilon_of_cells,
+    exact_epsilon,
     gamma_norm_log_density,
     gaussian_cells,
     hockey_stick,
@@ -90,3 +91,7 @@ def test_cells_show_the_epsilon_of_a_gaussian_and_no_more(mu: float, delta: floa
     assert (1 - 1e-5) * truth <= shown <= truth * (1 + 1e-9)
     coarse = np.linspace(-12 / mu, 1 + 12 / mu, 50)
     assert epsilon_of_cells(gaussian_cells(0.0, 1 / mu, coarse), gaussian_cells(1.0, 1 / mu, coarse), delta) < shown
+
+
+def test_noise_of_an_unknown_kind_has_no_computed_loss() -> None:
+    assert exact_epsilon(object(), (np.zeros(1), np.ones(1))) is None

@@ -139,7 +139,7 @@ def test_a_warm_start_computes_what_we_do_without_one() -> None:
     arguments = {**TINY["graphical_lasso_warm"], "variables": 12}
     warm, cold = (side.CASES["graphical_lasso_warm"](**arguments)() for side in (ours, ourselves_peer))
     np.testing.assert_allclose(warm.precision, cold.precision, atol=1e-3)
-    assert warm.iterations <= cold.iterations
+    assert warm.n_iter <= cold.n_iter
 
 
 def test_scikit_learn_starts_where_we_do() -> None:

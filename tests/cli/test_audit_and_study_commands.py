@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sudare.audit import registry
-from sudare.audit.registry import audit_names, noise_comparison
+from sudare.audit.noise_audits import audited_noise
+from sudare.audit.registry import audit_names
 from sudare.errors import DataUnavailable
 from sudare.papers import Estimate, ResultTable, Study, StudyResult
 from sudare.privacy.mechanisms import Laplace
@@ -44,7 +45,7 @@ def broken_audit(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run_audit(name: str, **options: object) -> registry.AuditReport:
         report = real(name, samples=200, epsilons=(1.0,))
-        noise = noise_comparison(Laplace(1.0, 3.0), (np.zeros(1), np.ones(1)), 200, 0)
+        noise = audited_noise(Laplace(1.0, 3.0), (np.zeros(1), np.ones(1))).compared(200)
         claimed = report.comparisons[0].claimed
         broken = registry.Comparison(claimed, noise.sampled, noise.lowest_bits, noise.computed)
         return registry.AuditReport(name, report.subject, report.samples, (broken,))

@@ -542,10 +542,10 @@ def test_a_task_that_was_run_and_whose_state_is_gone_is_not_approved_again(
 
 def test_a_task_that_cannot_be_planned_is_told(consortium: Path, sudare: Sudare) -> None:
     agreement = Agreement.load("agreement.toml")
-    net = ModelsTask("net", "PrivateMLPClassifier", 0.1, parameters={"approach": "learning_first"})
+    net = ModelsTask("net", "PrivateMLPClassifier", 0.1, 1e-6, parameters={"momentum": 2.0})
     replace(agreement, tasks=(net,)).save("agreement.toml")
     assert (
-        "net cannot run as it stands: To a record this promises"
+        "net cannot run as it stands: momentum must be a number"
         in sudare("consortium", "check", "agreement.toml").stdout
     )
     assert "net cannot be planned as things are" in sudare("status", "--member", "east/member.toml").stdout

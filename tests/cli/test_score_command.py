@@ -143,7 +143,7 @@ def test_scores_of_all_rows_can_be_kept(plant: Path, detector: MemberModel, suda
 
 
 def test_a_rehearsal_scores_and_writes_nothing(plant: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sudare.dictionary.scoring.watched", lambda *_: pytest.fail("scored"))
+    monkeypatch.setattr("sudare.dictionary.scoring.scored_records", lambda *_: pytest.fail("scored"))
     before = sorted(plant.iterdir())
     told = sudare(*BY_FILE, "-o", "scores.csv", "--plot", "p.png", "--dry-run", "--json").values
     assert told["dry_run"] is True
@@ -183,7 +183,7 @@ def test_what_cannot_be_done_is_said(
 
 def test_the_result_of_a_task_is_found_by_its_name(tmp_path: Path, sudare: Sudare) -> None:
     """The file that a real training writes is the file that scores."""
-    options = {"search": False, "most_iterations": 3, "false_alarm_rate": 0.05}
+    options = {"search": False, "max_iter": 3, "false_alarm_rate": 0.05}
     task = DictionaryTask("patterns", 2, consent=True, parameters=options)
     tables = [readings(seed, 120) for seed in range(3)]
     members = founded(tmp_path, task, schema=SENSORS, tables=tables)
@@ -207,7 +207,7 @@ def test_the_commands_on_the_page_run(tmp_path: Path, sudare: Sudare, monkeypatc
     page = (Path(__file__).resolve().parents[2] / "docs/dictionary.md").read_text(encoding="utf-8")
     typed = re.findall(r"^\$ sudare (score .*)$", page, re.MULTILINE)
     assert len(typed) == 3
-    task = DictionaryTask("patterns", 2, consent=True, parameters={"search": False, "most_iterations": 3})
+    task = DictionaryTask("patterns", 2, consent=True, parameters={"search": False, "max_iter": 3})
     members = founded(tmp_path, task, schema=SENSORS, tables=[readings(seed, 120) for seed in range(3)])
     hub = LocalHub()
     run_together([node_of(each, hub) for each in members], ["patterns"])
@@ -236,7 +236,7 @@ def trained(family: str) -> tuple[MemberModel, Schema, pd.DataFrame]:
         schema = Schema({"first": Number(0.0, 50.0), "second": Number(0.0, 50.0)})
         counts = draw.poisson([3.0, 9.0], (90, 2)).astype(float)
         table = pd.DataFrame(counts if family == "poisson" else counts + 0.5, columns=["first", "second"])
-    options: dict[str, Any] = {"family": family, "search": False, "hide": "nothing", "most_iterations": 5}
+    options: dict[str, Any] = {"family": family, "search": False, "hide": "nothing", "max_iter": 5}
     return (
         PatternDictionary(2, schema=schema, **options).fit([table[:30], table[30:60], table[60:]]).member(1),
         schema,
@@ -294,16 +294,16 @@ def test_a_dictionary_of_another_schema_is_refused(detector: MemberModel) -> Non
 
 def test_blocks_do_not_matter(detector: MemberModel) -> None:
     """The strangest of all records, whatever block they stood in."""
-    from sudare.dictionary.scoring import watched
+    from sudare.dictionary.scoring import scored_records
     from sudare.frames import batches
 
     table = readings(5, 500)
-    whole = watched(detector, batches(table), 7, each_column=True)
-    parts = watched(detector, batches(table, batch_rows=33), 7, each_column=True)
+    whole = scored_records(detector, batches(table), 7, each_column=True)
+    parts = scored_records(detector, batches(table, batch_rows=33), 7, each_column=True)
     np.testing.assert_allclose(parts.scores, whole.scores, rtol=1e-12)
     assert [each.position for each in parts.strangest] == [each.position for each in whole.strangest]
     assert parts.columns is not None
     assert whole.columns is not None
     assert list(parts.columns) == list(whole.columns)
     with pytest.raises(DataError, match="no records"):
-        watched(detector, [], 3)
+        scored_records(detector, [], 3)

@@ -309,7 +309,7 @@ class UndoesVetoes(DictionaryWalk):
 
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         state, following = super().step(state, total, included)
-        question = self._conversation.after(totals_heard(state))
+        question = self._script.after(totals_heard(state))
         if isinstance(question, Vetoes) and not isinstance(following, Finished):
             following = ADDENDS.encode(-(question.totals < FEW).astype(np.float64)).words
         return state, following
@@ -322,7 +322,7 @@ def test_a_pattern_of_the_victim_alone_is_not_shown_because_a_liar_undoes_its_ve
         np.array([[-3.0, 0.0], [3.0, 1.0]])[draw.integers(2, size=40)] + draw.normal(size=(40, 2)) / 2 for _ in "abcd"
     ]
     held[VICTIM][:VICTIMS_OWN] = np.array([0.0, 7.0]) + draw.normal(size=(VICTIMS_OWN, 2)) / 10
-    model = PatternDictionary(3, family="diagonal_gaussian", bounds=BOUNDS, search=False, most_iterations=12)
+    model = PatternDictionary(3, family="diagonal_gaussian", bounds=BOUNDS, search=False, max_iter=12)
 
     def walk(position: int) -> DictionaryWalk:
         agreed, records = model.training(held[position], 4)

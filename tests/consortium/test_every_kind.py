@@ -28,9 +28,7 @@ NUMBERS = Schema({name: SCHEMA.columns[name] for name in ("age", "pressure", "il
 TASKS: tuple[Task, ...] = (
     CensusTask("census", ("age",), 2.0),
     ModelsTask("models", "PrivateLogisticRegression", 1.0),
-    DictionaryTask(
-        "patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
-    ),
+    DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3}),
     LearningTask("risk", "one-sum", 1.0),
     ScalerTask("scales", 1.0),
     DictionaryTask("wear", 2, epsilon=1.0, delta=1e-6, parameters={"private_iterations": 2}),

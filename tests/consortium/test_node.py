@@ -43,7 +43,7 @@ from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of
 from tests.consortium.local_transport import LocalHub
 
 PATTERNS = DictionaryTask(
-    "patterns", 2, consent=True, parameters={"family": "diagonal_gaussian", "search": False, "most_iterations": 3}
+    "patterns", 2, consent=True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3}
 )
 RISK = LearningTask("risk", "one-sum", 1.0)
 SCALES = ScalerTask("scales", 1.0)

@@ -66,7 +66,7 @@ def test_a_pattern_of_few_records_is_found():
 
 def test_how_sums_are_hidden_does_not_change_a_bit():
     tables = TRUTH.records(np.random.default_rng(0), 40)
-    fits = [PatternDictionary(3, hide=hide).fit(tables) for hide in ("masks", "shares", "nothing")]
+    fits = [PatternDictionary(3, hide=hide).fit(tables) for hide in ("masks", "nothing")]
     assert len({each.precisions_.tobytes() for each in fits}) == 1
     assert len({each.n_numbers_ for each in fits}) == 1
 
@@ -275,15 +275,15 @@ def test_a_schema_without_numbers_has_no_gaussian_patterns():
         ({"n_patterns": True}, "n_patterns"),
         ({"concentration": 0.5}, "concentration"),
         ({"min_others": -1}, "min_others"),
-        ({"tolerance": 0.0}, "tolerance"),
+        ({"tol": 0.0}, "tol"),
         ({"bounds": (1, 0)}, "low < high"),
         ({"bounds": (0, np.inf)}, "finite"),
         ({"bounds": 3}, "two numbers"),
         ({"bounds": (0, 1), "schema": Schema({"a": Number(0, 1)})}, "Both"),
         ({"dtype": "float16"}, "dtype"),
-        ({"hide": "chunks"}, "exact"),
+        ({"hide": "chunks"}, "hiding"),
         ({"sparsity": -1.0}, "sparsity"),
-        ({"most_iterations": 1}, "most_iterations"),
+        ({"max_iter": 1}, "max_iter"),
     ],
 )
 def test_bad_parameters_are_refused(changes, message):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.dictionary.dependency_selection import edge_price
-from sudare.dictionary.em import Fit, Ground
+from sudare.dictionary.em import Fit, Opening
 from sudare.dictionary.families import Frame, Overall
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.pattern_selection import (
@@ -32,10 +32,10 @@ def some_fit(patterns=4, seed=0):
     squares = counts[:, None, None] * (covariances + found["means"][:, :, None] * found["means"][:, None])
     rows, columns = np.triu_indices(4)
     statistics = np.hstack([counts[:, None] * found["means"], squares[:, rows, columns]])
-    ground = Ground(
+    opening = Opening(
         chapter_terms(family=family), Overall(300, np.zeros(4), np.eye(4)), Frame(np.zeros(4), np.ones(4)), np.ones(14)
     )
-    return ground, Fit(found, Branch(0), counts, statistics, 0.0, 0.0, 0.0, ())
+    return opening, Fit(found, Branch(0), counts, statistics, 0.0, 0.0, 0.0, ())
 
 
 def test_points_are_public_spread_like_a_normal_cloud_and_never_the_same():
@@ -64,10 +64,10 @@ def test_few_points_surround_the_centre_in_any_number_of_columns(size, count):
 @settings(deadline=None, max_examples=30)
 def test_candidates_keep_every_record_and_every_weight(patterns, seed):
     """Transfers map weights to weights: merged ones add up, split ones are halved, the rest stays; deletions lose one."""
-    ground, fit = some_fit(patterns, seed)
+    opening, fit = some_fit(patterns, seed)
     weights = np.random.default_rng(seed).dirichlet(np.ones(patterns))
     overlap = np.eye(patterns) + 0.1
-    for candidate in [*merges(ground, fit, overlap), *splits(ground, fit)]:
+    for candidate in [*merges(opening, fit, overlap), *splits(opening, fit)]:
         assert len(candidate.patterns) == len(candidate.transfer)
         assert (candidate.transfer @ weights).sum() == pytest.approx(1.0)
     fewer = deletion(fit)
@@ -77,28 +77,28 @@ def test_candidates_keep_every_record_and_every_weight(patterns, seed):
 
 def test_merged_patterns_have_the_moments_of_both():
     """From totals alone, the union's mean is the mean of both patterns' records."""
-    ground, fit = some_fit(3)
+    opening, fit = some_fit(3)
     overlap = np.eye(3)
     overlap[0, 2] = overlap[2, 0] = 0.9
-    united = next(iter(merges(ground, fit, overlap))).patterns
-    both = fit.statistics[[0, 2], :4].sum(axis=0) / (fit.counts[[0, 2]].sum() + ground.family.shrinkage)
+    united = next(iter(merges(opening, fit, overlap))).patterns
+    both = fit.statistics[[0, 2], :4].sum(axis=0) / (fit.counts[[0, 2]].sum() + opening.family.shrinkage)
     np.testing.assert_allclose(united["means"][-1], both, rtol=1e-9)
     np.testing.assert_array_equal(united["means"][0], fit.patterns["means"][1])
 
 
 def test_bic_pays_for_sparse_patterns_what_they_would_keep():
     """Never more than for all entries, never less than for means and variances; other families pay for every number."""
-    ground, fit = some_fit()
+    opening, fit = some_fit()
     least = 2 * 16 * np.log(300)
     pairs = 4 * 6 * edge_price(300, 4)
-    assert least < fit.bic(ground, ground.family) < least + pairs + 1e-6
+    assert least < fit.bic(opening, opening.family) < least + pairs + 1e-6
     diagonal = DiagonalGaussian()
     patterns = random_patterns(diagonal, np.random.default_rng(0), 4, 4)
     assert diagonal.description_length(fit.counts, fit.statistics, patterns, 300) == pytest.approx(least)
 
 
 def test_only_sparse_patterns_are_refined():
-    ground, fit = some_fit()
-    ground = Ground(chapter_terms(family=DiagonalGaussian()), ground.overall, ground.frame, ground.limits)
+    opening, fit = some_fit()
+    opening = Opening(chapter_terms(family=DiagonalGaussian()), opening.overall, opening.frame, opening.limits)
     with pytest.raises(TypeError, match="supports"):
-        next(refined(ground, fit))
+        next(refined(opening, fit))

@@ -18,10 +18,9 @@ from sudare.dictionary.private_training import (
     merged,
     public_iterations,
     shrunk,
-    trained_privately,
 )
 from sudare.dictionary.secure_totals import ADDENDS, adder
-from sudare.dictionary.training import rehearsed
+from sudare.dictionary.training import simulated, trained
 from sudare.errors import (
     BudgetExceeded,
     ImplausibleTotal,
@@ -164,7 +163,7 @@ def test_totals_that_cannot_be_stop_a_private_training_too():
 
     private = PrivateTerms(chapter_terms(most_rows=64), 1.0, 1e-6)
     with pytest.raises(ImplausibleTotal):
-        rehearsed(trained_privately(private), held(chapter_records(rows=20)), hostile, SeededNoise(0))
+        simulated(trained(private), held(chapter_records(rows=20)), hostile, SeededNoise(0))
 
 
 def test_questions_do_not_depend_on_who_holds_the_records():
@@ -174,7 +173,7 @@ def test_questions_do_not_depend_on_who_holds_the_records():
     everything = np.concatenate(tables)
     dealt = np.split(everything[np.random.default_rng(0).permutation(len(everything))], 3)
     first, second = (
-        rehearsed(trained_privately(private), held(each), adder(3, "nothing"), SeededNoise(1)).dictionary
+        simulated(trained(private), held(each), adder(3, "nothing"), SeededNoise(1)).dictionary
         for each in (tables, dealt)
     )
     np.testing.assert_allclose(first.patterns["means"], second.patterns["means"], rtol=1e-9)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from sudare.dictionary import PatternDictionary
+from sudare.dictionary.em import Dictionary
 from sudare.dictionary.families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
-from sudare.dictionary.single_member_pattern import at_home
+from sudare.dictionary.single_member_pattern import with_own_pattern
 from sudare.dictionary.sum_questions import Branch
-from sudare.dictionary.training import Dictionary
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.dictionary.kit import held
 
@@ -38,7 +38,7 @@ def test_a_pattern_of_ones_own_is_found_with_its_dependencies(seed):
     random = np.random.default_rng(seed)
     truth = chapter_truth()
     (records,) = held([own_records(random)])
-    found = at_home(records, dictionary_of(truth), truth.weights[0])
+    found = with_own_pattern(records, dictionary_of(truth), truth.weights[0])
     assert found.pattern is not None
     np.testing.assert_allclose(found.pattern["means"][0], FAR, atol=0.8)
     assert found.pattern_weight == pytest.approx(40 / 190, abs=0.02)
@@ -53,14 +53,14 @@ def test_usual_records_make_no_pattern(rows):
     truth = chapter_truth()
     for seed in range(5):
         for member, table in enumerate(truth.records(np.random.default_rng([seed, 3]), rows)):
-            found = at_home(held([table])[0], dictionary_of(truth), truth.weights[member])
+            found = with_own_pattern(held([table])[0], dictionary_of(truth), truth.weights[member])
             assert found.pattern is None
             np.testing.assert_array_equal(found.weights, truth.weights[member])
 
 
 def test_how_records_are_cut_into_blocks_does_not_matter():
     table = own_records(np.random.default_rng(0))
-    whole = at_home(held([table])[0], dictionary_of(chapter_truth()), chapter_truth().weights[0])
+    whole = with_own_pattern(held([table])[0], dictionary_of(chapter_truth()), chapter_truth().weights[0])
 
     class Cut:
         rows, cluster = len(table), None
@@ -68,13 +68,15 @@ def test_how_records_are_cut_into_blocks_does_not_matter():
         def blocks(self):
             return iter(np.array_split(table, 7))
 
-    cut = at_home(Cut(), dictionary_of(chapter_truth()), chapter_truth().weights[0])
+    cut = with_own_pattern(Cut(), dictionary_of(chapter_truth()), chapter_truth().weights[0])
     np.testing.assert_allclose(cut.pattern["means"], whole.pattern["means"], rtol=1e-9)
 
 
 def test_only_sparse_patterns_have_company_at_home():
     table = own_records(np.random.default_rng(0))
-    found = at_home(held([table])[0], dictionary_of(chapter_truth(), DiagonalGaussian()), chapter_truth().weights[0])
+    found = with_own_pattern(
+        held([table])[0], dictionary_of(chapter_truth(), DiagonalGaussian()), chapter_truth().weights[0]
+    )
     assert found.pattern is None
 
 
@@ -86,7 +88,7 @@ def test_nobody_else_sees_it_and_its_member_is_not_alarmed():
     tables[0] = own_records(random)
     fitted = PatternDictionary(6, hide="nothing").fit(tables)
     assert np.linalg.norm(fitted.means_ - FAR, axis=1).min() > 4
-    np.testing.assert_allclose(fitted.homes_[0].pattern_weight, 40 / 190, atol=0.03)
+    np.testing.assert_allclose(fitted.own_parts_[0].pattern_weight, 40 / 190, atol=0.03)
     for member in range(1, 4):
         assert np.linalg.norm(fitted.member(member).patterns["means"] - FAR, axis=1).min() > 4
     new = own_records(random, rows=1, strange=200)[1:]
@@ -100,5 +102,5 @@ def test_with_epsilon_there_is_none():
     tables = chapter_truth(members=4).records(random, 150)
     tables[0] = own_records(random)
     fitted = PatternDictionary(4, hide="nothing", bounds=(-15, 20), epsilon=5.0, random_state=0).fit(tables)
-    assert all(home.pattern is None for home in fitted.homes_)
+    assert all(home.pattern is None for home in fitted.own_parts_)
     np.testing.assert_allclose(fitted.weights_.sum(axis=1), 1.0)

@@ -115,7 +115,7 @@ def test_no_other_reader_of_json_or_toml_is_used() -> None:
     calls = re.compile(r"\bjson\.(loads?|JSONDecoder)\b|\btomllib\b|from json import")
     root = Path(sudare.__file__).parent
     found = {file.relative_to(root).as_posix() for file in root.rglob("*.py") if calls.search(file.read_text("utf-8"))}
-    assert found == {"parsing.py", "privacy/declared.py"}
+    assert found == {"parsing.py", "privacy/declared_columns.py"}
 
 
 @pytest.fixture(scope="module")

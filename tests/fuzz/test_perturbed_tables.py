@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from sudare.errors import SudareError
 from sudare.perturbation import RecordPerturbation
-from sudare.perturbation.parquet import Frame
+from sudare.perturbation.parquet import FileLayout
 from sudare.perturbation.release_format import written_perturbations
 from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import exact
@@ -86,9 +86,9 @@ def forged_perturbations(file: bytes, chance: random.Random) -> bytes:
 
 
 def place_of_a_value(parameters: dict[str, Any], chance: random.Random) -> int:
-    """Some byte of the Parquet file that is not of its frame."""
-    frame = Frame.of(written_perturbations(parameters), parameters["rows"])
-    place = chance.choice([place for places in frame.places.values() for place in places])
+    """Some byte of the Parquet file that is not of its layout."""
+    layout = FileLayout.of(written_perturbations(parameters), parameters["rows"])
+    place = chance.choice([place for places in layout.places.values() for place in places])
     return chance.randrange(place.values, place.end)
 
 

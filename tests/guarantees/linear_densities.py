@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from sudare.audit.linear import CountedRows, gaussian_objective_log_density, pure_objective_log_density
+from sudare.audit.linear_laws import CountedRows, linear_terms, log_determinants, pure_objective_log_density
 from sudare.linear.losses import Logistic
 
 
@@ -28,6 +28,12 @@ def gaussian_log_ratios(pair, points, deviation, penalty):
     """The same for noise N(0, deviation²·I)."""
     first, second = (gaussian_objective_log_density(table, points, Logistic(), deviation, penalty) for table in pair)
     return first - second
+
+
+def gaussian_objective_log_density(table, points, loss, deviation, penalty):
+    """log density of the minimiser, up to a constant, for noise N(0, deviation²·I); a penalty is one number, or one a coordinate."""
+    squares = np.sum(linear_terms(table, points, loss, penalty) ** 2, axis=1)
+    return -squares / (2 * deviation**2) + log_determinants(table, points, loss, penalty)
 
 
 def turned(vectors, turn):

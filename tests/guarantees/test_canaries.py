@@ -9,32 +9,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.audit.evidence import DEFAULT_CONFIDENCE
-from sudare.papers.p002_networks.canary_runs import (
-    Trial,
-    audit_of_descent,
+from sudare.audit.epsilon_lower_bounds import DEFAULT_CONFIDENCE
+from sudare.papers.p002_networks.canaries import Trial, audit_of_training, planted
+from tests.guarantees.canary_twins import (
     audit_of_sums,
     audit_of_turning,
     clipped_after_averaging,
     clipped_batch_sum,
     clipped_rows,
-    planted,
 )
 
-CLAIM = Trial(canaries=1000, bystanders=200, epsilon=1.0, delta=1e-9, steps=12)
-TWO_LAYERS = Trial(canaries=1000, bystanders=200, epsilon=1.0, delta=1e-9, steps=12, hidden=(24,))
+CLAIM = Trial(canaries=1000, bystanders=200, epsilon=1.0, delta=1e-9, max_iter=12)
+TWO_LAYERS = Trial(canaries=1000, bystanders=200, epsilon=1.0, delta=1e-9, max_iter=12, hidden_layer_sizes=(24,))
 NO_NOISE = 1e-6
 
 
 def test_the_products_descent_keeps_its_claim():
-    audit = audit_of_descent(CLAIM, np.random.default_rng(1), DEFAULT_CONFIDENCE)
+    audit = audit_of_training(CLAIM, np.random.default_rng(1), DEFAULT_CONFIDENCE)
     assert audit.holds, str(audit)
 
 
 def test_a_weak_claim_is_seen_in_part():
     """The audit is not blind: at ε = 20 a thousand canaries show more than ε = 1, at odds of 1e-6 against."""
-    weak = Trial(canaries=1000, bystanders=200, epsilon=20.0, delta=1e-9, steps=12)
-    audit = audit_of_descent(weak, np.random.default_rng(2), DEFAULT_CONFIDENCE)
+    weak = Trial(canaries=1000, bystanders=200, epsilon=20.0, delta=1e-9, max_iter=12)
+    audit = audit_of_training(weak, np.random.default_rng(2), DEFAULT_CONFIDENCE)
     assert audit.holds, str(audit)
     assert audit.epsilon_lower_bound > 1.0, str(audit)
 

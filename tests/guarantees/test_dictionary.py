@@ -17,21 +17,19 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sudare.audit import distinguish_gaussian
-from sudare.dictionary.exact_training_member import needed_weights
 from sudare.dictionary.families import Frame, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
+from sudare.dictionary.member_weights import needed_weights
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
     NoisyOpening,
-    exact_contributions,
-    moment_contributions,
-    noisy_answer,
-    opening_contributions,
 )
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.private_training import PrivateTerms
+from sudare.dictionary.sum_questions import Own
+from sudare.dictionary.training import trained
 from sudare.errors import InvalidCost, InvalidParameter
 from sudare.privacy.accounting import gaussian_epsilon, gaussian_mu_within
 from sudare.privacy.guarantee import Guarantee
@@ -63,7 +61,7 @@ def moments_question(random, patterns=2, columns=2, plan=None, clip=None):
 def test_two_records_differ_by_root_six_at_most(seed, patterns, columns, spread):
     random = np.random.default_rng(seed)
     question = moments_question(random, patterns, columns)
-    rows = moment_contributions(spread * random.normal(size=(6, columns)), question)
+    rows = question.contributions(spread * random.normal(size=(6, columns)))
     assert np.all(np.linalg.norm(rows, axis=1) <= math.sqrt(3))
     distances = np.linalg.norm(rows[:, np.newaxis] - rows, axis=2)
     assert distances.max() <= ROOT_SIX
@@ -83,7 +81,7 @@ def far_pair():
 
 def test_root_six_is_reached():
     question, (first, second) = far_pair()
-    distance = np.linalg.norm(moment_contributions(first, question) - moment_contributions(second, question))
+    distance = np.linalg.norm(question.contributions(first) - question.contributions(second))
     assert distance == pytest.approx(ROOT_SIX)
 
 
@@ -92,10 +90,10 @@ def test_two_records_differ_by_two_root_columns_in_the_opening(seed, columns):
     random = np.random.default_rng(seed)
     plan = NoisePlan(1.0, 1e-3, 2, 1, (Release(2 * columns, 2 * math.sqrt(columns), Fraction(1)),), 9)
     question = NoisyOpening(np.ones(2 * columns), plan, plan.releases[0], np.full(columns, -3.0), np.full(columns, 5.0))
-    rows = opening_contributions(10 * random.normal(size=(8, columns)), question)
+    rows = question.contributions(10 * random.normal(size=(8, columns)))
     distances = np.linalg.norm(rows[:, np.newaxis] - rows, axis=2)
     assert distances.max() <= 2 * math.sqrt(columns)
-    ends = opening_contributions(np.array([np.full(columns, -3.0), np.full(columns, 5.0)]), question)
+    ends = question.contributions(np.array([np.full(columns, -3.0), np.full(columns, 5.0)]))
     assert np.linalg.norm(ends[0] - ends[1]) == pytest.approx(2 * math.sqrt(columns))
 
 
@@ -105,10 +103,10 @@ def test_sums_are_exact_in_any_order(seed, rows):
     random = np.random.default_rng(seed)
     question = moments_question(random)
     table = random.normal(size=(rows, 2))
-    forward = exact_contributions(question, table)
-    backward = exact_contributions(question, table[::-1])
+    forward = question.exact_sums(table)
+    backward = question.exact_sums(table[::-1])
     np.testing.assert_array_equal(forward, backward)
-    parts = exact_contributions(question, table[: rows // 2]) + exact_contributions(question, table[rows // 2 :])
+    parts = question.exact_sums(table[: rows // 2]) + question.exact_sums(table[rows // 2 :])
     np.testing.assert_array_equal(forward, parts)
     steps = forward / question.plan.grid
     np.testing.assert_array_equal(steps, np.rint(steps))
@@ -194,7 +192,7 @@ def seen_by_a_curious_member(question, honest, source):
     def draws(table, count):
         shares = []
         for rows in (table, *honest):
-            sums = np.tile(exact_contributions(question, rows), count)
+            sums = np.tile(question.exact_sums(rows), count)
             shares.append(question.plan.noisy(sums, question.release, source).reshape(count, -1))
         return np.sum(shares, axis=0)
 
@@ -263,7 +261,7 @@ def test_records_that_are_not_clipped_are_refused():
     question, pair = far_pair()
 
     def draws(table, count):
-        total = exact_contributions(question, table)
+        total = question.exact_sums(table)
         far = (table[0, 0] - question.clip.centres[0, 0]) * (table[0, 0] < 0)
         sums = np.tile(total * (1 + abs(far)), count)
         return question.plan.noisy(sums, question.release, SystemNoise()).reshape(count, -1)
@@ -296,12 +294,12 @@ def whole_training(private, honest, source):
     """All totals of a training as a curious member sees them: what honest members add, question after question."""
 
     def outputs(table):
-        script = trained_privately(private)
+        script = trained(private)
         question, seen = next(script), []
         members = [Records.of(table), *held(honest)]
         while True:
             if isinstance(question, NoisyMoments | NoisyOpening):
-                total = np.sum([noisy_answer(each, question, source) for each in members], axis=0)
+                total = np.sum([question.answer(each, Own({}), source)[1] for each in members], axis=0)
                 seen.append(total)
             else:
                 total = np.array([float(sum(each.rows for each in members))])

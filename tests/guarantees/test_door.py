@@ -22,15 +22,15 @@ CLASSES = Schema({"age": Number(0, 110), "dose": Number(0, 10), "sick": Label(("
 VALUES = Schema({"age": Number(0, 110), "dose": Number(0, 10)}, target="dose")
 # Of arrays only, which are in memory and have no source that could be looked at.
 OF_ARRAYS = ("GibbsPosterior",)
-NETWORKS = ("PrivateMLPClassifier", "PrivateMLPRegressor")
+NETWORKS = tuple(name for name, module in LEARNERS.items() if "network" in module or "neural" in module)
 
 
 def learner(name: str, account: Account) -> Any:
     """A learner of that name for the table below, with a charge of at most one."""
     options: dict[str, Any] = {"epsilon": 0.5, "account": account}
-    if name in ("PrivateLogisticRegression", "PrivateLinearSVC", "PrivateMLPClassifier", "GibbsLogisticRegression"):
+    if _has_classes(name):
         options["schema"] = CLASSES
-    elif name in ("PrivateRidge", "PrivateMLPRegressor", "GibbsRidge"):
+    elif name in ("PrivateRidge", "GibbsRidge") or name.endswith("Regressor"):
         options["schema"] = VALUES
     else:
         options["schema"] = NUMBERS
@@ -55,7 +55,7 @@ def table_of(name: str, folder: Path, whose: str) -> Path:
 
 
 def _has_classes(name: str) -> bool:
-    return name in ("PrivateLogisticRegression", "PrivateLinearSVC", "PrivateMLPClassifier", "GibbsLogisticRegression")
+    return name.endswith(("LogisticRegression", "SVC", "Classifier"))
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in OF_ARRAYS])

@@ -19,7 +19,7 @@ from scipy.stats import chi2, norm
 
 from sudare.errors import MembersMissing, StatementsContradict
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
-from sudare.joint.learning_script import Conversation, script_of
+from sudare.joint.learning_script import script_of
 from sudare.joint.sum_requests import NoisySum, exact_answer
 from sudare.sums.blame import Contradiction, Transcript, contradictions
 from sudare.sums.context import NO_HISTORY, Participant, Roster, SumContext
@@ -27,6 +27,7 @@ from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
 from sudare.sums.messages import Heard, Masked, Message, Opened, Passed, heard_content, history_after
 from sudare.sums.party import Party
+from sudare.sums.script_replay import ScriptReplay
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
 
@@ -58,7 +59,7 @@ def words(rows: int) -> np.ndarray:
 
 def request_after(rows: int, colluders: int) -> NoisySum:
     """The sum that members ask for who were told so many rows."""
-    request = Conversation(lambda: script_of(terms(colluders))).after((words(rows),))
+    request = ScriptReplay(lambda: script_of(terms(colluders))).after((words(rows),))
     assert isinstance(request, NoisySum)
     return request
 

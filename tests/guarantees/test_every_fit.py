@@ -159,13 +159,12 @@ LOCAL = {"notion": "local"}
 PURE = {"epsilon": 0.7, "delta": 0.0}
 APPROXIMATE = {"epsilon": 0.7, "delta": 1e-5}
 LABELLED = {"classes": [0, 1]}
-NETWORK = {"hidden": (), "bounds": (-1, 1), "encoding": "scaled"}
-GRADIENT = {**NETWORK, **APPROXIMATE, "steps": 1}
-ANONYMIZING = {"approach": "anonymizing_first", **NETWORK, **PURE, "encoding": "binned"}
-FEW_SYNTHETIC = {"approach_options": {"epochs": 1, "synthetic_rows": 100}}
-LEARNING = {"approach": "learning_first", **NETWORK, **PURE, "approach_options": {"epochs": 1}}
-ANONYMIZED = {"approach": "anonymized_learning", **NETWORK, **PURE, "approach_options": {"epochs": 2}}
-WIDE = {**LEARNING, "hidden": (16,), "epsilon": 0.05, "delta": 1e-5, **LABELLED}
+NETWORK = {"hidden_layer_sizes": (), "bounds": (-1, 1), "encoding": "scaled"}
+GRADIENT = {**NETWORK, **APPROXIMATE, "max_iter": 1}
+ANONYMIZING = {**NETWORK, **PURE, "encoding": "binned", "epochs": 1, "synthetic_rows": 100}
+LEARNING = {**NETWORK, **PURE, "epochs": 1}
+ANONYMIZED = {**NETWORK, **PURE, "epochs": 2}
+WIDE = {**LEARNING, "hidden_layer_sizes": (16,), "epsilon": 0.05, "delta": 1e-5, **LABELLED}
 
 CASES = [
     Case("PrivateMean", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
@@ -196,14 +195,21 @@ CASES = [
     ),
     Case("PrivateMLPClassifier", {**GRADIENT, **LABELLED}, y=labels),
     Case("PrivateMLPRegressor", {**GRADIENT, "target_bounds": (0, 110)}, y=ages),
-    Case("PrivateMLPClassifier", {**LEARNING, **LABELLED}, y=labels, formula=by_parameters(2, 2)),
-    Case("PrivateMLPClassifier", WIDE, y=labels, formula=by_parameters(2, 16, 2)),
-    Case("PrivateMLPRegressor", {**LEARNING, "target_bounds": (0, 110)}, y=ages, formula=by_parameters(2, 1)),
-    Case("PrivateMLPClassifier", {**ANONYMIZED, **LABELLED}, y=labels, formula=by_parameters(2, 2, updates=2)),
-    Case("PrivateMLPClassifier", {**ANONYMIZING, **FEW_SYNTHETIC, **LABELLED}, y=labels, can_be_chosen=True),
+    Case("LearningFirstClassifier", {**LEARNING, **LABELLED}, y=labels, formula=by_parameters(2, 2)),
+    Case("LearningFirstClassifier", WIDE, y=labels, formula=by_parameters(2, 16, 2)),
+    Case("LearningFirstRegressor", {**LEARNING, "target_bounds": (0, 110)}, y=ages, formula=by_parameters(2, 1)),
+    Case("AnonymizedLearningClassifier", {**ANONYMIZED, **LABELLED}, y=labels, formula=by_parameters(2, 2, updates=2)),
+    Case(
+        "AnonymizedLearningRegressor",
+        {**ANONYMIZED, "target_bounds": (0, 110)},
+        y=ages,
+        formula=by_parameters(2, 1, updates=2),
+    ),
+    Case("AnonymizingFirstClassifier", {**ANONYMIZING, **LABELLED}, y=labels, can_be_chosen=True),
+    Case("AnonymizingFirstRegressor", {**ANONYMIZING, "target_bounds": (0, 110)}, y=ages, can_be_chosen=True),
 ]
-QUICK = [case for case in CASES if "MLP" not in case.learner]
-NETWORKS = [case for case in CASES if "MLP" in case.learner]
+NETWORKS = [case for case in CASES if "hidden_layer_sizes" in case.parameters]
+QUICK = [case for case in CASES if case not in NETWORKS]
 # One case of every learner is fitted in every way, the others in one way; `make test-long` fits all in all.
 FIRST = {case.learner: case for case in reversed(CASES)}
 
@@ -399,7 +405,7 @@ def undeclared(case: Case) -> list[Case]:
     if name is None:
         return []
     without = replace(case, parameters={**case.parameters, name: None})
-    if "MLP" in case.learner:
+    if case in NETWORKS:
         return [without]
     columns = {**without.parameters, "schema": WITHOUT_TARGET}
     return [without, replace(without, parameters=columns, X=lambda: table()[["age", "height"]])]
@@ -426,7 +432,7 @@ def test_what_nobody_declared_is_never_charged(case: Case, account: Account) -> 
     assert charges(account) == []
 
 
-VOID = [case for case in UNDECLARED if "MLP" not in case.learner]
+VOID = [case for case in UNDECLARED if "hidden_layer_sizes" not in case.parameters]
 
 
 @pytest.mark.parametrize("case", VOID, ids=str)
@@ -452,7 +458,7 @@ def test_what_nobody_declared_is_void_however_it_is_fitted(case: Case, account: 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", [case for case in UNDECLARED if "MLP" in case.learner], ids=str)
+@pytest.mark.parametrize("case", [case for case in UNDECLARED if case not in VOID], ids=str)
 def test_networks_of_what_nobody_declared_are_void(case: Case) -> None:
     for way in ways_of(case):
         assert not any(each.guarantee_.valid for each in way(case.made(), case.X(), case.y()))

@@ -16,7 +16,7 @@ import pytest
 from scipy.optimize import brentq
 
 from sudare.audit import distinguish_gaussian
-from sudare.audit.linear import misclassified_pair
+from sudare.audit.linear_audits import misclassified_pair
 from sudare.frames.rows import Rows
 from sudare.gibbs.custom_losses import CustomDraws
 from sudare.gibbs.gaussian_envelope import envelope

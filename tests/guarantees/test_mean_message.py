@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.densities import cloud, gamma_norm_log_density
-from sudare.audit.linear import law_epsilon
+from sudare.audit.linear_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mean_message import MeanMessage

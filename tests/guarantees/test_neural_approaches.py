@@ -20,7 +20,7 @@ from sudare.papers.p002_networks import parameter_intervals as intervals
 from sudare.papers.p002_networks.anonymized_learning import Quantisation, levels_of, noisy_update
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, LearningFirst, parameters_in
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
-from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema
@@ -37,27 +37,29 @@ ROW = np.ones((1, 1), dtype=np.float32)
 @pytest.fixture(scope="module")
 def after_learning():
     """Draws of LearningFirst by label: the same start, so that only the label differs."""
-    route = LearningFirst(FACTS, EPSILON, limit=0.25, epochs=200, batch_rows=1, rate=1.0)
+    method = LearningFirst(FACTS, EPSILON, limit=0.25, epochs=200, batch_size=1, learning_rate=1.0)
     ends = {
         label: flattened(
-            ordinarily_learned(ROW, LABELS[[label]], SIZES, "cross_entropy", route.course, SeededNoise(1), route.limit)
+            trained_without_privacy(
+                ROW, LABELS[[label]], SIZES, "cross_entropy", method.sgd, SeededNoise(1), method.limit
+            )
         )
         for label in (0, 1)
     }
     # Learned as far as the limit allows, one way and the other.
-    np.testing.assert_allclose(np.abs(ends[0] - ends[1]), 2 * route.limit, rtol=0.05)
+    np.testing.assert_allclose(np.abs(ends[0] - ends[1]), 2 * method.limit, rtol=0.05)
     source = SystemNoise()
 
     def draws(label, count):
-        return np.clip(route.mechanism.draws(ends[label], count, source), -route.limit, route.limit)
+        return np.clip(method.mechanism.draws(ends[label], count, source), -method.limit, method.limit)
 
-    return route, draws
+    return method, draws
 
 
 def test_learning_first_promises_a_record_d_times_epsilon(after_learning):
-    route, draws = after_learning
-    audit = distinguish(draws, (0, 1), route.epsilon, SAMPLES, batched=True, measured_share=0.7)
-    assert route.epsilon == PARAMETERS * EPSILON
+    method, draws = after_learning
+    audit = distinguish(draws, (0, 1), method.epsilon, SAMPLES, batched=True, measured_share=0.7)
+    assert method.epsilon == PARAMETERS * EPSILON
     assert audit.holds, str(audit)
     # The audit sees that much is really lost.
     assert audit.tightness > 0.5, str(audit)
@@ -69,22 +71,22 @@ def test_the_papers_epsilon_claimed_for_a_record_is_refuted(after_learning):
     assert not audit.holds, str(audit)
 
 
-def drawn_updates(route: AnonymizedLearning, noise_share: Fraction):
+def drawn_updates(method: AnonymizedLearning, noise_share: Fraction):
     """Draws of the first update by label, all parameters at zero."""
     start = ((jnp.zeros((1, 2)), jnp.zeros(2)),)
     box = Interval(jnp.zeros(1), jnp.ones(1))
-    levels = levels_of(1, route.noise_factor)
+    levels = levels_of(1, method.noise_factor)
 
     def one(label, drawn):
-        quantisation = Quantisation(route.entry_threshold, levels)
+        quantisation = Quantisation(method.entry_threshold, levels)
         return noisy_update(
-            start, ROW, label[None], jnp.ones(1), drawn, box, quantisation, "cross_entropy", route.clipping
+            start, ROW, label[None], jnp.ones(1), drawn, box, quantisation, "cross_entropy", method.clipping
         )
 
     many = jax.jit(jax.vmap(one, in_axes=(None, 0)))
 
     def draws(label, count):
-        noise = discrete_laplace(count * PARAMETERS, noise_share * levels * route.noise_factor, SystemNoise())
+        noise = discrete_laplace(count * PARAMETERS, noise_share * levels * method.noise_factor, SystemNoise())
         parts = jax.tree.leaves(many(jnp.asarray(LABELS[label]), noise.reshape(count, PARAMETERS)))
         return np.concatenate([np.asarray(part).reshape(count, -1) for part in parts], axis=1).astype(np.float64)
 
@@ -93,9 +95,9 @@ def drawn_updates(route: AnonymizedLearning, noise_share: Fraction):
 
 @pytest.mark.parametrize("clipping", ["example", "batch"])
 def test_an_anonymized_update_promises_a_record_d_times_epsilon(clipping):
-    route = AnonymizedLearning(FACTS, EPSILON, clipping=clipping, threshold=0.25)
-    draws = drawn_updates(route, Fraction(1))
-    audit = distinguish(draws, (0, 1), route.epsilon, SAMPLES, batched=True, measured_share=0.7)
+    method = AnonymizedLearning(FACTS, EPSILON, clipping=clipping, threshold=0.25)
+    draws = drawn_updates(method, Fraction(1))
+    audit = distinguish(draws, (0, 1), method.epsilon, SAMPLES, batched=True, measured_share=0.7)
     assert audit.holds, str(audit)
     assert audit.tightness > 0.5, str(audit)
     assert not distinguish(draws, (0, 1), EPSILON, SAMPLES, batched=True, measured_share=0.7).holds
@@ -103,9 +105,9 @@ def test_an_anonymized_update_promises_a_record_d_times_epsilon(clipping):
 
 @pytest.mark.parametrize("clipping", ["example", "batch"])
 def test_two_fifths_of_the_noise_are_found(clipping):
-    route = AnonymizedLearning(FACTS, EPSILON, clipping=clipping, threshold=0.25)
+    method = AnonymizedLearning(FACTS, EPSILON, clipping=clipping, threshold=0.25)
     audit = distinguish(
-        drawn_updates(route, Fraction(2, 5)), (0, 1), route.epsilon, SAMPLES, batched=True, measured_share=0.7
+        drawn_updates(method, Fraction(2, 5)), (0, 1), method.epsilon, SAMPLES, batched=True, measured_share=0.7
     )
     assert not audit.holds, str(audit)
 

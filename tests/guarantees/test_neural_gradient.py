@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.audit.distinguish import distinguish, distinguish_gaussian
+from sudare.audit.distinguishing import distinguish, distinguish_gaussian
 from sudare.errors import InvalidParameter, SchemaError, SudareError
 from sudare.linear import descent as linear_descent
 from sudare.linear.descent import sampled_accountant
-from sudare.neural import PrivateMLPClassifier, calibration
+from sudare.neural import PrivateMLPClassifier, dp_sgd
 from sudare.neural import clipped_network as network
 from sudare.neural import seeded_randomness as sampling
-from sudare.neural.calibration import Recipe, noise_multiplier
-from sudare.neural.dp_sgd import NoisyDescent
+from sudare.neural.dp_sgd import DpSgd, Recipe
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training_methods import Applied, Facts, layered
+from sudare.neural.training_methods import Facts, flattened, layered
+from sudare.papers.p002_networks.estimators import AnonymizedLearningClassifier, LearningFirstClassifier
 from sudare.privacy import discrete_gaussian
 from sudare.privacy.accounting import exact, gaussian_epsilon, total_variation_delta
 from sudare.privacy.guarantee import Guarantee
@@ -88,13 +88,13 @@ def one_step_audit(clipped_sum, noise_share=1.0, samples=4000):
     parameters = ((jnp.outer(x[0], jnp.asarray([1.0, -1.0])), jnp.zeros(2)),)
     targets = jnp.asarray(np.eye(2)[[0] * 7 + [1]], jnp.float32)
     sigma = 1.0
-    pace = network.Pace(1.0, 1.0, 0.0, 0.01, sigma, 1.0)
+    step_settings = network.StepSettings(1.0, 1.0, 0.0, 0.01, sigma, 1.0)
     unit = 0.01 * sigma / network.NOISE_DEVIATION
 
     @jax.jit
     def stepped(total, noise):
         state = network.initial_state(parameters)
-        return jax.vmap(lambda drawn: network.with_noise(state, total, drawn, pace).parameters)(noise)
+        return jax.vmap(lambda drawn: network.with_noise(state, total, drawn, step_settings).parameters)(noise)
 
     def mechanism(kept, count):
         total = jax.tree.map(
@@ -178,11 +178,11 @@ def sampled_as_accounted(monkeypatch, sampled_share=1.0):
         drawn.append(rate * sampled_share)
         return honest_sample(rows, rate * sampled_share, source)
 
-    monkeypatch.setattr(calibration, "sampled_multiplier", noted_multiplier)
+    monkeypatch.setattr(dp_sgd, "sampled_multiplier", noted_multiplier)
     monkeypatch.setattr(sampling, "poisson_sample", noted_sample)
-    route = NoisyDescent(facts_of(40), 1.0, 1e-3, Recipe(3, 0.125, 1.0, 0.1, 0.9, 64))
+    method = DpSgd(facts_of(40), 1.0, 1e-3, Recipe(3, 0.125, 1.0, 0.1, 0.9, 64))
     rows = np.random.default_rng(0).uniform(-1, 1, (40, 2)).astype(np.float32)
-    route.fitted(rows, np.eye(2, dtype=np.float32)[np.arange(40) % 2], SystemNoise())
+    method.fitted(rows, np.eye(2, dtype=np.float32)[np.arange(40) % 2], SystemNoise())
     return len(drawn) == 3 and set(drawn) == set(accounted)
 
 
@@ -205,7 +205,7 @@ def test_a_run_that_samples_more_than_it_accounts_is_caught(monkeypatch):
 def test_the_noise_of_a_run_is_just_enough(neighbours, sampling_rate, steps, epsilon, delta):
     """ε by privacy loss distributions with steps ten times finer than those that calibration used: at most what was asked for, and close to it."""
     recipe = Recipe(steps, sampling_rate, 1.0, 1.0, 0.9, 64)
-    multiplier = noise_multiplier(recipe, epsilon, delta, neighbours, 10_000)
+    multiplier = DpSgd(facts_of(1000, neighbours, (97, 97)), epsilon, delta, recipe).noise_multiplier
     spent = sampled_accountant(sampling_rate, multiplier, steps, 5e-5 * min(1, epsilon), neighbours).get_epsilon(delta)
     assert 0.97 * epsilon < spent <= epsilon
 
@@ -213,10 +213,10 @@ def test_the_noise_of_a_run_is_just_enough(neighbours, sampling_rate, steps, eps
 @pytest.mark.parametrize(("neighbours", "moved"), [("replace-one", 2), ("add-remove", 1)])
 def test_full_batches_compose_as_one_gaussian(neighbours, moved):
     recipe = Recipe(9, 1.0, 1.0, 1.0, 0.9, 64)
-    route = NoisyDescent(facts_of(10, neighbours), 1.0, 1e-5, recipe)
-    mu = moved * 3 / route.noise_multiplier
-    assert route.cost.mu is not None
-    assert route.cost.mu * (1 - 1e-9) < mu <= route.cost.mu
+    method = DpSgd(facts_of(10, neighbours), 1.0, 1e-5, recipe)
+    mu = moved * 3 / method.noise_multiplier
+    assert method.cost.mu is not None
+    assert method.cost.mu * (1 - 1e-9) < mu <= method.cost.mu
     assert gaussian_epsilon(mu, 1e-5) <= 1.0
 
 
@@ -230,13 +230,14 @@ def test_known_numbers():
 def test_whole_runs_cannot_be_told_apart_better_than_claimed(monkeypatch):
     """And the twin that forgets to sample, with the noise of one that does, is caught."""
     recipe = Recipe(1, 0.125, 0.01, 0.1, 0.0, 64)
-    method = Applied(NoisyDescent(facts_of(2), 1.0, 0.05, recipe), 2)
+    method = DpSgd(facts_of(2), 1.0, 0.05, recipe)
     first = np.array([[1.0, 1.0, 1.0, 0.0], [1.0, -1.0, 1.0, 0.0]])
     second = np.array([[1.0, 1.0, 0.0, 1.0], [1.0, -1.0, 1.0, 0.0]])
     source, claimed = SystemNoise(), Guarantee(1.0, 0.05)
 
     def last_layer(values):
-        return method.apply(values, source)[-2:]
+        singles = values.astype(np.float32)
+        return flattened(method.fitted(singles[:, :2], singles[:, 2:], source))[-2:]
 
     audit = distinguish(last_layer, (first, second), claimed, 300)
     assert audit.epsilon_lower_bound <= 1.0
@@ -277,7 +278,7 @@ def test_every_declaration_is_refused_or_has_rows_within_the_clip(ends, encoding
         )
         schema = Schema({"x": column})
         facts = Facts(10, (len(schema.names(encoding)), 3, 2), loss, "replace-one", schema, encoding, (0, 1))
-        NoisyDescent(facts, 1.0, 1e-3, Recipe(1, 1.0, clip, 1.0, 0.0, 64))
+        DpSgd(facts, 1.0, 1e-3, Recipe(1, 1.0, clip, 1.0, 0.0, 64))
     except SudareError:
         return
     rows = np.array(schema.bounds(encoding), dtype=np.float32)
@@ -298,21 +299,26 @@ def test_every_declaration_is_refused_or_has_rows_within_the_clip(ends, encoding
         assert np.linalg.norm(counted) <= units
 
 
-@pytest.mark.parametrize("approach", ["gradient", "learning_first", "anonymized_learning"])
-def test_no_approach_takes_inputs_that_are_too_large(approach):
+@pytest.mark.parametrize(
+    ("estimator", "options"),
+    [
+        (PrivateMLPClassifier, {"delta": 1e-3, "max_iter": 2, "sampling_rate": 1.0}),
+        (LearningFirstClassifier, {"delta": 0.0}),
+        (AnonymizedLearningClassifier, {"delta": 0.0}),
+    ],
+)
+def test_no_network_takes_inputs_that_are_too_large(estimator, options):
     """And the largest that are taken leave numbers."""
     for largest, taken in ((2.0**30, True), (2.0**31, False), (1e39, False)):
         schema = Schema({"x": Number(0, largest, centre=0, scale=1), "y": Label((0, 1))})
-        model = PrivateMLPClassifier(
-            approach,
-            hidden=(3,),
+        model = estimator(
+            (3,),
             epsilon=1.0,
-            delta=1e-3 if approach == "gradient" else 0.0,
             schema=schema,
             encoding="centred",
             random_state=0,
-            accept_parameter_guarantee=True,
-            **({"steps": 2, "sampling_rate": 1.0} if approach == "gradient" else {}),
+            accept_weak_guarantee=True,
+            **options,
         )
         table = {"x": [1.0] * 9 + [largest], "y": [0, 1] * 5}
         if taken:
@@ -331,28 +337,28 @@ def test_no_approach_takes_inputs_that_are_too_large(approach):
 def test_the_distance_of_the_noise_is_charged_to_delta(sampling_rate):
     """Drawn and ideal noise of the whole run differ by so much, and δ of the ideal run is less by (1 + e^ε) times that."""
     recipe = Recipe(400, sampling_rate, 1.0, 1.0, 0.9, 64)
-    route = NoisyDescent(facts_of(1000, hidden=(64, 64)), 1.0, 1e-6, recipe)
+    method = DpSgd(facts_of(1000, hidden=(64, 64)), 1.0, 1e-6, recipe)
     d = 3 * 64 + 65 * 64 + 65 * 2
-    assert route.parameters == d
-    assert route.distance == 400 * (d * discrete_gaussian.DISTANCE + Fraction(1, 2**69))
-    assert float(route.distance) < 1e-14
-    ideal = calibration.delta_of_ideal_noise(1.0, 1e-6, route.distance)
+    assert method.parameters == d
+    assert method.distance == 400 * (d * discrete_gaussian.DISTANCE + Fraction(1, 2**69))
+    assert float(method.distance) < 1e-14
+    ideal = dp_sgd.delta_of_ideal_noise(1.0, 1e-6, method.distance)
     assert 1e-6 * (1 - 1e-7) < ideal < 1e-6
-    assert exact(1e-6) - exact(ideal) >= total_variation_delta(exact(1.0), route.distance)
+    assert exact(1e-6) - exact(ideal) >= total_variation_delta(exact(1.0), method.distance)
     if sampling_rate == 1:
-        assert route.cost.total_variation >= route.distance
+        assert method.cost.total_variation >= method.distance
     else:
-        spent = sampled_accountant(sampling_rate, route.noise_multiplier, 400, 5e-4, "replace-one").get_epsilon(ideal)
+        spent = sampled_accountant(sampling_rate, method.noise_multiplier, 400, 5e-4, "replace-one").get_epsilon(ideal)
         assert spent <= 1.0
 
 
 def test_a_delta_that_the_noise_is_not_exact_enough_for_is_refused():
     for sampling_rate in (0.125, 1.0):
-        route = NoisyDescent(facts_of(1000, hidden=(64, 64)), 1.0, 1e-15, Recipe(400, sampling_rate, 1.0, 1.0, 0.9, 64))
+        method = DpSgd(facts_of(1000, hidden=(64, 64)), 1.0, 1e-15, Recipe(400, sampling_rate, 1.0, 1.0, 0.9, 64))
         with pytest.raises(InvalidParameter, match="not drawn so exactly"):
-            _ = route.noise_multiplier
+            _ = method.noise_multiplier
         with pytest.raises(InvalidParameter, match="not drawn so exactly"):
-            _ = route.cost if sampling_rate == 1 else route.noise_multiplier
+            _ = method.cost if sampling_rate == 1 else method.noise_multiplier
 
 
 def test_samples_find_their_slots():
@@ -360,9 +366,9 @@ def test_samples_find_their_slots():
     for rows in (1, 10, 1000, 10**5, 10**7):
         for sampling_rate in (2.0**-32, 1e-3, 0.125, 0.5, 0.999, 1.0):
             expected = rows * sampling_rate
-            room = calibration.slots_for(rows, sampling_rate) - expected
-            assert calibration.slots_for(rows, sampling_rate) <= max(rows, 1)
-            if calibration.slots_for(rows, sampling_rate) < rows:
+            room = dp_sgd.slots_for(rows, sampling_rate) - expected
+            assert dp_sgd.slots_for(rows, sampling_rate) <= max(rows, 1)
+            if dp_sgd.slots_for(rows, sampling_rate) < rows:
                 spread = expected * (1 - sampling_rate)
                 assert room**2 / 2 / (spread + room / 3) > 69 * math.log(2)
 
@@ -387,7 +393,7 @@ def test_other_rows_do_not_matter_to_a_row():
 def test_one_row_more_changes_one_part_of_the_sum():
     """Parts of 128 rows: those without the row are the same to the last bit, so that floats are rounded otherwise in one part only."""
     parameters, x, targets = random_network(8, (5, (7,), 3), "cross_entropy", rows=512)
-    pace = network.Pace(1.0, 1.0, 0.0, 0.5, 1.0, 1.0)
+    step_settings = network.StepSettings(1.0, 1.0, 0.0, 0.5, 1.0, 1.0)
     inputs, slopes = network.row_parts(parameters, x, targets, None, "cross_entropy")
     kept = np.random.default_rng(0).integers(0, 2, 512).astype(np.float32)
     kept[300] = 0
@@ -398,10 +404,10 @@ def test_one_row_more_changes_one_part_of_the_sum():
         inside = np.zeros(512, dtype=np.float32)
         inside[start : start + 128] = mask[start : start + 128]
         with jax.enable_x64(True):
-            return flat(network.accumulated(None, inputs, slopes, inside, pace))
+            return flat(network.accumulated(None, inputs, slopes, inside, step_settings))
 
     with jax.enable_x64(True):
-        whole = [flat(network.accumulated(None, inputs, slopes, mask, pace)) for mask in (kept, with_row)]
+        whole = [flat(network.accumulated(None, inputs, slopes, mask, step_settings)) for mask in (kept, with_row)]
     for mask, total in zip((kept, with_row), whole, strict=True):
         np.testing.assert_array_equal(sum(part(mask, start) for start in range(0, 512, 128)), total)
     assert np.linalg.norm(whole[1] - whole[0]) <= network.NOISE_DEVIATION
@@ -411,11 +417,11 @@ def test_one_row_more_changes_one_part_of_the_sum():
 def test_sums_of_parts_are_as_right_as_the_margin_says():
     """Against exact sums of the same float32 factors, in rationals' stead 64-bit floats: the error is below what two parts are allowed."""
     parameters, x, targets = random_network(9, (12, (9, 4), 2), "cross_entropy", size=3.0, rows=128)
-    pace = network.Pace(1.0, 1.0, 0.0, 0.01, 1.0, 1.0)
+    step_settings = network.StepSettings(1.0, 1.0, 0.0, 0.01, 1.0, 1.0)
     inputs, slopes = network.row_parts(parameters, x, targets, None, "cross_entropy")
     with jax.enable_x64(True):
-        factors = np.asarray(network.row_factors(inputs, slopes, jnp.ones(128), pace))[:, None]
-        total = flat(network.accumulated(None, inputs, slopes, jnp.ones(128), pace))
+        factors = np.asarray(network.row_factors(inputs, slopes, jnp.ones(128), step_settings))[:, None]
+        total = flat(network.accumulated(None, inputs, slopes, jnp.ones(128), step_settings))
     weighted = [np.asarray(np.asarray(slope) * factors, dtype=np.float64) for slope in slopes]
     exact_sum = np.concatenate(
         [

@@ -33,18 +33,15 @@ from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_
 from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
-    NoisyOpening,
     NoisyQuestion,
-    exact_contributions,
 )
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Question
-from sudare.dictionary.training import Conversation as DictionaryConversation
+from sudare.dictionary.training import trained
 from sudare.errors import AgreementError, ImplausibleTotal, SudareError
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading, ScalerTerms, noise_shares
 from sudare.joint import sum_requests as learning_requests
-from sudare.joint.learning_script import Conversation as LearningConversation
 from sudare.joint.learning_script import script_of
 from sudare.joint.noise_shares import GaussianShares
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
@@ -57,6 +54,7 @@ from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
 from sudare.sums.context import noise_colluders
 from sudare.sums.neighbours import most_separated, sum_neighbourhood
+from sudare.sums.script_replay import ScriptReplay
 from tests.joint.kit import PLANE, SCHEMA
 from tests.joint.private_training import tables as dictionary_tables
 from tests.joint.private_training import terms_of
@@ -209,7 +207,7 @@ def learning_journey(
     walk = LearningWalk(terms, MemberTable(*rows))
     source, journey = watched(walk, terms.guarantee, 0)
     change(walk)
-    script, heard, blocks = LearningConversation(lambda: script_of(terms)), [], {}
+    script, heard, blocks = ScriptReplay(lambda: script_of(terms)), [], {}
 
     def told() -> np.ndarray:
         return choose(script.after(tuple(heard)))
@@ -437,10 +435,7 @@ FAR = np.array([[x, y] for x in (-8.0, 0.0, 8.0) for y in (-8.0, 0.0, 8.0)])
 
 def contributions(table: np.ndarray, question: NoisyQuestion) -> np.ndarray:
     """Each record's, computed with all others beside it: with another number of rows, products of matrices are rounded otherwise."""
-    if isinstance(question, NoisyOpening):
-        return private_questions.opening_contributions(table, question)
-    assert isinstance(question, NoisyMoments)
-    return private_questions.moment_contributions(table, question)
+    return question.contributions(table)
 
 
 def dictionary_journey(private: PrivateTerms, choose: Callable[[Question], np.ndarray]) -> Journey:
@@ -449,7 +444,7 @@ def dictionary_journey(private: PrivateTerms, choose: Callable[[Question], np.nd
     guarantee = Guarantee(private.epsilon, private.delta)
     walk = PrivateDictionaryWalk(private, guarantee, Records.of(table))
     source, journey = watched(walk, guarantee, 0)
-    script, heard = DictionaryConversation(lambda: trained_privately(private)), []
+    script, heard = ScriptReplay(lambda: trained(private)), []
 
     def told() -> np.ndarray:
         question = script.after(tuple(heard))
@@ -565,7 +560,7 @@ def test_patterns_that_shrink_do_not_give_every_pattern_the_whole_record(monkeyp
 
 def run_away(private: PrivateTerms, count: float, squares: float) -> None:
     """A training in which every total says that patterns have this count, and squares that are this large."""
-    script = trained_privately(private)
+    script = trained(private)
     next(script)
     question = script.send(np.array([1e7]))
     for _ in private.plan(10**7).releases:
@@ -606,7 +601,7 @@ def test_records_are_clipped_whatever_the_patterns(seed, first, second, precisio
         np.ones(12), plan, plan.releases[0], frame, means, np.repeat(np.eye(2)[np.newaxis] * precision, 2, axis=0),
         random.dirichlet(np.ones(2)), Clip(centres, inverses, 1.5),
     )  # fmt: skip
-    sums = [exact_contributions(question, np.vstack([FAR, row])) / plan.grid for row in FAR]
+    sums = [question.exact_sums(np.vstack([FAR, row])) / plan.grid for row in FAR]
     assert farthest(np.array(sums)) <= plan.releases[0].steps_moved(plan.grid)
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from sudare.audit import distinguish
-from sudare.audit.linear import law_epsilon
+from sudare.audit.linear_laws import law_epsilon
 from sudare.frames.rows import Rows
-from sudare.linear.batched_fits import minimised_nodes
+from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts
@@ -299,7 +299,7 @@ def test_solutions_lie_within_the_distance_that_finishing_noise_covers(loss, del
         Objective(Rows.held(rows, targets[:, np.newaxis]), loss, method.penalty, linear, 1.0), method.tolerance
     )
     assert minimum.gradient_bound <= method.tolerance
-    reference = minimised_nodes(rows[np.newaxis], targets[np.newaxis], loss, method.penalty, linear[np.newaxis])[0]
+    reference = batched_minimisers(rows[np.newaxis], targets[np.newaxis], loss, method.penalty, linear[np.newaxis])[0]
     assert np.linalg.norm(minimum.parameters - reference) <= covered
     # Finishing noise stays a small part of what the linear term's noise does.
     assert 3 * method.finishing.noise_scale < 0.05 * method.noise_scale

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
 from sudare.audit.densities import cloud, gamma_norm_log_density
-from sudare.linear.batched_fits import minimised_nodes
+from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts
 from sudare.linear.output_perturbation import OutputPerturbation
@@ -20,7 +20,7 @@ LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]
 
 
 def _minimiser(rows, targets, loss, penalty):
-    return minimised_nodes(rows[np.newaxis], targets[np.newaxis], loss, penalty, np.zeros((1, rows.shape[1])))[0]
+    return batched_minimisers(rows[np.newaxis], targets[np.newaxis], loss, penalty, np.zeros((1, rows.shape[1])))[0]
 
 
 @given(st.integers(0, 10**6), st.sampled_from(LOSSES), st.floats(0.05, 50))

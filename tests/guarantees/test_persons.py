@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sudare.dictionary.families import Frame
 from sudare.dictionary.private_noise import NoisePlan
-from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening, exact_contributions
+from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening
 from sudare.frames.rows import Rows
 from sudare.joint.sum_requests import clipped_gradients
 from sudare.linear.descent import GradientDescent, Recipe
@@ -61,7 +61,7 @@ def test_no_persons_rows_move_a_noisy_dictionary_farther_than_planned(person):
         far,
     )
     for asked, release in ((question, opening), (balls, moments)):
-        distance = moved_steps(exact_contributions(asked, rows), exact_contributions(asked, others), plan.grid)
+        distance = moved_steps(asked.exact_sums(rows), asked.exact_sums(others), plan.grid)
         assert distance <= hidden_steps(plan, release) ** 2
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.audit import precision
+from sudare.audit import distinguish_lowest_bits
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import Floats
@@ -62,10 +62,10 @@ def test_float_noise_fails_where_ours_passes(kind: str, dimension: int) -> None:
         "gaussian": naive_gaussian(gaussian.noise_scale, dimension),
         "gamma-norm": naive_gamma_norm(1.0, dimension),
     }[kind]
-    bad = precision(naive, pair(dimension), claimed, SAMPLES, batched=True)
+    bad = distinguish_lowest_bits(naive, pair(dimension), claimed, SAMPLES, batched=True)
     assert not bad.holds, str(bad)
     assert bad.counts.hits_where_rarer <= 10
-    good = precision(ours, pair(dimension), claimed, SAMPLES, batched=True)
+    good = distinguish_lowest_bits(ours, pair(dimension), claimed, SAMPLES, batched=True)
     assert good.holds, str(good)
 
 
@@ -77,5 +77,5 @@ def test_rounding_after_float_noise_to_a_grid_that_depends_on_the_data_fails() -
         grid = 2.0**-20 if value == 0 else 2.0**-21
         return np.rint((value + random.laplace(size=(count, 1))) / grid) * grid
 
-    audit = precision(draws, (0.0, 1.0), 1.0, SAMPLES, batched=True)
+    audit = distinguish_lowest_bits(draws, (0.0, 1.0), 1.0, SAMPLES, batched=True)
     assert not audit.holds

@@ -16,15 +16,16 @@ from scipy import stats
 from sudare.audit import distinguish_gaussian
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan
-from sudare.dictionary.private_sum_questions import NoisyQuestion, exact_contributions
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.private_sum_questions import NoisyQuestion
+from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Question
-from sudare.dictionary.training import Conversation
+from sudare.dictionary.training import trained
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource, SystemNoise
+from sudare.sums.script_replay import ScriptReplay
 from tests.dictionary.kit import chapter_terms
 from tests.joint.private_training import tables, terms_of
 
@@ -82,7 +83,7 @@ def handed_out(walks: list[PrivateDictionaryWalk]) -> list[list[np.ndarray]]:
 
 def asked(private: PrivateTerms, sums: list[list[np.ndarray]]) -> list[Question]:
     """The questions of a training whose words these are, found out from totals alone as anybody can."""
-    conversation, heard, questions = Conversation(lambda: trained_privately(private)), (), []
+    conversation, heard, questions = ScriptReplay(lambda: trained(private)), (), []
     for words in sums:
         question = conversation.after(heard)
         assert isinstance(question, Question)
@@ -108,7 +109,7 @@ def squares_beside_plan(
         for number, (question, words) in enumerate(noisy):
             steps = ADDENDS.decode(words) * question.limits / plan.grid
             np.testing.assert_array_equal(steps, np.rint(steps))
-            added = steps - exact_contributions(question, held[0]) / plan.grid
+            added = steps - question.exact_sums(held[0]) / plan.grid
             squares[number] += np.sum((added / plan.share_in_steps(question.release)) ** 2)
             counts[number] += len(added)
     return plan, squares, counts

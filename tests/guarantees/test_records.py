@@ -27,8 +27,7 @@ from sudare.perturbation import (
     UnaryEncoding,
     categorical,
     epsilon_of_k,
-    laplace,
-    square_wave,
+    number_channels,
 )
 from sudare.perturbation.categorical import chosen_of_each
 from sudare.perturbation.compiled_draws import chosen_sets, chosen_small_sets, fair_place
@@ -321,8 +320,8 @@ def test_compiled_laplace_outputs_are_those_of_the_table(epsilon: float, monkeyp
     )
     words = np.concatenate((edges, SystemNoise().words(2**17)))
     values = np.resize(np.concatenate(([-3, 4, -9, 9, np.inf, -np.inf], np.linspace(-3, 4, 2_001))), len(words))
-    monkeypatch.setattr(laplace, "CHUNK_VALUES", len(words))
-    monkeypatch.setattr(laplace, "MANY_ROWS", 0)
+    monkeypatch.setattr(number_channels, "CHUNK_VALUES", len(words))
+    monkeypatch.setattr(number_channels, "MANY_ROWS", 0)
     compiled = perturbation.drawn(values, Given(words))  # type: ignore[arg-type]
     plain = perturbation.packed(perturbation.draw(perturbation.codes(values), Given(words)))  # type: ignore[arg-type]
     assert compiled.dtype == plain.dtype
@@ -340,8 +339,8 @@ def test_compiled_square_waves_are_those_of_the_law(epsilon: float, monkeypatch:
     edges = [(word + shift) % WORDS for word in ends for shift in (-1, 0)]
     words = np.concatenate((np.array(edges, dtype=np.uint64), SystemNoise().words(2**17)))
     values = np.resize(np.concatenate(([-3, 4, -9, 9, np.inf, -np.inf], np.linspace(-3, 4, 2_003))), len(words))
-    monkeypatch.setattr(square_wave, "CHUNK_VALUES", len(words))
-    monkeypatch.setattr(square_wave, "MANY_ROWS", 0)
+    monkeypatch.setattr(number_channels, "CHUNK_VALUES", len(words))
+    monkeypatch.setattr(number_channels, "MANY_ROWS", 0)
     compiled = perturbation.drawn(values, Given(words))  # type: ignore[arg-type]
     plain = perturbation.packed(perturbation.draw(perturbation.codes(values), Given(words)))  # type: ignore[arg-type]
     assert compiled.dtype == plain.dtype

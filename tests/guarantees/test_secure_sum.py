@@ -18,16 +18,9 @@ import pytest
 from scipy import stats
 
 from sudare.errors import SecondTotalRefused
-from sudare.papers.p003_decentralised.additive_shares import additive_shares
-from sudare.papers.p003_decentralised.attacks import (
-    parcel_equations,
-    recovered,
-    recovered_addends,
-    recovered_words,
-    transcript_of,
-)
-from sudare.papers.p003_decentralised.chunks import chunk_runs
+from sudare.papers.p003_decentralised.attacks import recovered, recovered_addends, transcript_of
 from sudare.papers.p003_decentralised.graphs import cycle
+from sudare.papers.p003_decentralised.hidden_sums import additive_shares, chunk_runs
 from sudare.sums import keys, masks, member, serverless, shamir
 from sudare.sums.context import Participant, Roster, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel
@@ -50,6 +43,7 @@ from tests.sums.views import (
     leaks,
     serverless_view,
 )
+from tests.sums.word_equations import parcel_equations, recovered_words
 
 SAMPLES = 100_000
 # Nine gates for one sample: each a tenth of what is promised of all, 1e-6. Chi-square values are approximate in the far

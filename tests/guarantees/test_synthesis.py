@@ -8,6 +8,7 @@ statistical but where it says so: a correct mechanism is never refused. The plan
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.audit import distinguish
-from sudare.audit.synthesis import Question, Replay, pure_loss, squared_mu
+from sudare.audit.synthesis_audits import Question, Replay, are_comparable, pure_loss
 from sudare.privacy import private_estimator as base
 from sudare.privacy.accounting import exact, gaussian_mu_within
 from sudare.privacy.noise import SeededNoise
@@ -60,6 +61,16 @@ ROW = st.tuples(
 def table_of(rows: list[tuple[Any, ...]], owners: list[int] | None = None) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"age": "float64"})
     return frame if owners is None else frame.assign(person=owners)
+
+
+def squared_mu(first: list[Question], second: list[Question]) -> Fraction | float:
+    """Σ (distance/σ)² of Gaussian stages with the same answers, exactly; infinite where the questions differ in kind."""
+    if not are_comparable(first, second):
+        return math.inf
+    distances = [sum(int(step) ** 2 for step in a.values - b.values) for a, b in zip(first, second, strict=True)]
+    return sum(
+        (distance / Fraction(each.scale) ** 2 for distance, each in zip(distances, first, strict=True)), Fraction(0)
+    )
 
 
 def run(model: PrivateSynthesizer, table: pd.DataFrame, source: Replay) -> PrivateSynthesizer:

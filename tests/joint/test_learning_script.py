@@ -119,10 +119,8 @@ def test_the_same_totals_lead_to_the_same_model_after_a_replay():
     for total in totals:
         states.append(member.step(states[-1], total, EVERYONE)[0])
     again = LearningWalk(agreed, made[0], random_state=1)
-    request = again._conversation.after(unpacked(states[-1], walk._Saved).heard)
-    np.testing.assert_array_equal(
-        request.place, member._conversation.after(unpacked(states[-1], walk._Saved).heard).place
-    )
+    request = again._script.after(unpacked(states[-1], walk._Saved).heard)
+    np.testing.assert_array_equal(request.place, member._script.after(unpacked(states[-1], walk._Saved).heard).place)
 
 
 def test_a_receipt_that_the_ledger_does_not_have_gets_no_noise(tmp_path):

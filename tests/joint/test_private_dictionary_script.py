@@ -78,10 +78,10 @@ def test_the_same_noise_gives_the_bits_of_one_process(
         natural = found.dictionary.natural()
         for name, expected in in_process.patterns_.arrays.items():
             np.testing.assert_array_equal(natural.arrays[name], expected)
-        np.testing.assert_array_equal(found.home.weights, in_process.weights_[place])
+        np.testing.assert_array_equal(found.own_part.weights, in_process.weights_[place])
         assert (found.sums, found.numbers) == (in_process.n_sums_, in_process.n_numbers_) == (SUMS, found.numbers)
         assert found.guarantee == in_process.guarantee_ == Guarantee(EPSILON, DELTA)
-        assert found.home.pattern is None
+        assert found.own_part.pattern is None
 
 
 def test_real_noise_is_everybodys_own(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from sklearn.linear_model import LogisticRegression
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear import solvers
-from sudare.linear.batched_fits import fit_nodes, minimised_nodes
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.solvers import (
     MOST_ACCELERATED_STEPS,
@@ -139,41 +138,6 @@ def test_steps_do_not_go_round_in_a_circle(loss, rows, penalty):
 
 def test_an_impossible_tolerance_is_not_claimed():
     assert minimised(_problem(100, 3, Logistic()), 1e-300).gradient_bound > 1e-300
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_batched_nodes_agree_with_one_by_one(loss):
-    problems = [_problem(30, 4, loss, penalty=0.5, seed=seed) for seed in range(6)]
-    X = np.array([problem.rows.together()[0] for problem in problems])
-    y = np.array([problem.rows.together()[1][:, 0] for problem in problems])
-    batched = minimised_nodes(X, y, loss, 0.5, np.array([problem.linear for problem in problems]))
-    for parameters, problem in zip(batched, problems, strict=True):
-        np.testing.assert_allclose(parameters, minimised(problem, 1e-8).parameters, atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["objective", "output", "mean", "plain"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_fit_nodes_reproduces_with_a_generator(method, delta):
-    problems = [_problem(20, 3, Logistic(), seed=seed) for seed in range(5)]
-    X, y = np.array([p.rows.together()[0] for p in problems]), np.array([p.rows.together()[1][:, 0] for p in problems])
-    fits = [
-        fit_nodes(X, y, epsilon=0.5, delta=delta, method=method, generator=np.random.default_rng(1)) for _ in range(2)
-    ]
-    np.testing.assert_array_equal(fits[0], fits[1])
-    assert fits[0].shape == (5, 3)
-
-
-def test_fit_nodes_refuses_other_methods():
-    with pytest.raises(ValueError, match="method"):
-        fit_nodes(np.ones((1, 2, 1)), np.ones((1, 2)), method="magic", generator=np.random.default_rng(0))
-
-
-def test_centre_moves_the_penalty():
-    problem = _problem(20, 3, Logistic(), seed=1)
-    X, y = problem.rows.together()[0][np.newaxis], problem.rows.together()[1][:, 0][np.newaxis]
-    centre = np.array([3.0, -1.0, 2.0])
-    stiff = minimised_nodes(X, y, Logistic(), 1e6, np.zeros((1, 3)), centre)
-    np.testing.assert_allclose(stiff[0], centre, atol=1e-3)
 
 
 # Accelerated steps, which arrive for every table (proofs/solver.md)

@@ -23,7 +23,14 @@ def account_in(folder: Path) -> Account:
 
 
 def model(folder: Path, **changed: Any) -> PrivateMLPClassifier:
-    parameters = {"epsilon": 2.0, "bounds": (-1, 1), "classes": [0, 1], "hidden": (4,), "steps": STEPS, **changed}
+    parameters = {
+        "epsilon": 2.0,
+        "bounds": (-1, 1),
+        "classes": [0, 1],
+        "hidden_layer_sizes": (4,),
+        "max_iter": STEPS,
+        **changed,
+    }
     return PrivateMLPClassifier(account=account_in(folder), checkpoint=folder / "run", **parameters)
 
 

@@ -42,23 +42,42 @@ def random_network(seed, shape, loss, size=1.0, rows=ROWS):
     return parameters, x, targets
 
 
+def row_losses(parameters, x, targets, loss):
+    """Each row's loss: cross-entropy against a one-hot row, or half the squared distance."""
+    predicted = network.outputs(parameters, x)
+    if loss == "cross_entropy":
+        return -jnp.sum(targets * jax.nn.log_softmax(predicted, axis=1), axis=1)
+    return 0.5 * jnp.sum((predicted - targets) ** 2, axis=1)
+
+
 @functools.partial(jax.jit, static_argnames="loss")
 def _formed(parameters, x, targets, loss):
     def single(place, row, target):
-        return network.losses(place, row[None], target[None], loss)[0]
+        return row_losses(place, row[None], target[None], loss)[0]
 
     return jax.vmap(jax.grad(single), (None, 0, 0))(parameters, x, targets)
 
 
-squared_norms = jax.jit(network.squared_norms, static_argnames="loss")
+def squared_norms(parameters, x, targets, loss):
+    """Each row's squared gradient norm, as clipping computes it."""
+    return network.squared_norms(*network.row_parts(parameters, x, targets, None, loss))
+
+
 gradient_sum = jax.jit(network.gradient_sum, static_argnames="loss")
 
 
 def whole_sum(parameters, x, targets, kept, clip, loss, noise_multiplier=1.0):
     """The sum of clipped gradients in whole units, as a step makes it."""
-    pace = network.Pace(1.0, 1.0, 0.0, clip, noise_multiplier, 1.0)
+    settings = network.StepSettings(1.0, 1.0, 0.0, clip, noise_multiplier, 1.0)
     with jax.enable_x64(True):
-        return network.accumulated(None, *network.row_parts(parameters, x, targets, None, loss), kept, pace)
+        return network.accumulated(None, *network.row_parts(parameters, x, targets, None, loss), kept, settings)
+
+
+def private_step(state, x, targets, kept, noise, settings, loss):
+    """A whole private step on one physical batch."""
+    with jax.enable_x64(True):
+        parts = network.row_parts(state.parameters, x, targets, None, loss)
+        return network.sampled_step(state, None, *parts, kept, noise, settings)
 
 
 def clipped_gradient_sum(parameters, x, targets, kept, clip, loss, noise_multiplier=1.0):

@@ -11,8 +11,8 @@ import pytest
 
 from sudare.errors import DataError
 from sudare.neural import checkpoint
-from sudare.neural.checkpoint import Kept
-from sudare.neural.seeded_randomness import Standing
+from sudare.neural.checkpoint import Checkpoint
+from sudare.neural.seeded_randomness import RunState
 from tests.release_kit import refused
 
 ROWS = np.arange(12, dtype=np.float32).reshape(6, 2)
@@ -25,7 +25,7 @@ DAMAGED = refused(
 
 @pytest.fixture
 def kept():
-    return checkpoint.begun(ROWS, TARGETS, DECLARED)
+    return checkpoint.new_checkpoint(ROWS, TARGETS, DECLARED)
 
 
 def test_nothing_is_kept_where_there_is_no_file(tmp_path):
@@ -37,16 +37,16 @@ def test_what_is_saved_is_loaded(kept, stage, tmp_path):
     if stage != "begun":
         kept = replace(kept, seed=bytes(range(32)))
     if stage == "running":
-        kept = replace(kept, standing=Standing(7, np.array([0.5, -2.0, 1e-30, 3.0], dtype=np.float32)))
+        kept = replace(kept, state=RunState(7, np.array([0.5, -2.0, 1e-30, 3.0], dtype=np.float32)))
     path = tmp_path / "run"
     checkpoint.save(path, kept)
     loaded = checkpoint.load(path)
     assert (loaded.mark, loaded.key, loaded.digest, loaded.seed) == (kept.mark, kept.key, kept.digest, kept.seed)
     if stage == "running":
-        assert loaded.standing.step == 7
-        np.testing.assert_array_equal(loaded.standing.values, kept.standing.values)
+        assert loaded.state.step == 7
+        np.testing.assert_array_equal(loaded.state.values, kept.state.values)
     else:
-        assert loaded.standing is None
+        assert loaded.state is None
 
 
 def test_a_checkpoint_is_for_its_owners_eyes(kept, tmp_path):
@@ -78,7 +78,7 @@ def test_a_failed_replacement_leaves_the_old_file(kept, tmp_path, monkeypatch):
 
 
 def test_it_belongs_to_its_data_and_parameters(kept):
-    assert checkpoint.of_this_run(kept, ROWS, TARGETS, DECLARED) is kept
+    checkpoint.check_same_run(kept, ROWS, TARGETS, DECLARED)
     changed = ROWS.copy()
     changed[3, 1] = np.nextafter(changed[3, 1], np.float32(100))
     others = [
@@ -90,11 +90,11 @@ def test_it_belongs_to_its_data_and_parameters(kept):
     ]
     for other in others:
         with pytest.raises(DataError, match="other data or other parameters; nothing was charged"):
-            checkpoint.of_this_run(kept, *other)
+            checkpoint.check_same_run(kept, *other)
 
 
 def test_the_digest_confirms_no_guess_without_its_key(kept):
-    again = checkpoint.begun(ROWS, TARGETS, DECLARED)
+    again = checkpoint.new_checkpoint(ROWS, TARGETS, DECLARED)
     assert again.digest != kept.digest
     assert again.mark != kept.mark
 
@@ -102,7 +102,7 @@ def test_the_digest_confirms_no_guess_without_its_key(kept):
 @pytest.mark.parametrize("damage", ["empty", "cut", "bit", "other", "list", "short seed"])
 def test_damaged_files_are_refused(kept, damage, tmp_path):
     path = tmp_path / "run"
-    whole = replace(kept, seed=bytes(32), standing=Standing(2, np.ones(5, dtype=np.float32)))
+    whole = replace(kept, seed=bytes(32), state=RunState(2, np.ones(5, dtype=np.float32)))
     checkpoint.save(path, whole)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -113,7 +113,7 @@ def test_damaged_files_are_refused(kept, damage, tmp_path):
             "bit": bytes(content),
             "other": b'{"format": "something"}\n',
             "list": b"[1]\n",
-            "short seed": checkpoint._written(Kept("run 0", bytes(32), "0", bytes(5))),
+            "short seed": checkpoint._written(Checkpoint("run 0", bytes(32), "0", bytes(5))),
         }[damage]
     )
     with DAMAGED:

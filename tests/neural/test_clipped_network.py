@@ -21,6 +21,7 @@ from tests.neural.nets import (
     flat,
     gradient_sum,
     losses,
+    private_step,
     random_network,
     row_gradients,
     shapes,
@@ -68,10 +69,14 @@ def test_the_plain_sum_is_the_sum_of_gradients(seed, shape, loss, size):
 def factors_of(slopes, clip=1.0, kept=None):
     """Factors of rows with the constant input 1 alone and one slope each, over those of rows that are not clipped."""
     rows = len(slopes)
-    pace = network.Pace(1.0, 1.0, 0.0, clip, 1.0, 1.0)
+    step_settings = network.StepSettings(1.0, 1.0, 0.0, clip, 1.0, 1.0)
     inputs, held = [jnp.zeros((rows, 1), jnp.float32)], [jnp.asarray(slopes, jnp.float32)[:, None]]
     kept = jnp.ones(rows) if kept is None else jnp.asarray(kept)
-    return np.asarray(network.row_factors(inputs, held, kept, pace), dtype=np.float64) * clip / network.NOISE_DEVIATION
+    return (
+        np.asarray(network.row_factors(inputs, held, kept, step_settings), dtype=np.float64)
+        * clip
+        / network.NOISE_DEVIATION
+    )
 
 
 def test_a_row_of_no_slope_stays_as_it_is():
@@ -109,12 +114,12 @@ def test_rows_are_added_as_whole_numbers_of_parts():
 def test_parts_are_added_in_turns_where_memory_is_short(monkeypatch):
     parameters, x, targets = random_network(4, (5, (7,), 3), "squared", rows=64 * 6)
     inputs, slopes = network.row_parts(parameters, x, targets, None, "squared")
-    pace = network.Pace(1.0, 1.0, 0.0, 1.0, 2.0, 1.0)
+    step_settings = network.StepSettings(1.0, 1.0, 0.0, 1.0, 2.0, 1.0)
     with jax.enable_x64(True):
-        at_once = jax.jit(network.clipped_sum)(inputs, slopes, jnp.ones(64 * 6), pace)
+        at_once = jax.jit(network.clipped_sum)(inputs, slopes, jnp.ones(64 * 6), step_settings)
         for most in (1, 120, 200):
             monkeypatch.setattr(network, "_MOST_NUMBERS_AT_ONCE", most)
-            in_turns = jax.jit(functools.partial(network.clipped_sum))(inputs, slopes, jnp.ones(64 * 6), pace)
+            in_turns = jax.jit(functools.partial(network.clipped_sum))(inputs, slopes, jnp.ones(64 * 6), step_settings)
             np.testing.assert_array_equal(flat(in_turns), flat(at_once))
 
 
@@ -153,10 +158,10 @@ def test_no_row_makes_a_sum_infinite_at_the_largest_parameters(sizes, loss):
 
 def test_parameters_stay_within_their_limit():
     parameters, x, targets = random_network(0, (3, (1,), 2), "cross_entropy")
-    pace = network.Pace(10.0, 1e30, 0.9, 1.0, 1.0, 1.0)
+    step_settings = network.StepSettings(10.0, 1e30, 0.9, 1.0, 1.0, 1.0)
     nothing = np.zeros(len(flat(parameters)), dtype=np.int64)
-    state = network.private_step(
-        network.initial_state(parameters), x, targets, jnp.ones(8), nothing, pace, "cross_entropy"
+    state = private_step(
+        network.initial_state(parameters), x, targets, jnp.ones(8), nothing, step_settings, "cross_entropy"
     )
     assert np.abs(flat(state.parameters)).max() == network.LARGEST_PARAMETER
 
@@ -164,7 +169,9 @@ def test_parameters_stay_within_their_limit():
 def test_a_step_is_momentum_schedule_and_average():
     """Two steps by hand, in 64 bits."""
     parameters, x, targets = random_network(1, (5, (7,), 3), "squared")
-    pace = network.Pace(steps=7.0, rate=0.3, momentum=0.9, clip=0.5, noise_multiplier=2.0, expected_rows=4.0)
+    step_settings = network.StepSettings(
+        max_iter=7.0, learning_rate=0.3, momentum=0.9, clip=0.5, noise_multiplier=2.0, expected_rows=4.0
+    )
     kept = jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     state, place = network.initial_state(parameters), flat(parameters)
     velocity, average = np.zeros_like(place), place.copy()
@@ -176,7 +183,7 @@ def test_a_step_is_momentum_schedule_and_average():
         place = place - 0.3 * 0.5 * (1 + math.cos(math.pi * step / 7)) * velocity
         memory = min(0.98, (1 + step) / (10 + step))
         average = memory * average + (1 - memory) * place
-        state = network.private_step(state, x, targets, kept, noise, pace, "squared")
+        state = private_step(state, x, targets, kept, noise, step_settings, "squared")
     np.testing.assert_allclose(flat(state.parameters), place, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(flat(state.average), average, rtol=1e-5, atol=1e-6)
     assert int(state.step) == 2
@@ -201,10 +208,10 @@ def test_networks_start_with_a_last_layer_of_zeros():
 def test_two_batches_make_the_sum_of_the_whole():
     """Parts of a sum are floats, so batches that are cut otherwise differ in their last bits."""
     parameters, x, targets = random_network(5, (5, (7,), 3), "cross_entropy")
-    pace = network.Pace(1.0, 1.0, 0.0, 0.7, 1.0, 1.0)
+    step_settings = network.StepSettings(1.0, 1.0, 0.0, 0.7, 1.0, 1.0)
     whole, total = whole_sum(parameters, x, targets, jnp.ones(8), 0.7, "cross_entropy"), None
     with jax.enable_x64(True):
         for chosen, kept in (([0, 1, 2, 3, 4], [1, 1, 1, 1, 1]), ([5, 6, 7, 0, 0], [1, 1, 1, 0, 0])):
             parts = network.row_parts(parameters, x, targets, jnp.asarray(chosen), "cross_entropy")
-            total = network.accumulated(total, *parts, jnp.asarray(kept, jnp.float32), pace)
+            total = network.accumulated(total, *parts, jnp.asarray(kept, jnp.float32), step_settings)
     np.testing.assert_allclose(flat(total), flat(whole), rtol=0, atol=8 * 8 * 2.0**-24 * network.NOISE_DEVIATION)

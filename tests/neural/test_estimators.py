@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,18 +23,15 @@ from sudare.errors import (
     UnknownCategory,
 )
 from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
-from sudare.neural import private_network as models
-from sudare.neural.calibration import Recipe, check_recipe, public_recipe
-from sudare.neural.training_methods import VACUOUS_EPSILON, flattened, layered
+from sudare.neural.dp_sgd import public_recipe
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import private_estimator as base_room
-from sudare.privacy.accounting import pure_cost
-from sudare.report.card import card_of, card_rows
+from sudare.report.card import card_rows
 from sudare.schema import Person, Schema
 from tests.neural.tables import NUMBER_SCHEMA, SCHEMA, crossed, patients
 from tests.release_kit import KEY, TRUSTED
 
-QUICK = {"hidden": (4,), "steps": 3, "physical_batch": 64}
+QUICK = {"hidden_layer_sizes": (4,), "max_iter": 3, "max_physical_batch_size": 64}
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def test_a_network_learns_numbers():
     X = np.random.default_rng(0).uniform(-1, 1, size=(3000, 2))
     y = 100 * X[:, 0] * X[:, 1]
     model = PrivateMLPRegressor(
-        epsilon=8.0, bounds=(-1, 1), target_bounds=(-100, 100), encoding="binned", rate=0.5, random_state=0
+        epsilon=8.0, bounds=(-1, 1), target_bounds=(-100, 100), encoding="binned", learning_rate=0.5, random_state=0
     ).fit(X[:2000], y[:2000])
     assert model.score(X[2000:], y[2000:]) > 0.5
     assert np.all(np.abs(model.predict(X)) <= 100)
@@ -95,9 +93,9 @@ def test_tables_files_and_batches_are_one(tmp_path):
 def test_physical_batches_change_nothing_but_memory():
     X, y = crossed()
     small, large = (
-        PrivateMLPClassifier(bounds=(-1, 1), classes=[0, 1], random_state=1, **{**QUICK, "physical_batch": size}).fit(
-            X, y
-        )
+        PrivateMLPClassifier(
+            bounds=(-1, 1), classes=[0, 1], random_state=1, **{**QUICK, "max_physical_batch_size": size}
+        ).fit(X, y)
         for size in (16, 256)
     )
     np.testing.assert_allclose(small.parameters_, large.parameters_, atol=1e-5)
@@ -106,7 +104,7 @@ def test_physical_batches_change_nothing_but_memory():
 def test_empty_samples_are_steps_like_others():
     """One row and a small rate: nearly every sample is empty, and every step still adds noise."""
     model = PrivateMLPClassifier(
-        bounds=(-1, 1), classes=[0, 1], sampling_rate=2.0**-20, hidden=(4,), steps=5, random_state=0
+        bounds=(-1, 1), classes=[0, 1], sampling_rate=2.0**-20, hidden_layer_sizes=(4,), max_iter=5, random_state=0
     ).fit([[0.1, 0.2]], [1])
     assert np.all(model.parameters_[-2:] != 0)
     assert np.all(np.isfinite(model.parameters_))
@@ -115,8 +113,8 @@ def test_empty_samples_are_steps_like_others():
 def test_a_progress_bar_changes_nothing(capsys):
     X, y = crossed()
     quiet, shown = (
-        PrivateMLPClassifier(bounds=(-1, 1), classes=[0, 1], random_state=1, progress=progress, **QUICK).fit(X, y)
-        for progress in (False, True)
+        PrivateMLPClassifier(bounds=(-1, 1), classes=[0, 1], random_state=1, verbose=verbose, **QUICK).fit(X, y)
+        for verbose in (False, True)
     )
     np.testing.assert_array_equal(quiet.parameters_, shown.parameters_)
 
@@ -179,37 +177,16 @@ def test_seeds_are_refused_beside_an_account(account):
     assert charges(account) == []
 
 
-class FakeRoute:
-    """A route that promises next to nothing to a record."""
-
-    epsilon, delta, noise_scale, grid, exact_noise = 200.0, 0.0, 1.0, 2.0**-20, True
-    parameter_guarantee = Guarantee(1.0, notion="parameter")
-    cost = pure_cost(200.0)
-
-    def fitted(self, rows, targets, source):
-        source.words(1)
-        return layered(np.zeros(4 * 20 + 4 + 4 * 2 + 2), (20, 4, 2))
-
-
-def test_a_promise_to_parameters_is_printed_beside_that_to_records_and_must_be_accepted(tmp_path, monkeypatch):
-    account = Ledger(tmp_path / "ledger.db").account("rows", epsilon=1000.0)
-    monkeypatch.setattr(models.PrivateNetwork, "_route", lambda self, rows, declared: FakeRoute())
+def test_an_epsilon_that_promises_next_to_nothing_must_be_accepted(account, tmp_path):
     X, y = crossed()
-    parameters = {"bounds": (-1, 1), "classes": [0, 1], "account": account, **QUICK}
-    with pytest.raises(InvalidParameter, match="To a record this promises ε = 200, which is next to nothing"):
-        PrivateMLPClassifier("learning_first", **parameters).fit(X, y)
+    model = PrivateMLPClassifier(epsilon=25.0, bounds=(-1, 1), classes=[0, 1], account=account, **QUICK)
+    with pytest.raises(InvalidParameter, match="To a record this promises ε = 25, which is next to nothing"):
+        model.fit(X, y)
     assert charges(account) == []
-    model = PrivateMLPClassifier("learning_first", accept_parameter_guarantee=True, **parameters).fit(X, y)
-    assert model.guarantee_ == Guarantee(200.0)
-    assert model.parameter_guarantee_ == Guarantee(1.0, notion="parameter")
-    rows = dict(card_rows(card_of(Release.of(model).manifest(), {"parameters": 94}, signature="unchecked")))
-    assert rows["beside it"].startswith("ε = 1.0 for one parameter of the model")
+    release = saved(model.set_params(accept_weak_guarantee=True).fit(X, y), tmp_path / "net.sudare")
+    rows = dict(card_rows(release.card("unchecked")))
     assert "says next to nothing" in rows["accepted"]
-    assert "ε = 200" in rows["guarantee"]
-    assert "arithmetic" not in rows
-    Release.of(model).save(tmp_path / "net.sudare", KEY)
-    loaded = Release.load(tmp_path / "net.sudare", TRUSTED).model()
-    assert loaded.parameter_guarantee_ == model.parameter_guarantee_
+    assert release.model().accept_weak_guarantee
 
 
 # Releases
@@ -234,15 +211,15 @@ def test_a_release_predicts_as_its_model(declared, account, tmp_path):
     np.testing.assert_array_equal(again.classes_, model.classes_)
     assert again.guarantee_ == model.guarantee_
     assert again.receipt_ == model.receipt_
-    assert again.hidden == (4,)
-    rows = dict(card_rows(card_of(release.manifest(), {"parameters": 9}, signature="unchecked")))
+    assert again.hidden_layer_sizes == (4,)
+    rows = dict(card_rows(release.card("unchecked")))
     assert rows["arithmetic"].startswith("whole-numbered noise")
     assert "beside it" not in rows
     assert "accepted" not in rows
     # Nothing but what everybody may know: no count of clipped values, no seed, no checkpoint.
     assert set(release.manifest()["parameters"]) == {
         *("epsilon", "delta", "neighbours", "rows", "columns", "person", "approach", "encoding", "exact_noise"),
-        *("expected_rows", "hidden", "parameter_epsilon", "target", "vacuous"),
+        *("expected_rows", "hidden_layer_sizes", "parameter_epsilon", "target", "vacuous"),
     }
 
 
@@ -253,6 +230,47 @@ def test_a_regressor_is_released(account, tmp_path):
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
     assert again.score(table, table["cost"]) == model.score(table)
     assert again.target_bounds_ == (0.0, 1000.0)
+
+
+FORMER = Path(__file__).parent / "files_of_0_1_0"
+
+
+@pytest.mark.parametrize(
+    ("name", "learner", "rows"),
+    [
+        ("gradient", "PrivateMLPClassifier", lambda: crossed()[0]),
+        ("number", "PrivateMLPRegressor", patients),
+        ("anonymizing_first", "AnonymizingFirstClassifier", patients),
+        ("learning_first", "LearningFirstClassifier", patients),
+        ("anonymized_learning", "AnonymizedLearningClassifier", patients),
+    ],
+)
+def test_releases_with_the_former_names_still_load(name, learner, rows):
+    """Written when a parameter was called `hidden`, and one learner had the approaches of paper 002."""
+    release = Release.load(FORMER / f"{name}.release", TRUSTED)
+    model = release.model()
+    assert type(model).__name__ == learner
+    assert model.hidden_layer_sizes == (4,)
+    assert model.guarantee_ == release.guarantee
+    answers = (model.predict if name == "number" else model.predict_proba)(rows()[:5])
+    np.testing.assert_allclose(answers, np.load(FORMER / "answers.npz")[name], rtol=1e-12)
+    assert ("beside it" in dict(release.card("unchecked").remarks)) == ("learn" in name)
+
+
+def test_former_and_present_names_are_not_mixed(account):
+    content = (
+        PrivateMLPClassifier(bounds=(-1, 1), classes=[0, 1], account=account, **QUICK)
+        .fit(*crossed(60))
+        .release_content()
+    )
+    parameters = dict(content.parameters)
+    for broken in (
+        {**parameters, "hidden": [4]},
+        {**parameters, "approach": "learning_first"},
+        {**{name: parameters[name] for name in parameters if name != "hidden_layer_sizes"}, "hidden": "4"},
+    ):
+        with pytest.raises(ReleaseMalformed):
+            PrivateMLPClassifier.check_content(replace(content, parameters=broken), None)
 
 
 def test_a_changed_or_unpaid_network_is_not_released(account):
@@ -268,12 +286,12 @@ def test_a_changed_or_unpaid_network_is_not_released(account):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("hidden", [5]),
-        ("hidden", ["4"]),
-        ("hidden", [-4]),
-        ("hidden", 4),
-        ("hidden", [2**40]),
-        ("approach", "telepathy"),
+        ("hidden_layer_sizes", [5]),
+        ("hidden_layer_sizes", ["4"]),
+        ("hidden_layer_sizes", [-4]),
+        ("hidden_layer_sizes", 4),
+        ("hidden_layer_sizes", [2**40]),
+        ("approach", "learning_first"),
         ("approach", 7),
         ("encoding", "raw"),
         ("exact_noise", 1),
@@ -385,29 +403,27 @@ def test_values_beyond_the_bounds_count_as_the_bounds():
 @pytest.mark.parametrize(
     "options",
     [
-        {"approach": "telepathy"},
-        {"hidden": 64},
-        {"hidden": (0,)},
-        {"hidden": "64"},
-        {"hidden": (1,) * 21},
+        {"hidden_layer_sizes": 64},
+        {"hidden_layer_sizes": (0,)},
+        {"hidden_layer_sizes": "64"},
+        {"hidden_layer_sizes": (1,) * 21},
         {"encoding": "raw"},
         {"neighbours": "cousins"},
         {"expected_rows": 0},
-        {"steps": 0},
-        {"steps": 1.5},
-        {"steps": 10**6},
+        {"max_iter": 0},
+        {"max_iter": 1.5},
+        {"max_iter": 10**6},
         {"sampling_rate": 0.0},
         {"sampling_rate": 1.5},
         {"sampling_rate": "all"},
         {"clip": 0.0},
         {"clip": math.inf},
-        {"rate": -1.0},
+        {"learning_rate": -1.0},
         {"momentum": 1.0},
         {"momentum": True},
-        {"physical_batch": 0},
-        {"physical_batch": 2**25},
+        {"max_physical_batch_size": 0},
+        {"max_physical_batch_size": 2**25},
         {"delta": 0.0},
-        {"approach_options": {"epochs": 3}},
         {"account": "patients"},
         {"schema": "schema.toml"},
     ],
@@ -458,36 +474,7 @@ def test_every_fit_goes_through_the_door(monkeypatch):
             kind(bounds=(-1, 1), **declared, **QUICK).fit(*crossed(20))
 
 
-# Public rules
-
-
-def test_the_public_recipe_is_always_usable():
-    for rows in (1, 50, 3000, 10**5, 10**8):
-        for epsilon in (0.01, 1.0, 10.0):
-            for neighbours in ("replace-one", "add-remove"):
-                recipe = public_recipe(rows, epsilon, 1e-6, neighbours)
-                check_recipe(recipe)
-                assert 200 <= recipe.steps <= 400
-                assert 0 < recipe.rate <= 2
-                assert recipe.sampling_rate == 1 or recipe.sampling_rate * 2**32 == int(recipe.sampling_rate * 2**32)
-                assert recipe.physical_batch <= 8192
-
-
-def test_what_is_given_is_taken():
-    recipe = public_recipe(
-        1000, 1.0, 1e-6, "replace-one", steps=7, sampling_rate=0.3, clip=2.0, rate=0.4, momentum=0.5, physical_batch=9
-    )
-    assert recipe == Recipe(7, math.floor(0.3 * 2**32) / 2**32, 2.0, 0.4, 0.5, 9)
-
-
-def test_layers_come_back_from_one_vector():
-    layers = layered(np.arange(3 * 4 + 4 + 4 * 2 + 2, dtype=float), (3, 4, 2))
-    assert [(weights.shape, bias.shape) for weights, bias in layers] == [((3, 4), (4,)), ((4, 2), (2,))]
-    np.testing.assert_array_equal(flattened(layers), np.arange(26))
-
-
-def test_the_refusal_begins_above_what_the_card_calls_very_weak():
-    assert VACUOUS_EPSILON == 20
+# Without JAX
 
 
 WITHOUT_JAX = """
@@ -519,3 +506,24 @@ def test_without_jax_a_release_predicts_and_training_is_refused_before_it_is_cha
     model = PrivateMLPClassifier(bounds=(-1, 1), classes=[0, 1], account=account, **QUICK).fit(*crossed())
     Release.of(model).save(tmp_path / "net.sudare", KEY)
     subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(tmp_path)], check=True)
+
+
+# What the card of a release says besides its guarantee
+
+
+def remarks(**parameters):
+    plain = {"exact_noise": True, "approach": "learning_first", "parameter_epsilon": None, "vacuous": False}
+    return dict(PrivateMLPClassifier.card_remarks({**plain, **parameters}))
+
+
+def test_a_card_says_what_a_release_obliges_it_to():
+    assert remarks() == {}
+    told = remarks(exact_noise=False, parameter_epsilon=0.1, vacuous=True)
+    assert list(told) == ["arithmetic", "beside it", "accepted"]
+    assert told["arithmetic"].startswith("floating-point noise")
+    assert told["beside it"].startswith("ε = 0.1 for one parameter")
+    assert "next to nothing" in told["accepted"]
+    network = remarks(approach="gradient")
+    assert list(network) == ["arithmetic"]
+    assert "counted in δ" in network["arithmetic"]
+    assert "IEEE 754" in network["arithmetic"]

@@ -11,8 +11,12 @@ from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
 
 @parametrize_with_checks(
     [
-        PrivateMLPClassifier(hidden=(3,), steps=2, sampling_rate=0.5, physical_batch=64, bounds=(-10, 10)),
-        PrivateMLPRegressor(hidden=(3,), steps=2, sampling_rate=1.0, physical_batch=64, bounds=(-10, 10)),
+        PrivateMLPClassifier(
+            hidden_layer_sizes=(3,), max_iter=2, sampling_rate=0.5, max_physical_batch_size=64, bounds=(-10, 10)
+        ),
+        PrivateMLPRegressor(
+            hidden_layer_sizes=(3,), max_iter=2, sampling_rate=1.0, max_physical_batch_size=64, bounds=(-10, 10)
+        ),
     ]
 )
 def test_scikit_learn_check(estimator, check, monkeypatch):

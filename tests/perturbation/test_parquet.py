@@ -24,7 +24,7 @@ from sudare.perturbation import (
 )
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.number_channels import NumberPerturbation
-from sudare.perturbation.parquet import Frame
+from sudare.perturbation.parquet import FileLayout
 from sudare.perturbation.parquet_columns import PlainNumbers, Positions, Ticks, column_code
 from sudare.perturbation.thrift import varint
 from sudare.privacy.guarantee import Guarantee
@@ -61,7 +61,7 @@ def table_of(rows: int, kinds: dict[str, Perturbation] = KINDS, seed: int = 0) -
 def test_other_readers_see_the_same_rows(rows: int) -> None:
     table = table_of(rows)
     file = b"".join(table.parquet())
-    assert len(file) == table.frame.size
+    assert len(file) == table.layout.size
     read = pq.read_table(io.BytesIO(file))
     assert read.equals(table.arrow())
     assert pl.read_parquet(io.BytesIO(file)).to_arrow().cast(read.schema).equals(read)
@@ -86,7 +86,7 @@ def test_nothing_leaves_but_declared_columns_and_values(tmp_path: Path) -> None:
         assert not column.has_offset_index
         assert column.compression == "UNCOMPRESSED"
     other = table_of(400, seed=1)
-    for (start, own), (_, others) in zip(table.frame.fixed_pieces(), other.frame.fixed_pieces(), strict=True):
+    for (start, own), (_, others) in zip(table.layout.fixed_pieces(), other.layout.fixed_pieces(), strict=True):
         assert own == others, start
 
 
@@ -96,9 +96,9 @@ def test_we_read_what_we_wrote(rows: int, monkeypatch: pytest.MonkeyPatch) -> No
     file = np.frombuffer(b"".join(table.parquet()), np.uint8)
     monkeypatch.setattr(parquet, "CHUNK_ROWS", 64)
     assert b"".join(table.parquet()) == file.tobytes()
-    assert table.frame.holds(file)
+    assert table.layout.holds(file)
     for name, stored in table.stored.items():
-        assert np.array_equal(table.frame.column(file, name), stored)
+        assert np.array_equal(table.layout.column(file, name), stored)
 
 
 def test_there_is_one_spelling() -> None:
@@ -111,10 +111,10 @@ def test_there_is_one_spelling() -> None:
         for bit in range(8):
             other = file.copy()
             other[place] ^= 1 << bit
-            if not table.frame.holds(other):
+            if not table.layout.holds(other):
                 continue
-            stored = {name: table.frame.column(other, name) for name in kinds}
-            assert b"".join(table.frame.chunks(stored)) == other.tobytes()
+            stored = {name: table.layout.column(other, name) for name in kinds}
+            assert b"".join(table.layout.chunks(stored)) == other.tobytes()
             meant += 1
     # Nine truths, nine times two ticks, one bit of each sex; and of a position among three two bits, or one of them.
     assert meant == 9 + 18 + 9 + 9 + int((table.stored["whole"] == 0).sum())
@@ -144,15 +144,15 @@ def test_the_shorter_code_is_taken() -> None:
     assert isinstance(column_code("truth", KINDS["truth"], 400), Ticks)
     with pytest.raises(TypeError):
         column_code("x", object(), 1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="not a file that the frame holds"):
-        table_of(8).frame.column(np.full(table_of(8).frame.size, 255, np.uint8), "sex")
+    with pytest.raises(ValueError, match="not a file that the layout holds"):
+        table_of(8).layout.column(np.full(table_of(8).layout.size, 255, np.uint8), "sex")
 
 
 def test_sizes_are_known_without_building_anything() -> None:
-    """A frame of 2⁴⁰ rows costs nothing, so a forged number of rows costs nothing."""
-    frame = Frame.of(KINDS, 2**40)
-    assert frame.size > 2**42
-    assert frame.largest_page > parquet.LARGEST_PAGE_BYTES
+    """A layout of 2⁴⁰ rows costs nothing, so a forged number of rows costs nothing."""
+    layout = FileLayout.of(KINDS, 2**40)
+    assert layout.size > 2**42
+    assert layout.largest_page > parquet.LARGEST_PAGE_BYTES
 
 
 def test_varint() -> None:

@@ -55,7 +55,7 @@ from sudare.perturbation import (
     two_pass_source as source,
 )
 from sudare.perturbation.epsilon_split import RecordNoise
-from sudare.perturbation.parquet import Frame
+from sudare.perturbation.parquet import FileLayout
 from sudare.perturbation.square_wave import wave_half_width
 from sudare.privacy import Account, Ledger, Release
 from sudare.privacy.accounting import exact
@@ -475,10 +475,10 @@ def test_rows_that_cannot_be_are_refused(account: Account, tmp_path: Path) -> No
     model = RecordPerturbation(SCHEMA, epsilon=1.0, account=account).fit(people())
     path = tmp_path / "rows.sudare"
     Release.of(model).save(path, KEY)
-    file, frame = path.read_bytes(), model.table_.frame
+    file, layout = path.read_bytes(), model.table_.layout
     rows = taken_apart(file)[1]
     assert with_rows(file, rows) == file
-    age, sex, town = (frame.places[name][0].values for name in ("age", "sex", "town"))
+    age, sex, town = (layout.places[name][0].values for name in ("age", "sex", "town"))
     last = model.table_.perturbation("age").output_bounds[1]  # type: ignore[attr-defined]
     own = float(np.frombuffer(rows, "<f8", 1, age)[0])
     ages = [np.nextafter(own, np.inf), last + model.table_.perturbation("age").grid, np.inf, -np.inf, np.nan]  # type: ignore[attr-defined]
@@ -577,7 +577,7 @@ def test_rows_beside_a_release_leave_after_they_are_entered(
         yield b"PAR1"
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Frame, "chunks", broken)
+    monkeypatch.setattr(FileLayout, "chunks", broken)
     with pytest.raises(ReleaseError, match="No space left"):
         leaving.save(tmp_path / "q.sudare", KEY)
     assert not list(tmp_path.glob("q*")) + list(tmp_path.glob(".sudare*"))

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from sudare.errors import DataError
-from sudare.perturbation import LaplacePerturbation, Statement, epsilon_of_k, shuffle
-from sudare.perturbation.linkage_risk import central_epsilon
-from sudare.perturbation.shuffle_amplification import divergence, shuffled_delta, shuffled_epsilon
+from sudare.perturbation import shuffle
 from sudare.perturbation.shuffle_kernels import shuffle_buckets
-from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise, SystemNoise
 
 SMALLEST_P = 1e-9
@@ -66,8 +60,9 @@ def test_narrow_columns_travel_in_one_word_and_stay_together() -> None:
     ticks = np.column_stack([numbers & 255, numbers >> 8 & 255, numbers >> 16]).astype(np.uint8)
     columns = [numbers, ticks, numbers % 3 == 0]
     assert sum(map(shuffle.row_bytes, columns)) == 8
-    words = shuffle.words_of_rows(columns)
-    for before, after in zip(columns, shuffle.rows_of_words(words, columns), strict=True):
+    rows_of_bytes = shuffle.rows_as_bytes(columns)
+    assert rows_of_bytes.shape == (rows, 8)
+    for before, after in zip(columns, shuffle.columns_of_bytes(rows_of_bytes, columns), strict=True):
         assert before.dtype == after.dtype
         assert np.array_equal(before, after)
     first, second, third = shuffle.shuffled_together(columns, SeededNoise(0))
@@ -130,114 +125,4 @@ def test_every_place_has_as_many_half_words(rows: int) -> None:
 
 
 def test_buckets_are_a_power_of_two_that_a_byte_can_choose() -> None:
-    assert [shuffle.bucket_count(rows) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]
-
-
-# Amplification
-
-
-def exact_delta(epsilon: float, local: float, rows: int) -> Fraction:
-    """The hockey-stick divergence of the clone pair, summed over everything in rationals; e^ε₀ and e^ε as given floats."""
-    growth, e0 = Fraction(math.exp(epsilon)), Fraction(math.exp(local))
-    clone, truth = 1 / e0, e0 / (e0 + 1)
-    total = Fraction(0)
-    for clones in range(rows):
-        weight = math.comb(rows - 1, clones) * clone**clones * (1 - clone) ** (rows - 1 - clones)
-        half = [
-            Fraction(math.comb(clones, a), 2**clones) if 0 <= a <= clones else Fraction(0)
-            for a in range(-1, clones + 2)
-        ]
-        for a in range(clones + 2):
-            less, same = half[a], half[a + 1]
-            first, second = truth * less + (1 - truth) * same, (1 - truth) * less + truth * same
-            total += weight * max(Fraction(0), first - growth * second)
-    return total
-
-
-@pytest.mark.parametrize("rows", [2, 5, 40])
-@pytest.mark.parametrize("local", [0.5, 2.0])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_delta_is_at_least_the_exact_sum(rows: int, local: float, share: float) -> None:
-    exact, computed = float(exact_delta(share * local, local, rows)), shuffled_delta(share * local, local, rows)
-    assert exact <= computed <= exact * 1.2 + 1e-12
-
-
-def test_more_clones_tell_less() -> None:
-    """Blocks rest on this: a further clone is a coin that anybody could have thrown."""
-    values = divergence(np.arange(0.0, 3000.0), 0.3, 2.0)
-    assert np.all(np.diff(values) <= 1e-15)
-    assert values[0] == pytest.approx(1 / (1 + math.exp(-2)) - math.exp(0.3) / (1 + math.exp(2)))
-
-
-def test_amplification_is_better_than_the_closed_form() -> None:
-    """Feldman, McMillan and Talwar (2021), Theorem 3.1, where it holds; and never worse than no amplification."""
-    for local, rows in ((0.5, 10_000), (2.0, 10_000), (5.195, 100_000), (1.0, 10**6)):
-        delta = 1e-6
-        growth = math.exp(local)
-        assert local <= math.log(rows / (16 * math.log(2 / delta)))
-        closed = math.log1p(
-            (growth - 1) / (growth + 1) * (8 * math.sqrt(growth * math.log(4 / delta) / rows) + 8 * growth / rows)
-        )
-        assert 0.1 * closed < shuffled_epsilon(local, rows, delta) < closed
-    assert shuffled_epsilon(3.0, 2, 1e-6) == 3.0
-    assert shuffled_epsilon(3.0, 1, 1e-6) == 3.0
-
-
-def test_central_epsilon_of_persons_is_at_most_the_local_one() -> None:
-    assert central_epsilon(1.0, 10, 1e-6, 3) == 3.0
-    three = central_epsilon(1.0, 10**6, 1e-6, 3)
-    assert 3 * central_epsilon(1.0, 10**6, 1e-6) < three < 0.2
-
-
-# What is said
-
-
-def test_the_three_promises_are_told_together() -> None:
-    perturbation = LaplacePerturbation((17, 90), k=2, n_records=32_561)
-    text = str(perturbation.statement())
-    assert "probability above 1/2 (k = 2 among 32,561 shuffled rows)" in text
-    assert "Local: ε = 5.19542 for every record" in text
-    assert "weak on its own" in text
-    assert "Central, after shuffling: ε = 0.62" in text
-    assert "at δ = 1e-6, replace-one record" in text
-    assert perturbation.statement().to_dict()["text"] == text.split("\n")
-
-
-def test_without_shuffling_the_statement_is_withheld() -> None:
-    statement = LaplacePerturbation((17, 90), k=2, n_records=32_561).statement(shuffled=False)
-    assert statement.k is None
-    assert statement.central_epsilon is None
-    assert str(statement).count("no statement; the rows were not shuffled") == 2
-    assert "1/2" not in str(statement)
-    assert statement.to_dict()["central"] is None
-
-
-def test_seeded_noise_hides_nobody() -> None:
-    statement = Statement.of(Guarantee(1.0, notion="local", valid=False), 1000)
-    assert statement.k is None
-    assert "the noise came from a seed" in str(statement)
-
-
-def test_weak_linking_is_called_weak() -> None:
-    text = str(Statement.of(Guarantee(8.0, notion="local"), 100))
-    assert "may be linked to a given record with probability up to" in text
-    assert "no useful amplification at this size" in text
-
-
-def test_one_record_has_nobody_to_hide_among() -> None:
-    assert "nobody to hide among" in str(Statement.of(Guarantee(1.0, notion="local"), 1))
-
-
-def test_persons_are_named() -> None:
-    epsilon = epsilon_of_k(4, 9_000, 3)
-    local = Guarantee(3 * epsilon, unit="person", notion="local")
-    statement = Statement.of(local, 9_000, row_epsilon=epsilon, rows_per_person=3)
-    assert "link a row to a given person with probability above 1/4" in str(statement)
-    assert statement.k == pytest.approx(4)
-
-
-def test_a_statement_needs_a_number_of_rows() -> None:
-    perturbation = LaplacePerturbation((0, 1), epsilon=1.0)
-    with pytest.raises(DataError, match="not known"):
-        perturbation.statement()
-    assert perturbation.statement(500).rows == 500
+    assert [shuffle.bucket_count(rows, 2**12) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]

@@ -19,21 +19,12 @@ import pytest
 from scipy import stats
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.perturbation import (
-    RecordPerturbation,
-    RetainReplace,
-    SubsetSelection,
-)
-from sudare.perturbation import (
-    record_perturbation as release,
-)
-from sudare.perturbation import (
-    shuffle_on_disk as spool,
-)
-from sudare.perturbation import (
-    two_pass_source as source,
-)
-from sudare.perturbation.shuffle_on_disk import Buckets, as_rows, bucket_count, from_rows, shuffled_on_disk
+from sudare.perturbation import RecordPerturbation, RetainReplace, SubsetSelection
+from sudare.perturbation import record_perturbation as release
+from sudare.perturbation import shuffle_on_disk as spool
+from sudare.perturbation import two_pass_source as source
+from sudare.perturbation.shuffle import bucket_count, rows_as_bytes
+from sudare.perturbation.shuffle_on_disk import Buckets, shuffled_on_disk
 from sudare.privacy import Account, Ledger
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.perturbation.test_perturbed_table import SCHEMA, people
@@ -96,10 +87,7 @@ def test_rows_stay_whole() -> None:
         "t": np.column_stack([codes, codes & 7]).astype(np.uint8),
         "b": codes.astype(np.uint8),
     }
-    widths = [spool.row_width(each) for each in kinds.values()]
-    assert widths == [2, 2, 1]
-    again = from_rows(as_rows(list(stored.values())), kinds, widths)
-    assert all(np.array_equal(again[name], column) for name, column in stored.items())
+    assert rows_as_bytes(list(stored.values())).shape == (1_003, 5)
     found = shuffled_on_disk(kinds, 1_003, iter([stored]), SeededNoise(0))
     b = found["b"].astype(np.int64)
     assert not np.array_equal(b, codes)
@@ -126,7 +114,7 @@ def test_what_is_on_disk_has_no_name_and_cannot_be_read(tmp_path: Path, monkeypa
     files = opened_files(monkeypatch)
     rows = np.tile(np.frombuffer(b"a secret ordering of rows", np.uint8), (4_000, 1))
     with Buckets(25, 4, SystemNoise()) as buckets:
-        buckets.throw(rows)
+        buckets.scatter(rows)
         contents = b""
         for file in files:
             assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
@@ -141,7 +129,7 @@ def test_what_is_on_disk_has_no_name_and_cannot_be_read(tmp_path: Path, monkeypa
     assert all(file.closed for file in files)
 
 
-@pytest.mark.parametrize("stage", ["throw", "shuffled", "write_at"])
+@pytest.mark.parametrize("stage", ["scatter", "shuffled", "write_at"])
 def test_nothing_is_left_behind_by_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     files = opened_files(monkeypatch)
@@ -149,7 +137,7 @@ def test_nothing_is_left_behind_by_a_failure(tmp_path: Path, monkeypatch: pytest
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Buckets if stage == "throw" else spool, stage, fail)
+    monkeypatch.setattr(Buckets if stage == "scatter" else spool, stage, fail)
     with pytest.raises(DataError, match=r"shuffled on disk \(No space left on device\)"):
         shuffled_on_disk({"x": WHOLE}, 4, in_parts(np.arange(4, dtype=np.uint8), 2), SystemNoise())
     assert files
@@ -184,7 +172,7 @@ def test_a_source_that_changes_meanwhile_is_noticed(tmp_path: Path, monkeypatch:
 
 
 def test_buckets_are_a_power_of_two_that_a_byte_can_choose() -> None:
-    assert [bucket_count(size) for size in (1, 2**23, 2**24, 2**40)] == [2, 2, 4, 256]
+    assert [bucket_count(size, spool.BUCKET_BYTES) for size in (1, 2**23, 2**24, 2**40)] == [2, 2, 4, 256]
 
 
 def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:

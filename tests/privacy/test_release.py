@@ -1252,3 +1252,13 @@ def test_no_pickle_in_a_release(files):
 def test_copies_of_a_release_are_the_same_release(files):
     release = Release.of(files[PrivateMean, "bounds"][0])
     assert copy.copy(release) == release
+
+
+def test_a_card_says_what_leaves_and_who_signed_it(files):
+    model, path = files[PrivateMean, "schema"]
+    release = Release.load(path, TRUSTED)
+    card = release.card()
+    assert card.what == f"PrivateMean: {model.mean_.size} numbers (mean)"
+    assert (card.epsilon, card.rows, card.remarks) == (release.guarantee.epsilon, model.n_rows_, ())
+    assert (card.signature, card.signed_by, card.digest) == ("trusted", release.signed_by, release.digest)
+    assert release.card("unchecked").signature == "unchecked"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
-from sudare.reconstruction import CategoricalCrossTable, CrossTable, JointReconstruction
-from sudare.reconstruction.category_frequencies import answers_of
+from sudare.reconstruction import CrossTable, JointReconstruction
+from sudare.reconstruction.category_frequencies import METHODS, answers_of
+from sudare.reconstruction.channels import ListedPairs, ProductChannel
 from sudare.reconstruction.cross_tables import Interval, mixed_table, pair_problem
-from sudare.reconstruction.product_channel import ProductChannel, RowChannel, log_likelihood
+from sudare.reconstruction.iterative_bayes import log_likelihood
 
 EDGES = [0.0, 4.0, 6.0, 10.0]
 NUMBER = LaplacePerturbation((0, 10), epsilon=4)
@@ -75,7 +78,7 @@ def test_both_ways_to_count_pairs_have_the_same_likelihood():
         answers_with_sets = True
 
     listed, times = pair_problem(transition, places, Sets(LEVELS, epsilon=2), ticks)
-    assert isinstance(listed, RowChannel)
+    assert isinstance(listed, ListedPairs)
     assert times.sum() == 2000
     shares = np.random.default_rng(2).dirichlet(np.ones(12), 2).reshape(2, 4, 3)
     gains = [
@@ -85,16 +88,33 @@ def test_both_ways_to_count_pairs_have_the_same_likelihood():
     assert gains[0] == pytest.approx(gains[1])
 
 
-def test_two_categories_are_the_categorical_table():
-    _, category = rows(3000)
-    perturbation, other = RetainReplace(LEVELS, epsilon=2), RetainReplace(LEVELS, epsilon=3)
-    y, z = perturbation.perturb(category, shuffle=False, random_state=0), other.perturb(category, shuffle=False)
-    for method in (None, "inversion"):
-        found = CrossTable(perturbation, other, method=method).fit(y, z)
-        alone = CategoricalCrossTable(perturbation, other, **({} if method is None else {"method": method})).fit(y, z)
-        np.testing.assert_array_equal(found.probabilities_, alone.probabilities_)
-        np.testing.assert_array_equal(found.standard_errors_, alone.standard_errors_)
-        assert found.to_dict() == alone.to_dict()
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("pair", [(RetainReplace, RetainReplace), (RetainReplace, SubsetSelection), (UnaryEncoding, SubsetSelection)])  # fmt: skip
+def test_cross_tables_come_back(pair: tuple[Any, Any], method: Any) -> None:
+    rng = np.random.default_rng(0)
+    joint = np.array([[0.3, 0.05, 0.05], [0.05, 0.25, 0.3]])
+    drawn = rng.choice(6, size=20_000, p=joint.ravel())
+    first, second = np.array(["x", "y"])[drawn // 3], drawn % 3
+    shares = np.bincount(drawn, minlength=6).reshape(2, 3) / 20_000
+    rows, columns = pair[0](["x", "y"], epsilon=2.0), pair[1]([0, 1, 2], epsilon=2.0)
+    y, z = rows.perturb(first, shuffle=False, random_state=1), columns.perturb(second, shuffle=False, random_state=2)
+    found = CrossTable(rows, columns, method=method).fit(y, z)
+    assert found.unbiased_ is not None
+    assert found.standard_errors_ is not None
+    assert found.probabilities_.shape == (2, 3)
+    assert found.probabilities_.sum() == pytest.approx(1.0)
+    assert np.all(np.abs(found.unbiased_ - shares) < 6 * found.standard_errors_)
+    assert np.all(np.abs(found.probabilities_ - shares) < 6 * found.standard_errors_)
+    assert found.counts().sum() == pytest.approx(20_000)
+    assert found.to_dict()["columns"] == [0, 1, 2]
+
+
+def test_columns_of_a_cross_table_belong_together() -> None:
+    rows = RetainReplace(["x", "y"], epsilon=2.0)
+    with pytest.raises(DataError, match="different lengths"):
+        CrossTable(rows, rows).fit(["x", "y"], ["x"])
+    with pytest.raises(InvalidParameter, match="method must be one of"):
+        CrossTable(rows, rows, method="guess").fit(["x"], ["y"])
 
 
 @pytest.mark.long
@@ -113,11 +133,11 @@ def test_bins_that_leave_something_out():
     number, category = rows(2000)
     perturbation = RetainReplace(LEVELS, epsilon=3)
     y, z = NUMBER.perturb(number, shuffle=False, random_state=0), perturbation.perturb(category, shuffle=False)
-    table, records = mixed_table(NUMBER, perturbation, y, z, 0)
-    assert records == 2000
+    states, shares = mixed_table(NUMBER, perturbation, y, z, 0)
     found = CrossTable(NUMBER, perturbation, first_edges=[0, 5]).fit(y, z)
-    below = table.states.centres < 5
-    assert found.probabilities_.sum() == pytest.approx(table.probabilities[: table.states.cells][below].sum(), abs=0.02)
+    below = states.centres < 5
+    assert found.n_records_ == 2000
+    assert found.probabilities_.sum() == pytest.approx(shares[: states.cells][below].sum(), abs=0.02)
 
 
 def test_an_interval_reads_as_one():

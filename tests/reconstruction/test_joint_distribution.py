@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from functools import reduce
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SquareWave
 from sudare.reconstruction import JointDistribution, JointReconstruction
 from sudare.reconstruction.binning import bin_edges, continuous_states
+from sudare.reconstruction.channels import ProductChannel
 from sudare.reconstruction.distribution import Layout
-from sudare.reconstruction.joint_distribution import cells_of, outer_product
+from sudare.reconstruction.joint_distribution import cells_of
 from sudare.reconstruction.multivariate_normal_mixture import Grid, MixtureLikelihood
-from sudare.reconstruction.product_channel import (
-    ProductChannel,
-    RowChannel,
-    along_axes,
-    expectation_maximisation,
-    folds_of,
-    log_likelihood,
-    stacked,
-    stopped_by_validation,
-)
 
 BOUNDS = (-1.0, 11.0)
 EDGES = np.linspace(*BOUNDS, 13)
@@ -61,83 +47,6 @@ def fitted() -> tuple[np.ndarray, JointDistribution, JointDistribution]:
     columns = perturbed(rows, perturbation)
     found = [JointReconstruction([perturbation] * 2, method).fit(columns).distribution_ for method in ("auto", "bayes")]
     return rows, found[0], found[1]
-
-
-@given(sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=3), seed=st.integers(0, 99))
-def test_axis_by_axis_is_the_kronecker_product(sizes, seed):
-    generator = np.random.default_rng(seed)
-    channel = ProductChannel([generator.random(size) for size in sizes])
-    dense = reduce(np.kron, channel.matrices)
-    states, answers = generator.random(channel.shape), generator.random(channel.answers)
-    np.testing.assert_allclose(channel.forward(states).ravel(), dense @ states.ravel())
-    np.testing.assert_allclose(channel.backward(answers).ravel(), dense.T @ answers.ravel())
-
-
-def test_several_problems_stand_in_the_last_axis():
-    generator = np.random.default_rng(0)
-    matrices = [generator.random((4, 2)), generator.random((5, 3))]
-    several = generator.random((2, 3, 6))
-    together = along_axes(matrices, several)
-    for number in range(6):
-        np.testing.assert_allclose(together[number], along_axes(matrices, several[:, :, number]))
-
-
-@given(seed=st.integers(0, 99))
-def test_rows_are_the_dense_matrix_too(seed):
-    generator = np.random.default_rng(seed)
-    first, second = generator.random((4, 3)), generator.random((7, 2))
-    places = np.sort(generator.integers(0, 4, 7))
-    channel = RowChannel(first, places, second)
-    dense = np.einsum("iu,iv->iuv", first[places], second).reshape(7, 6)
-    states, weights = generator.random((3, 2)), generator.random(7)
-    assert channel.shape == (3, 2)
-    np.testing.assert_allclose(channel.forward(states), dense @ states.ravel())
-    np.testing.assert_allclose(channel.backward(weights).ravel(), dense.T @ weights)
-
-
-@given(seed=st.integers(0, 99))
-@settings(max_examples=30)
-def test_every_step_raises_the_likelihood_and_keeps_a_distribution(seed):
-    """The theorem of expectation maximisation."""
-    generator = np.random.default_rng(seed)
-    channel = ProductChannel([generator.dirichlet(np.ones(5), 3).T, generator.dirichlet(np.ones(4), 2).T])
-    counts = generator.poisson(20, channel.answers).astype(float) + 1
-    shares = np.full(channel.shape, 1 / 6)
-    before = log_likelihood(channel, shares, counts)
-    for _ in range(10):
-        shares = expectation_maximisation(shares, channel, counts / counts.sum(), 1)
-        after = log_likelihood(channel, shares, counts)
-        assert after >= before - 1e-9
-        assert shares.sum() == pytest.approx(1)
-        before = after
-
-
-def test_without_noise_one_step_gives_the_frequencies():
-    frequencies = np.random.default_rng(0).dirichlet(np.ones(6)).reshape(2, 3)
-    channel = ProductChannel([np.eye(2), np.eye(3)])
-    np.testing.assert_allclose(expectation_maximisation(np.full((2, 3), 1 / 6), channel, frequencies, 1), frequencies)
-
-
-def test_parts_left_out_have_not_been_seen():
-    """Without noise, what is reached without a part is the frequencies of the others."""
-    channel = ProductChannel([np.eye(2), np.eye(2)])
-    counts = np.array([[10.0, 20.0], [30.0, 40.0]])
-    parts = folds_of(counts, 5, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.sum(parts, axis=0), counts)
-    validated = stopped_by_validation(channel, np.full((2, 2), 0.25), parts)
-    np.testing.assert_allclose(validated.stopped.probabilities, counts / 100)
-    for part, reached in zip(parts, validated.left_out, strict=True):
-        np.testing.assert_allclose(reached, (counts - part) / (counts - part).sum())
-
-
-def test_stacking_finds_the_weights_of_a_mixture():
-    generator = np.random.default_rng(0)
-    channel = ProductChannel([np.eye(4), np.eye(5)])
-    shapes = [generator.dirichlet(np.ones(20)).reshape(4, 5) for _ in range(3)]
-    truth = 0.7 * shapes[0] + 0.3 * shapes[2]
-    parts = [1e5 * truth, 2e5 * truth]
-    weights = stacked(channel, [[shape, shape] for shape in shapes], parts)
-    np.testing.assert_allclose(weights, [0.7, 0, 0.3], atol=2e-3)
 
 
 def likelihood(components: int = 2, columns: int = 2) -> MixtureLikelihood:
@@ -293,20 +202,6 @@ def test_atoms_keep_a_probability_of_their_own():
     assert low_beside_zero == pytest.approx(0.6, abs=0.06)
 
 
-def test_memory_does_not_hold_a_kronecker_matrix():
-    """Of three columns it would have (26·24)³ entries: 1.9 GB."""
-    perturbation = LaplacePerturbation((0, 1), epsilon=3)
-    edges = bin_edges(perturbation, 24)
-    channel = ProductChannel([continuous_states(perturbation, edges, 24, np.empty(0)).channel] * 3)
-    frequencies = np.random.default_rng(0).random(channel.answers)
-    frequencies /= frequencies.sum()
-    tracemalloc.start()
-    expectation_maximisation(np.full(channel.shape, 24.0**-3), channel, frequencies, 2)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4e6
-
-
 def test_as_many_components_as_asked_for():
     """Also where further ones add nothing: these rows have a single component."""
     perturbation = LaplacePerturbation((0, 10), epsilon=4)
@@ -321,12 +216,6 @@ def test_cells_become_finer_with_less_noise():
     assert cells_of(LaplacePerturbation((0, 1), epsilon=14), 2) == 56
     assert cells_of(LaplacePerturbation((0, 1), epsilon=16), 2) == 64
     assert cells_of(LaplacePerturbation((0, 1), epsilon=16), 3) == 32
-
-
-def test_independent_columns_multiply():
-    np.testing.assert_allclose(
-        outer_product([np.array([0.2, 0.8]), np.array([0.5, 0.5]), np.array([1.0])]), [[[0.1], [0.1]], [[0.4], [0.4]]]
-    )
 
 
 def test_what_cannot_be_is_refused():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from sudare.reconstruction.binning import Counts, States
-from sudare.reconstruction.laplace_approximation import averaged, log_sum, most_likely, normalised
+from sudare.reconstruction.laplace_approximation import averaged, most_likely
 from sudare.reconstruction.normal_mixture import NormalMixture
 from sudare.reconstruction.smooth_density import LogDensity, log_density
 
@@ -114,14 +114,6 @@ def test_spread_is_the_linearised_covariance():
     np.testing.assert_allclose((spread**2).sum(axis=1), sampled.var(axis=0) * 1e4, rtol=0.15)
     # Probabilities sum to one whatever the parameters are.
     np.testing.assert_allclose(spread.sum(axis=0), 0, atol=1e-9)
-
-
-@given(st.lists(st.floats(-700, 700), min_size=1, max_size=20), st.floats(0.5, 10))
-def test_weights_are_a_distribution_whatever_their_size(values, temperature):
-    weights = normalised(np.array(values), temperature)
-    assert weights.sum() == pytest.approx(1)
-    assert weights[np.argmax(values)] == weights.max()
-    assert log_sum(np.array(values)) >= max(values)
 
 
 def test_an_average_of_fits_is_weighted():

@@ -43,7 +43,7 @@ def test_smooth_columns_are_found_smooth_and_rough_ones_rough():
     for name, column in (("smooth", smooth), ("rough", rough)):
         counts = counted(perturbation, perturbation.perturb(column, random_state=1), 240)
         states = continuous_states(perturbation, counts.edges, 240, np.empty(0))
-        fits = smooth_fits(states, counts)
+        fits = smooth_fits(states, counts, LENGTHS, AMPLITUDES)
         assert len(fits) == len(LENGTHS) * len(AMPLITUDES)
         best[name] = max(fits, key=lambda fit: fit.log_evidence).model
         mean = averaged(fits, np.array([fit.log_evidence for fit in fits]))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from sudare.papers.p003_decentralised.attacks import recovered_words
 from sudare.sums import masks, member, serverless
 from sudare.sums.context import Participant, SumContext, members_in
 from sudare.sums.member import MemberState
@@ -43,6 +42,7 @@ from tests.sums.byzantine_settings import (
     participant_at,
     random_vector,
 )
+from tests.sums.word_equations import recovered_words
 
 
 class Violated(AssertionError):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +10,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sudare.audit.synthesis import Replay
 from sudare.errors import (
     BudgetExceeded,
     ColumnMissing,
@@ -34,26 +29,12 @@ from sudare.errors import (
     WrongType,
 )
 from sudare.privacy import Ledger, Release
-from sudare.privacy.noise import SeededNoise
 from sudare.privacy.release import audited
 from sudare.privacy.release_content import Content
 from sudare.privacy.release_file import parsed, written
 from sudare.schema import Category, Label, Number, Person, Schema, encode
 from sudare.synthesis import PrivateSynthesizer
-from sudare.synthesis.column_pairs import Pairs, chosen_pairs, distance_to_model, path_between, walk
-from sudare.synthesis.consistent_counts import (
-    averaged,
-    conditional,
-    consistent_singles,
-    independent,
-    nonnegative_with_sum,
-    raked,
-    shrunk,
-)
-from sudare.synthesis.marginals import MarginalEngine
-from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
-from sudare.synthesis.staged_budget import StagedNoise, mean_size
-from sudare.synthesis.table_cells import Layout, coded_rows, decoded, levels_array
+from sudare.synthesis.table_cells import coded_rows, decoded, levels_array
 from tests.release_kit import KEY, TRUSTED
 
 SCHEMA = Schema(
@@ -503,159 +484,7 @@ def test_scikit_learn_checks(estimator, check, monkeypatch):
     check(estimator)
 
 
-# From noisy counts to tables
-
-
-floats = st.floats(-1e3, 1e3, allow_nan=False)
-
-
-@given(values=st.lists(floats, min_size=1, max_size=12), total=st.floats(0.1, 1e3))
-def test_projection(values, total):
-    found = nonnegative_with_sum(np.array(values), total)
-    assert (found >= 0).all()
-    assert found.sum() == pytest.approx(total, rel=1e-9)
-    # The nearest such vector: positive entries all moved by the same, zeros at least as far.
-    moved = np.array(values) - found
-    level = moved[found > 0]
-    assert np.allclose(level, level[0], atol=1e-9 * (1 + np.abs(values).max()))
-    assert (moved[found == 0] <= level[0] + 1e-9 * (1 + np.abs(values).max())).all()
-
-
-tables = arrays(np.float64, (3, 4, 2), elements=st.floats(-50, 500))
-
-
-@given(
-    table=tables, singles=st.tuples(*[arrays(np.float64, (size, 2), elements=st.floats(-20, 300)) for size in (3, 4)])
-)
-def test_pairs_agree_with_their_columns(table, singles):
-    first, second = consistent_singles(list(singles), [4.0, 9.0])
-    assert np.allclose(first.sum(axis=0), second.sum(axis=0))
-    assert (first >= 0).all()
-    assert (first.sum(axis=0) >= 1 - 1e-9).all()
-    joint = raked(shrunk(table, independent(first, second), 25.0, 1.0), first, second)
-    assert (joint >= 0).all()
-    assert np.allclose(joint.sum(axis=0), second, rtol=1e-6, atol=1e-6)
-    steps = conditional(joint, second)
-    assert np.allclose(steps.sum(axis=2), 1)
-    assert (steps >= 0).all()
-
-
-def test_averages_and_shrinking():
-    table, variance = averaged([np.array([1.0]), np.array([4.0])], [1.0, 2.0])
-    assert table == pytest.approx([2.0])
-    assert variance == pytest.approx(2 / 3)
-    model = np.array([1e-3, 1e6])
-    drawn_in = shrunk(np.array([50.0, 2e6]), model, 100.0, 1.0)
-    assert drawn_in[0] == pytest.approx(1e-3, rel=0.01)
-    assert drawn_in[1] == pytest.approx(2e6, rel=0.01)
-
-
-def test_noise_in_stages():
-    noise = StagedNoise(1.0, 0.0, "replace-one", 3, 2)
-    assert noise.for_counts(Fraction(1, 2), 5, 7).noise_scale == pytest.approx(2 * 3 * 5 / 0.5)
-    assert noise.for_scores(Fraction(1, 4), 5).noise_scale == pytest.approx(2 * 3 * 5 / 0.25)
-    assert noise.noise_scale == pytest.approx(6.0)
-    assert mean_size(noise.for_counts(Fraction(1), 1, 1)) == pytest.approx(6.0)
-    smooth = StagedNoise(1.0, 1e-5, "add-remove", 1, 2)
-    assert smooth.for_counts(Fraction(1, 4), 4, 9).noise_scale == pytest.approx(4 * smooth.noise_scale)
-    assert mean_size(smooth.for_counts(Fraction(1), 1, 1)) == pytest.approx(smooth.noise_scale * math.sqrt(2 / math.pi))
-    assert noise.apply(np.array([5.0, 7.0]), Replay(SeededNoise(0), [np.array([1, 2])])).tolist() == [1.0, 2.0]
-
-
-@pytest.mark.parametrize(("epsilon", "stages"), [(1.0, 3), (15.0, 20), (20.0, 3), (25.0, 100)])
-def test_the_cost_of_stages_covers_the_distances_of_their_noise(epsilon, stages):
-    noise = StagedNoise(epsilon, 1e-5, "replace-one", 2, stages)
-    stage = noise.for_counts(Fraction(1, stages), 3, 500)
-    assert stages * stage.cost.total_variation <= noise.cost.total_variation
-    assert noise.cost.epsilon == Fraction(epsilon)
-
-
-def test_stages_whose_noise_cannot_be_exact_enough_are_refused():
-    with pytest.raises(InvalidParameter, match=r"cannot be exact enough for epsilon = 40\.0 .* Use a larger delta"):
-        _ = StagedNoise(40.0, 1e-5, "replace-one", 1, 3).cost
-
-
-def test_a_table_between_two_columns_follows_the_forest():
-    """a → b → c with a = b = c: the table of a and c is diagonal although it was never counted."""
-    schema = Schema({name: Category((0, 1, 2)) for name in "abc"})
-    values = np.repeat([0, 1, 2], 1000)
-    table = pd.DataFrame({"a": values, "b": values, "c": values})
-    layout, noise = Layout.of(schema, None), StagedNoise(1e6, 0.0, "replace-one", 1, 3)
-    engine = MarginalEngine(layout, noise, ((0, 1), (1, 2)))
-    model = PrivateSynthesizer(schema, tree=[("a", "b"), ("b", "c")], epsilon=1e6).fit(table)
-    found = engine.model(model.released_).pair_table((0, 2))[:, :, 0]
-    assert np.allclose(found, 1000 * np.eye(3), atol=5)
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=15))
-def test_forests(listed):
-    pairs = list(dict.fromkeys((min(pair), max(pair)) for pair in listed if pair[0] != pair[1]))
-    found = Pairs.in_order(pairs, 7)
-    assert sorted(found.all) == sorted(pairs)
-    assert Pairs.in_order(found.all, 7) == found
-    order = walk(found.forest, 7)
-    parents = dict(order)
-    assert sorted(parents) == list(range(7))
-    assert sum(parent is not None for parent in parents.values()) == len(found.forest)
-    seen: set[int] = set()
-    for column, parent in order:
-        assert parent is None or (parent in seen and (min(column, parent), max(column, parent)) in found.forest)
-        seen.add(column)
-    for first, second in found.further:
-        path = path_between(parents, first, second)
-        assert path is not None
-        assert (path[0], path[-1]) == (first, second)
-        assert len(set(path)) == len(path)
-        assert all((min(step), max(step)) in found.forest for step in itertools.pairwise(path))
-
-
-def test_paths_between_trees():
-    parents = dict(walk(((0, 1), (2, 3)), 4))
-    assert path_between(parents, 0, 3) is None
-    assert path_between(parents, 3, 2) == [3, 2]
-
-
-def test_chosen_pairs():
-    scores = {(0, 1): 9.0, (1, 2): 8.0, (0, 2): 5.0}
-    cells = dict.fromkeys(scores, 4)
-    assert chosen_pairs(scores, dict.fromkeys(scores, 4.0), cells, 100) == Pairs(((0, 1), (1, 2)), ((0, 2),))
-    assert chosen_pairs(scores, dict.fromkeys(scores, 5.0), cells, 100).further == ()
-    assert chosen_pairs(scores, dict.fromkeys(scores, 4.0), cells, 3).further == ()
-
-
-@given(
-    arrays(np.int64, 6, elements=st.integers(0, 50)),
-    arrays(np.float64, 6, elements=st.floats(0, 50)),
-    st.integers(0, 5),
-)
-def test_a_row_moves_a_score_by_one_at_most(counts, model, cell):
-    more = counts.copy()
-    more[cell] += 1
-    assert abs(distance_to_model(counts, model) - distance_to_model(more, model)) == 1
-
-
-# Drawing
-
-
-@given(arrays(np.float64, (3, 5), elements=st.floats(0, 10)), st.integers(0, 2**32))
-@settings(max_examples=30)
-def test_cells_that_cannot_be_are_not_drawn(shares, seed):
-    shares[shares.sum(axis=1) == 0, 2] = 1.0
-    groups = np.repeat(np.arange(3), 50)
-    drawn = drawn_cells(shares, groups, np.random.default_rng(seed))
-    assert (shares[groups, drawn] > 0).all()
-
-
-def test_cells_are_drawn_by_their_shares():
-    drawn = drawn_cells(np.array([[1.0, 3.0], [1.0, 0.0]]), np.repeat([0, 1], 40_000), np.random.default_rng(0))
-    # Six deviations of a share of 0.75 among 40,000.
-    assert abs(drawn[:40_000].mean() - 0.75) < 6 * math.sqrt(0.75 * 0.25 / 40_000)
-    assert (drawn[40_000:] == 0).all()
-
-
-def test_rows_are_drawn_as_often_as_their_weights_say():
-    drawn = np.bincount(drawn_rows(np.array([1.0, 0.0, 2.5, 4.5]), 80, np.random.default_rng(0)), minlength=4)
-    assert np.abs(drawn - [10, 0, 25, 45]).max() <= 1
+# Back to values
 
 
 @given(number=st.tuples(st.floats(-1e6, 1e6), st.floats(0.001, 1e6)), bins=st.integers(1, 30), seed=st.integers(0, 99))

@@ -25,7 +25,7 @@ from sudare.frames import column_types, read
 from sudare.frames.sources import CsvFile, SqlSource
 from sudare.gibbs import GibbsLogisticRegression
 from sudare.linear import PrivateLogisticRegression
-from sudare.neural import PrivateMLPClassifier
+from sudare.papers.p002_networks.estimators import AnonymizedLearningClassifier
 from sudare.papers.p003_decentralised import graphs
 from sudare.papers.p003_decentralised.averaging import averaged
 from sudare.papers.p003_decentralised.hidden_sums import hidden_sum
@@ -45,7 +45,7 @@ def test_words_in_a_secure_sum_are_refused_without_quoting_them() -> None:
     assert "only-east-knows" not in str(refusal.value)
     assert refusal.value.__context__ is None
     with pytest.raises(DataError, match="other than numbers"):
-        hidden_sum([["a"], ["b"], ["c"]], hide="chunks")
+        hidden_sum([["a"], ["b"], ["c"]], hide="chunks", over="complete")
 
 
 @pytest.mark.parametrize("threshold", ["three", 2.5, True])
@@ -167,7 +167,7 @@ def test_a_delta_without_an_epsilon_promises_nothing() -> None:
 
 def test_members_are_asked_for_by_their_number() -> None:
     plants = [np.random.default_rng(seed).normal(size=(30, 2)) for seed in range(3)]
-    found = PatternDictionary(1, search=False, most_iterations=2, hide="nothing").fit(plants)
+    found = PatternDictionary(1, search=False, max_iter=2, hide="nothing").fit(plants)
     for position in ("a", 3, -1, 1.0, True, None):
         with pytest.raises(InvalidParameter, match="position must be a whole number from 0 to 2"):
             found.member(position)  # type: ignore[arg-type]
@@ -176,8 +176,8 @@ def test_members_are_asked_for_by_their_number() -> None:
 
 @pytest.mark.parametrize("tolerance", ["x", None, float("nan"), 0, -1e-8, [1e-8]])
 def test_a_lasso_is_asked_for_a_number_of_nats(tolerance: Any) -> None:
-    with pytest.raises(InvalidParameter, match="tolerance must be a number above 0"):
-        graphical_lasso(np.eye(2), 0.1, tolerance=tolerance)
+    with pytest.raises(InvalidParameter, match="tol must be a number above 0"):
+        graphical_lasso(np.eye(2), 0.1, tol=tolerance)
 
 
 def test_words_are_not_averaged_nor_quoted() -> None:
@@ -264,8 +264,7 @@ def test_an_address_in_the_place_of_a_file_is_not_quoted(address: str) -> None:
     [
         (PrivateLogisticRegression(method="lbfgs", schema=ILL), "'lbfgs'"),
         (GibbsLogisticRegression(sampler="nuts", schema=ILL), "'nuts'"),
-        (PrivateMLPClassifier("dpsgd", schema=ILL), "'dpsgd'"),
-        (PrivateMLPClassifier(37.5, schema=ILL), "a float"),
+        (AnonymizedLearningClassifier(clipping="rows", schema=ILL), "'rows'"),
     ],
 )
 def test_a_word_that_is_none_of_the_known_ones_is_told(learner: Any, word: str) -> None:

@@ -31,11 +31,10 @@ from sudare import (
 )
 from sudare.errors import SudareError
 from sudare.frames import sources as frames
-from sudare.linear import batched_fits
 from sudare.papers.p003_decentralised import averaging, graphs, hidden_sums
 
 PUBLIC = (
-    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, batched_fits, neural, privacy, statistics,
+    audit, sums, graphs, averaging, hidden_sums, dictionary, experts, frames, gibbs, linear, neural, privacy, statistics,
     perturbation, reconstruction, synthesis, schema, joint,
 )  # fmt: skip
 RANDOM = np.random.default_rng(0)
@@ -91,8 +90,8 @@ def row_scores(model: Any, X: Any, y: Any) -> np.ndarray:
 SEED: dict[str, Any] = {"random_state": 0}
 WITHIN: dict[str, Any] = {"bounds": BOUNDS, "random_state": 0}
 AUDITED: dict[str, Any] = {"mechanism": noisy, "pair": (0, 1), "samples": 400}
-PATTERNS: dict[str, Any] = {"n_patterns": 2, "hide": "nothing", "search": False, "most_iterations": 2}
-NETWORK: dict[str, Any] = {**WITHIN, "hidden": (2,), "steps": 1, "physical_batch": 8}
+PATTERNS: dict[str, Any] = {"n_patterns": 2, "hide": "nothing", "search": False, "max_iter": 2}
+NETWORK: dict[str, Any] = {**WITHIN, "hidden_layer_sizes": (2,), "max_iter": 1, "max_physical_batch_size": 8}
 NAMED = schema.Schema({"first": schema.Number(-1, 1), "second": schema.Number(-1, 1)})
 TABLE = {"first": X[:, 0], "second": X[:, 1]}
 
@@ -113,7 +112,7 @@ CALLS: dict[str, Call] = {
     "prime_factors": ({"number": 12}, as_made),
     "random_regular": ({"members": 6, "degree": 3}, as_made),
     "secure_sum": ({"vectors": np.ones((3, 2))}, as_made),
-    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks"}, as_made),
+    "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks", "over": "complete"}, as_made),
     "PatternDictionary": ({**PATTERNS, "bounds": (-1, 1), "epsilon": 5.0, "random_state": 0}, fitted(members())),
     "graphical_lasso": ({"covariance": COVARIANCE, "penalty": 0.1}, as_made),
     "batches": ({"source": {"a": [1.0]}}, list),
@@ -133,14 +132,13 @@ CALLS: dict[str, Call] = {
     "k_of_epsilon": ({"epsilon": 1.0, "n_records": 100}, as_made),
     "RecordPerturbation": ({"schema": NAMED, "epsilon": 1.0, **SEED}, fitted(TABLE)),
     "PrivateSynthesizer": ({"schema": NAMED, **SEED}, fitted(TABLE)),
-    "BayesReconstruction": ({"perturbation": LAPLACE}, fitted(PERTURBED)),
-    "MixtureReconstruction": ({"perturbation": LAPLACE}, fitted(PERTURBED)),
+    "Reconstruction": ({"perturbation": LAPLACE, "method": "bayes"}, fitted(PERTURBED)),
     "JointReconstruction": ({"perturbations": [LAPLACE] * 2, "method": "bayes"}, fitted([PERTURBED] * 2)),
     "CrossTable": ({"first": LAPLACE, "second": LAPLACE, "method": "bayes"}, fitted(PERTURBED, PERTURBED)),
     "canary_audit": ({"scores": np.arange(40.0), "included": LABELS.astype(bool), "claimed": ADDED}, as_made),
     "distinguish": ({**AUDITED, "claimed": CLAIM}, as_made),
     "distinguish_gaussian": ({**AUDITED, "claimed": privacy.Guarantee(1.0, 1e-5), "mu": 1.0}, as_made),
-    "precision": ({**AUDITED, "claimed": CLAIM}, as_made),
+    "distinguish_lowest_bits": ({**AUDITED, "claimed": CLAIM}, as_made),
     "OwnPlusConsensus": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "StackedExperts": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "PrivateMLPClassifier": ({**NETWORK, "classes": [0, 1]}, fitted(X, LABELS)),
@@ -153,7 +151,7 @@ CALLS: dict[str, Call] = {
     "consortium_model": ({"members": [(X, LABELS)] * 3, "classes": [0, 1], "hide": "nothing", **SEED}, as_made),
 }  # fmt: skip
 # Nobody types a number into these: they take what other calls give, or a function.
-NOT_WALKED = {"GibbsPosterior", "fit_nodes", "learned_together"}
+NOT_WALKED = {"GibbsPosterior", "additive_shares", "checked_values", "chunk_runs", "chunked", "learned_together"}
 
 
 def takes_a_number(parameter: inspect.Parameter) -> bool:

@@ -2,9 +2,9 @@
 
 from sudare.audit.canaries import canary_audit
 from sudare.audit.densities import DensityRatio, largest_log_ratio
-from sudare.audit.distinguish import distinguish, distinguish_gaussian
-from sudare.audit.evidence import Audit
-from sudare.audit.precision import precision
+from sudare.audit.distinguishing import distinguish, distinguish_gaussian
+from sudare.audit.epsilon_lower_bounds import Audit
+from sudare.audit.lowest_bits import distinguish_lowest_bits
 
 __all__ = [
     "Audit",
@@ -12,6 +12,6 @@ __all__ = [
     "DensityRatio",
     "distinguish",
     "distinguish_gaussian",
+    "distinguish_lowest_bits",
     "largest_log_ratio",
-    "precision",
 ]

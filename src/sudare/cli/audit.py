@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.plot_files import check_picture
-from sudare.errors import AuditFailed, InvalidParameter
+from sudare.cli.plot_files import check_picture, draw
+from sudare.errors import AuditFailed
 
 if TYPE_CHECKING:
     from sudare.audit.registry import AuditReport
@@ -44,7 +44,9 @@ def audit(
         tell(f"auditing {name}")
         report = run_audit(name, samples=samples, epsilons=tuple(epsilons or EPSILONS))
     if plot is not None:
-        _draw(report, plot)
+        from sudare.audit.report_plot import audit_panel
+
+        draw(audit_panel(report), file=plot, replace=True)
     verdict = "The promise held." if report.holds else f"AuditFailed: {AuditFailed.help}"
     answer(report.to_dict(), as_json, report.subject, _table(report), verdict)
     if not report.holds:
@@ -61,12 +63,3 @@ def _table(report: AuditReport) -> Table:
         claim = nearest(each.claimed.epsilon), nearest(each.claimed.delta)
         table.add_row(*claim, *map(nearest, measured), computed, "holds" if each.holds else "REFUTED")
     return table
-
-
-def _draw(report: AuditReport, file: Path) -> None:
-    from sudare.audit.plot import save_audit_figure
-
-    try:
-        save_audit_figure(report, file)
-    except OSError as error:
-        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

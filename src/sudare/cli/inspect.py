@@ -22,11 +22,10 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
-    from sudare.report.card import card_of, card_strength, card_text
+    from sudare.report.card import card_strength, card_text
 
     release, signature = read_release(file, trusted)
-    sizes = {name: int(tensor.size) for name, tensor in release.content.tensors.items()}
-    card = card_of(release.manifest(), sizes, signature=signature, signed_by=release.signed_by, digest=release.digest)
+    card = release.card(signature)
     strength = card_strength(card)
     values: dict[str, Any] = {
         "file": str(file),

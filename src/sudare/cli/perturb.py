@@ -117,7 +117,7 @@ def _number(name: str, text: str) -> float:
 def _tell_plan(model: RecordPerturbation, table: os.PathLike[str], as_json: bool) -> None:
     from sudare.report.numbers import rounded_up
 
-    plan, statement, records = model.rehearsed(table)
+    plan, statement, records = model.dry_run(table)
     values: dict[str, Any] = {
         "dry_run": True,
         "statement": statement.to_dict(),

@@ -11,17 +11,17 @@ _ENDINGS = (".png", ".svg")
 
 
 def check_picture(file: Path | None) -> None:
-    """Raise InvalidParameter unless the name ends like a picture that can be drawn; None is accepted."""
+    """Raise InvalidParameter unless a picture can be drawn into a file of that name, or none is wanted."""
     if file is not None and file.suffix not in _ENDINGS:
         raise InvalidParameter("A plot is a .png or a .svg file.", "Name it so.")
 
 
-def draw(panel: Any, file: Path) -> None:
-    """Draw a panel into a new PNG or SVG file."""
+def draw(*panels: Any, file: Path, columns: int = 1, replace: bool = False) -> None:
+    """Draw panels in rows of so many columns into a PNG or SVG file: a new one, unless it may be replaced."""
     from sudare.report import rendered
 
     try:
-        with file.open("xb") as image:
-            image.write(rendered([panel], "png" if file.suffix == ".png" else "svg"))
+        with file.open("wb" if replace else "xb") as image:
+            image.write(rendered(panels, "png" if file.suffix == ".png" else "svg", columns=columns))
     except OSError as error:
         raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

@@ -68,7 +68,7 @@ def reconstruct(
             tell(f"reconstructing {column}")
             values, lines, panel = _distribution(table, column, method, bins)
         if plot is not None:
-            draw(panel, plot)
+            draw(panel, file=plot)
     if parquet is not None:
         table.to_parquet(parquet)
         lines.append(f"Wrote {table.rows:,} perturbed rows to {parquet}.")

@@ -11,8 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from sudare.cli.answers import AsJson, answer, progress, reported
-from sudare.cli.plot_files import check_picture
-from sudare.errors import InvalidParameter
+from sudare.cli.plot_files import check_picture, draw
 
 if TYPE_CHECKING:
     from sudare.papers.p003_decentralised.chunking_assessment import Assessment, Breach
@@ -185,7 +184,9 @@ def chunks(
         proposal = Proposal(graph_named(graph, members, degree, seed), pieces, iterations, colluders, tolerance)
         assessment = assessed(proposal, trials, np.random.default_rng(seed))
         if plot is not None:
-            _draw(assessment, plot)
+            from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
+
+            draw(*assessment_panels(assessment), file=plot, columns=2, replace=True)
     shown: list[RenderableType] = [_opening(assessment), "", _rounds(assessment), "", _breaches(assessment), ""]
     answer(assessment.to_dict(), as_json, *shown, *_conclusions(assessment))
 
@@ -238,14 +239,13 @@ def _conclusions(assessment: Assessment) -> list[str]:
 
 
 def _chain(assessment: Assessment) -> str:
-    from sudare.papers.p003_decentralised.chunking_assessment import CONFIRMATIONS, CONFIRMED_RISK
-
-    needed = assessment.chain_confirmations
+    chain = assessment.chain
+    needed = chain.confirmations_needed
     enough = "no number of confirmations is enough" if needed is None else f"{needed} confirmations are enough"
     return (
-        f"A chain by proof of work, members of equal power: with {_probability(100 * assessment.chain_share)} % of it, what {CONFIRMATIONS} blocks have confirmed is "
-        f"rewritten with probability {_probability(assessment.chain_rewritten)} (Nakamoto's approximation "
-        f"{_probability(assessment.chain_rewritten_nakamoto)}); for a risk below {CONFIRMED_RISK:g}, {enough}."
+        f"A chain by proof of work, members of equal power: with {_probability(100 * chain.share)} % of it, what {chain.confirmations} blocks have confirmed is "
+        f"rewritten with probability {_probability(chain.rewritten)} (Nakamoto's approximation "
+        f"{_probability(chain.rewritten_nakamoto)}); for a risk below {chain.risk:g}, {enough}."
     )
 
 
@@ -259,14 +259,3 @@ def _probability(value: float) -> str:
     from sudare.report.numbers import nearest
 
     return nearest(value, 3)
-
-
-def _draw(assessment: Assessment, file: Path) -> None:
-    from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
-    from sudare.report.plots import rendered
-
-    image = rendered(assessment_panels(assessment), "svg" if file.suffix == ".svg" else "png", columns=2)
-    try:
-        file.write_bytes(image)
-    except OSError as error:
-        raise InvalidParameter(f"'{file}' cannot be written ({error.strerror}).", "Choose another --plot.") from None

@@ -19,7 +19,7 @@ from sudare.text import spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.dictionary import MemberModel
-    from sudare.dictionary.scoring import Strange, Watched
+    from sudare.dictionary.scoring import ScoredRecords, UnusualRecord
     from sudare.schema import Schema
     from sudare.schema.table import Table
 
@@ -109,9 +109,9 @@ def score(
             _tell_plan(source, told, as_json)
             return
         tell("scoring")
-        from sudare.dictionary.scoring import watched
+        from sudare.dictionary.scoring import scored_records
 
-        found = watched(detector, source.blocks(), top, each_column=output is not None)
+        found = scored_records(detector, source.blocks(), top, each_column=output is not None)
     files = _written(found, source, told, output, plot)
     _tell(found, source, told, files, as_json)
 
@@ -266,20 +266,20 @@ def _tell_plan(source: _Source, told: _Told, as_json: bool) -> None:
     )
 
 
-def _written(found: Watched, source: _Source, told: _Told, output: Path | None, plot: Path | None) -> list[Path]:
+def _written(found: ScoredRecords, source: _Source, told: _Told, output: Path | None, plot: Path | None) -> list[Path]:
     if output is not None:
         _write_scores(found, source, told, output)
     if plot is not None:
-        from sudare.report.patterns import timeline
+        from sudare.report.pattern_plots import timeline
 
         panel = timeline(
             found.scores, told.threshold, x_label="record", y_label="score (−ln p)", title=source.path.name
         )
-        draw(panel, plot)
+        draw(panel, file=plot)
     return [file for file in (output, plot) if file is not None]
 
 
-def _write_scores(found: Watched, source: _Source, told: _Told, output: Path) -> None:
+def _write_scores(found: ScoredRecords, source: _Source, told: _Told, output: Path) -> None:
     """All scores in a file that only its owner may read."""
     import pyarrow as pa
     import pyarrow.csv
@@ -308,7 +308,7 @@ def _write_scores(found: Watched, source: _Source, told: _Told, output: Path) ->
         ) from None
 
 
-def _tell(found: Watched, source: _Source, told: _Told, files: list[Path], as_json: bool) -> None:
+def _tell(found: ScoredRecords, source: _Source, told: _Told, files: list[Path], as_json: bool) -> None:
     above = int((found.scores > told.threshold).sum())
     values = {
         "rows": len(found.scores),
@@ -331,7 +331,7 @@ def _tell(found: Watched, source: _Source, told: _Told, files: list[Path], as_js
     )
 
 
-def _strange_values(found: Strange, source: _Source, told: _Told) -> dict[str, Any]:
+def _strange_values(found: UnusualRecord, source: _Source, told: _Told) -> dict[str, Any]:
     return {
         "row": found.position + 1,
         "label": None if source.label is None else source.name(found.position),
@@ -342,7 +342,7 @@ def _strange_values(found: Strange, source: _Source, told: _Told) -> dict[str, A
     }
 
 
-def _strange_text(found: Strange, source: _Source) -> str:
+def _strange_text(found: UnusualRecord, source: _Source) -> str:
     from sudare.report.numbers import nearest
 
     (first, amount), *others = found.reasons

@@ -28,11 +28,11 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and PNG."""
-    from sudare.papers import load_study, study_names, write_result
+    from sudare.papers import STUDIES, load_study, write_result
     from sudare.papers.study import result_values
 
     if name == "list":
-        studies = {known: load_study(known) for known in study_names()}
+        studies = {known: load_study(known) for known in STUDIES}
         listed = {known: {"title": each.title, "paper": each.paper} for known, each in studies.items()}
         answer({"studies": listed}, as_json, *(f"{known}  {each.title}" for known, each in studies.items()))
         return

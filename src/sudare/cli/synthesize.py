@@ -187,7 +187,7 @@ def _tell_plan(model: PrivateSynthesizer, table: os.PathLike[str], as_json: bool
     from sudare.report import strength_of
     from sudare.report.numbers import rounded_up
 
-    plan, rows = model.rehearsed(table)
+    plan, rows = model.dry_run(table)
     promise = plan.guarantee
     word = strength_of(promise.epsilon, promise.delta).word
     values: dict[str, Any] = {

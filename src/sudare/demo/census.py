@@ -12,13 +12,13 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from sudare.demo.scene import Line, Scene, Tell, trusted_card
+from sudare.demo.scene import Line, Scene, Tell
 from sudare.perturbation import PerturbedTable, RecordPerturbation
 from sudare.privacy import Ledger, Release
 from sudare.reconstruction import CategoricalReconstruction
 from sudare.reconstruction.estimators import Reconstruction
+from sudare.reconstruction.plots import histogram_panel
 from sudare.report import Part, Table, compared_bars, picture
-from sudare.report.distributions import shaded_densities
 from sudare.report.numbers import nearest
 from sudare.report.plots import Panel
 from sudare.schema import Category, Number, Schema
@@ -116,13 +116,14 @@ def _number(table: PerturbedTable, answers: pd.DataFrame, name: str) -> Compared
     edges, unit = NUMBERS[name]
     found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_  # type: ignore[arg-type]
     true, seen = (_shares(np.asarray(column), edges) for column in (answers[name], table.column(name)))
-    made, band = found.histogram(edges), found.band(edges)
-    panel = shaded_densities(
+    made = found.histogram(edges)
+    panel = histogram_panel(
+        found,
         edges,
-        {"true (demo only)": true, "perturbed": seen, "reconstructed": made},
-        None if band.low is None or band.high is None else (band.low, band.high),
+        original=answers[name],
+        perturbed=table.column(name),
         x_label=f"{name}, {unit}",
-        y_label="share of households",
+        title="original: known to this demo only",
     )
     means = nearest(float(answers[name].mean()), 3), nearest(found.mean(), 3)
     return Compared(panel, (name, *_agreements(true, seen, made), *means))
@@ -172,7 +173,7 @@ def _promise_part(release: Release, lines: list[str]) -> Part:
     return Part(
         title="What a household was promised",
         result="Nobody can link a row of the released table to a household with more than an even chance; what that means is said in three ways, which belong together.",
-        blocks=[trusted_card(release), Table(("the promise",), [(line,) for line in lines])],
+        blocks=[release.card(), Table(("the promise",), [(line,) for line in lines])],
         how_to_read=[
             "The promise about linking needs the rows' order to be lost, which perturbing does. The local promise holds for every single answer even towards whoever sees it "
             "arrive; for k = 2 among a hundred thousand it is weak on its own.",

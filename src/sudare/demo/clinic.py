@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sudare.demo.clinic_network import play_network
-from sudare.demo.scene import Line, Scene, Tell, trusted_card
+from sudare.demo.scene import Line, Scene, Tell
 from sudare.errors import AuditFailed, SudareError
 from sudare.privacy import Account, Ledger, Release
 from sudare.report import BudgetBar, Part, Table, Transcript, compared_bars, picture
@@ -257,7 +257,7 @@ def _ages_part(house: House, counts: Release, off: int) -> Part:
         title="What others see",
         result=f"Everybody may now know how old this clinic's {whole(PATIENTS)} patients are, "
         "and still nobody can tell much about any one of them.",
-        blocks=[picture([drawn], alt), trusted_card(counts)],
+        blocks=[picture([drawn], alt), counts.card()],
         how_to_read=[
             f"The hatched bars never left the clinic. The blue bars did: each was moved by a random amount before anybody saw it, here by at most {off} "
             "patients, so that it would look much the same if any one patient were of another age.",
@@ -278,7 +278,7 @@ def _means_part(house: House, means: Release) -> Part:
     return Part(
         title="Averages",
         result="The published averages are close to the true ones, because averages over many people hide each of them well.",
-        blocks=[Table(("column", "unit", "own table", "published", "off by"), rows), trusted_card(means)],
+        blocks=[Table(("column", "unit", "own table", "published", "off by"), rows), means.card()],
         how_to_read=[
             "The column “own table” is shown here because the data are made up. A real report for others would not have it: the difference to the exact "
             "average is exactly what must not be known.",

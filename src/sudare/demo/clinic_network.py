@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.demo.scene import Line, trusted_card
+from sudare.demo.scene import Line
 from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, Release
 from sudare.report import Part, Table, compared_bars, picture
@@ -48,7 +48,7 @@ def play_network(folder: Path, ledger: Ledger, key: Ed25519PrivateKey) -> Networ
     screened.to_parquet(source)
     account = ledger.account("screening-2026", epsilon=BUDGET_EPSILON, delta=BUDGET_DELTA, source=source)
     network = PrivateMLPClassifier(
-        hidden=HIDDEN, epsilon=NETWORK_EPSILON, delta=NETWORK_DELTA, schema=SCHEMA, account=account
+        hidden_layer_sizes=HIDDEN, epsilon=NETWORK_EPSILON, delta=NETWORK_DELTA, schema=SCHEMA, account=account
     ).fit(screened)
     Release.of(network).save(folder / "network.sudare", key=key)
     received = Release.load(folder / "network.sudare", trusted=[key.public_key()])
@@ -102,7 +102,7 @@ def _part(received: Release, visitors: pd.DataFrame, answers: np.ndarray, right:
                 ("", "right, %"),
                 [("the network", nearest(100 * right)), ("always the more frequent answer", nearest(100 * usual))],
             ),
-            trusted_card(received),
+            received.card(),
         ],
         how_to_read=[
             f"The network was trained on {whole(SCREENED)} people. In every step each of them pulled a little, no one by more than a fixed length, and noise was added to the sum, so that the "

@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 
 from sudare.demo.scene import Line, Scene, Tell
 from sudare.dictionary import PatternDictionary
-from sudare.dictionary.disclosure import Disclosure
 from sudare.dictionary.member_model import MemberModel, worst_columns
 from sudare.privacy import Account, Ledger
 from sudare.report import Part, Table, curves, dependency_graph, picture, shaded, stacked_shares, timeline
@@ -118,9 +117,16 @@ def _factories(folder: Path, generator: np.random.Generator) -> list[Factory]:
 def _disclose(factories: list[Factory]) -> None:
     """A line in every ledger before a sum is shown: exact sums are not record privacy, and the ledger says so."""
     check_exact_sums(len(factories), consent=False)
-    numbers = _most_numbers()
+    members, numbers = len(factories), _most_numbers()
     for factory in factories:
-        Disclosure(len(factories), len(factory.hours), len(SENSORS), numbers).entered(factory.account)
+        rows, columns = len(factory.hours), len(SENSORS)
+        factory.account.disclose(
+            f"exact sums of a dictionary training over {members} members: up to {numbers:,} numbers "
+            f"about {rows * columns:,} held here ({rows:,} records × {columns} columns)",
+            f"the {members} members of the consortium",
+            numbers,
+            purpose="pattern dictionary",
+        )
 
 
 def _most_numbers() -> int:

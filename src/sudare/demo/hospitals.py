@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
-from sudare.demo.scene import Line, Scene, Tell, trusted_card
+from sudare.demo.scene import Line, Scene, Tell
 from sudare.errors import AuditFailed, NotReleasable
 from sudare.experts import OwnPlusConsensus
 from sudare.experts.own_plus_consensus import Consensus, own_plus_consensus
@@ -198,7 +198,7 @@ def _sent_part(release: Release, refusal: str) -> Part:
     return Part(
         title="What each hospital sent, and what it kept",
         result="A file with four noisy numbers left each hospital; the combined model stays at home.",
-        blocks=[trusted_card(release), Transcript([">>> Release.of(combined)", refusal])],
+        blocks=[release.card(), Transcript([">>> Release.of(combined)", refusal])],
         how_to_read=[
             "The combined model was fitted to the hospital's own patients without noise, so it may know too much about them. The others stay protected in it "
             "by the noise of their own files, whatever is done with them.",

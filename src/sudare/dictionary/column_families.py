@@ -22,16 +22,12 @@ _START_LOG: Final = 2.0
 
 @dataclass(frozen=True)
 class _Columns(Family):
-    """Independent columns: conditional densities are those of the columns, and log densities their sums."""
+    """Independent columns, with one constant of the prior."""
 
     shrinkage: float = 0.1
 
     def __post_init__(self) -> None:
         positive("shrinkage", self.shrinkage)
-
-    def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
-        """The sum over columns."""
-        return np.asarray(self.conditional_log_densities(Z, patterns).sum(axis=2))
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Poisson(_Columns):
         """The counts."""
         return Z
 
-    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+    def statistic_limits(self, overall: Overall) -> Floats:
         """No count is negative, so parts of a sum are at most the whole, which the opening sums tell."""
         return overall.rows * np.maximum(overall.mean, 1 / overall.rows)
 
@@ -74,10 +70,6 @@ class Poisson(_Columns):
         """λ₀ Σ (ln λ − λ)."""
         return float(self.shrinkage * (np.log(patterns["rates"]) - patterns["rates"]).sum())
 
-    def free_parameters(self, patterns: Patterns) -> int:
-        """A rate for each column."""
-        return patterns["rates"].size
-
     def start(self, points: Floats, overall: Overall) -> Patterns:
         """Rates around the overall mean, as far as the records as a whole are spread."""
         mean = np.maximum(overall.mean, 1 / overall.rows)
@@ -87,10 +79,6 @@ class Poisson(_Columns):
     def halves(self, pattern: Patterns, direction: Floats | None) -> Patterns:
         """Rates times e^±½ along the direction."""
         return Patterns({"rates": pattern["rates"][0] * apart(direction, pattern["rates"].shape[1])})
-
-    def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
-        """As they are."""
-        return patterns
 
     def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
         """Quantiles."""
@@ -115,7 +103,7 @@ class Gamma(_Columns):
         """x and ln x."""
         return np.hstack([Z, np.log(Z)])
 
-    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+    def statistic_limits(self, overall: Overall) -> Floats:
         """Amounts add up to N; logarithms of positive floats are within ±745."""
         return overall.rows * np.repeat([1.0, _LARGEST_LOG], len(overall.mean))
 
@@ -142,10 +130,6 @@ class Gamma(_Columns):
         shapes, rates = patterns["shapes"], patterns["rates"]
         expected = shapes * np.log(rates) - gammaln(shapes) - (shapes - 1) * _EULER - rates
         return float(self.shrinkage * expected.sum())
-
-    def free_parameters(self, patterns: Patterns) -> int:
-        """Shape and rate for each column."""
-        return 2 * patterns["shapes"].size
 
     def start(self, points: Floats, overall: Overall) -> Patterns:
         """Means around one, as far as the records as a whole are spread; twice as narrow as those."""
@@ -204,7 +188,7 @@ class Categorical(_Columns):
             hot[rows, start + Z[:, column].astype(np.intp)] = 1.0
         return hot
 
-    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+    def statistic_limits(self, overall: Overall) -> Floats:
         """Counts."""
         return np.full(sum(self.levels), float(overall.rows))
 
@@ -240,10 +224,6 @@ class Categorical(_Columns):
         size = pattern["probabilities"].shape[1]
         along = np.where(np.arange(size) % 2, 1.0, -1.0) if direction is None else direction
         return Patterns({"probabilities": self._normal(pattern["probabilities"][0] * apart(along, size))})
-
-    def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
-        """As they are."""
-        return patterns
 
     def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
         """Quantiles of the codes."""

@@ -7,7 +7,7 @@ in memory, read in batches, or spread over workers, as long as parts begin at mu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -61,17 +61,13 @@ def gaussian_statistics(
     `precision_choleskys` are lower triangular L_k with Λ_k = L_k L_kᵀ, `log_dets` are ln det Λ_k. In float32 the work on
     a row is in that precision, sums in float64: log-likelihoods are right to about six digits.
     """
-    from sudare.dictionary.e_step_kernels import chunk_statistics
-
     rows, patterns, width = _sizes(X, log_weights, means, dtype)
     if precision_choleskys.shape != (patterns, width, width) or log_dets.shape != (patterns,):
         raise DataError(
             f"Factors of the shape {precision_choleskys.shape} do not fit {patterns} patterns of {width} columns.",
             "Give one M × M factor and one log determinant for each pattern.",
         )
-    total = _statistics(
-        chunk_statistics, rows, log_weights, means, precision_choleskys, log_dets, dtype, (patterns, width, width)
-    )
+    total = _statistics(rows, log_weights, means, precision_choleskys, log_dets, dtype)
     below = np.tril(total.moments)
     moments = below + np.swapaxes(np.tril(below, -1), 1, 2)
     return Statistics(total.counts, total.sums, moments, total.log_likelihood)
@@ -81,8 +77,6 @@ def diagonal_gaussian_statistics(
     X: Floats, log_weights: Floats, means: Floats, precisions: Floats, dtype: Precision = np.float64
 ) -> Statistics:
     """One E step for patterns of independent normal columns with these precisions (K × M); `moments` are Σr·x² (K × M)."""
-    from sudare.dictionary.e_step_kernels import diagonal_chunk_statistics
-
     rows, patterns, width = _sizes(X, log_weights, means, dtype)
     if precisions.shape != (patterns, width) or not (precisions > 0).all():
         raise DataError(
@@ -90,9 +84,7 @@ def diagonal_gaussian_statistics(
             "Give one positive number for each pattern and column.",
         )
     log_dets = np.log(precisions).sum(axis=1)
-    return _statistics(
-        diagonal_chunk_statistics, rows, log_weights, means, np.sqrt(precisions), log_dets, dtype, (patterns, width)
-    )
+    return _statistics(rows, log_weights, means, np.sqrt(precisions), log_dets, dtype)
 
 
 def _sizes(X: Floats, log_weights: Floats, means: Floats, dtype: Precision) -> tuple[Floats, int, int]:
@@ -111,29 +103,24 @@ def _sizes(X: Floats, log_weights: Floats, means: Floats, dtype: Precision) -> t
 
 
 def _statistics(
-    kernel: Callable[..., float],
-    rows: Floats,
-    log_weights: Floats,
-    means: Floats,
-    roots: Floats,
-    log_dets: Floats,
-    dtype: Precision,
-    moments_shape: tuple[int, ...],
+    rows: Floats, log_weights: Floats, means: Floats, roots: Floats, log_dets: Floats, dtype: Precision
 ) -> Statistics:
-    """The total over chunks, each by the kernel."""
+    """The total over chunks; moments have the shape of the roots of the precisions."""
+    from sudare.dictionary.e_step_kernels import chunk_statistics
+
     offsets = (log_weights + 0.5 * log_dets - 0.5 * means.shape[1] * _LOG_TWO_PI).astype(dtype)
     parameters = offsets, _contiguous(means, dtype), _contiguous(roots / math.sqrt(2), dtype)
     exponential = _exponential(dtype)
 
     def of_chunk(start: int) -> Statistics:
         chunk = _contiguous(rows[start : start + CHUNK_ROWS], dtype)
-        counts, sums, moments = np.zeros(len(means)), np.zeros(means.shape), np.zeros(moments_shape)
-        log_likelihood = kernel(chunk, *parameters, exponential, counts, sums, moments)
+        counts, sums, moments = np.zeros(len(means)), np.zeros(means.shape), np.zeros(roots.shape)
+        log_likelihood = chunk_statistics(chunk, *parameters, exponential, counts, sums, moments)
         return Statistics(counts, sums, moments, log_likelihood)
 
     total = pairwise_total(of_chunk(start) for start in range(0, len(rows), CHUNK_ROWS))
     if total is None:
-        return Statistics(np.zeros(len(means)), np.zeros(means.shape), np.zeros(moments_shape), 0.0)
+        return Statistics(np.zeros(len(means)), np.zeros(means.shape), np.zeros(roots.shape), 0.0)
     if not math.isfinite(total.log_likelihood):
         raise DataError(
             "The log-likelihood of the rows is not a finite number.",

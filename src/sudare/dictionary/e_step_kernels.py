@@ -187,7 +187,10 @@ def chunk_statistics(
     sums: Floats,
     moments: Floats,
 ) -> float:
-    """Adds the sums of all rows of a chunk, moments below the diagonal only; returns the log-likelihood."""
+    """Adds the sums of all rows of a chunk, moments on and below the diagonal only; returns the log-likelihood.
+
+    Factors and moments of one number a column are those of patterns of independent columns. The compiler drops the other branch.
+    """
     patterns, width = means.shape
     size = exponential[1].shape[1]
     block, away = np.empty((width, size), rows.dtype), np.empty((width, size), rows.dtype)
@@ -196,34 +199,14 @@ def chunk_statistics(
     log_likelihood = 0.0
     for start in range(0, len(rows), size):
         count = set_block(rows, start, block)
-        set_log_densities(block, offsets, means, factors, away, first, responsibilities)
+        if factors.ndim == 3:
+            set_log_densities(block, offsets, means, factors, away, first, responsibilities)
+        else:
+            set_diagonal_log_densities(block, offsets, means, factors, responsibilities)
         log_likelihood += set_responsibilities(responsibilities, count, exponential, first, second)
         add_counts_and_sums(block, responsibilities, counts, sums)
-        add_moments(block, responsibilities, first, moments)
-    return log_likelihood
-
-
-@compiled()
-def diagonal_chunk_statistics(
-    rows: Reals,
-    offsets: Reals,
-    means: Reals,
-    factors: Reals,
-    exponential: Exponential,
-    counts: Floats,
-    sums: Floats,
-    squares: Floats,
-) -> float:
-    """The same for patterns of independent columns."""
-    patterns, width = means.shape
-    size = exponential[1].shape[1]
-    block, responsibilities = np.empty((width, size), rows.dtype), np.empty((patterns, size), rows.dtype)
-    first, second = np.empty(size, rows.dtype), np.empty(size, rows.dtype)
-    log_likelihood = 0.0
-    for start in range(0, len(rows), size):
-        count = set_block(rows, start, block)
-        set_diagonal_log_densities(block, offsets, means, factors, responsibilities)
-        log_likelihood += set_responsibilities(responsibilities, count, exponential, first, second)
-        add_counts_and_sums(block, responsibilities, counts, sums)
-        add_squares(block, responsibilities, squares)
+        if moments.ndim == 3:
+            add_moments(block, responsibilities, first, moments)
+        else:
+            add_squares(block, responsibilities, moments)
     return log_likelihood

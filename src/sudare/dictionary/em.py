@@ -15,8 +15,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns
-from sudare.dictionary.gaussian_families import symmetric
+from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns, symmetric
 from sudare.dictionary.sum_questions import (
     Branch,
     Counts,
@@ -57,14 +56,31 @@ class Terms:
     concentration: float = 1.01
     min_others: float = 3.0
     search: bool = True
-    most_iterations: int = 300
-    tolerance: float = 1e-6
+    max_iter: int = 300
+    tol: float = 1e-6
     most_rows: int = 2**32
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """What all later questions stand on: the terms, and what the opening sums told."""
+class Dictionary:
+    """What a training ends with, the same at every member: patterns, and how they were found."""
+
+    family: Family
+    patterns: Patterns
+    frame: Frame
+    overall: Overall
+    counts: Floats
+    branch: Branch
+    history: tuple[float, ...]
+
+    def natural(self) -> Patterns:
+        """The patterns in the units of the columns."""
+        return self.family.natural(self.patterns, self.frame)
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """What all later questions depend on: the terms, and what the opening sums told."""
 
     terms: Terms
     overall: Overall
@@ -92,9 +108,9 @@ class Fit:
     history: tuple[float, ...]
     removed: int = 0
 
-    def bic(self, ground: Ground, family: Family) -> float:
+    def bic(self, opening: Opening, family: Family) -> float:
         """−2 ln L + ln N × parameters, members' own weights counted by their own numbers of records."""
-        length = family.description_length(self.counts, self.statistics, self.patterns, ground.overall.rows)
+        length = family.description_length(self.counts, self.statistics, self.patterns, opening.overall.rows)
         return -2 * self.log_likelihood + length + self.weight_cost
 
 
@@ -110,7 +126,7 @@ def row_count(terms: Terms) -> Script[int]:
     return rows
 
 
-def opened(terms: Terms) -> Script[Ground]:
+def opened(terms: Terms) -> Script[Opening]:
     """Number of records, centre and spread of the columns, from three sums."""
     rows = yield from row_count(terms)
     low, high = terms.family.opening_bounds(terms.low, terms.high)
@@ -121,10 +137,9 @@ def opened(terms: Terms) -> Script[Ground]:
     mean = (low + high) / 2 + half * total / rows
     overall = yield from _spread(terms, rows, mean, half)
     frame = terms.family.frame(overall)
-    low_z, high_z = frame.applied(terms.low[np.newaxis])[0], frame.applied(terms.high[np.newaxis])[0]
     # Twice the bound, so that rounding at its edge cannot saturate.
-    limits = power_of_two_at_least(2 * terms.family.statistic_limits(overall, low_z, high_z))
-    return Ground(terms, overall, frame, limits)
+    limits = power_of_two_at_least(2 * terms.family.statistic_limits(overall))
+    return Opening(terms, overall, frame, limits)
 
 
 def _spread(terms: Terms, rows: int, mean: Floats, half: Floats) -> Script[Overall]:
@@ -148,30 +163,30 @@ def _spread(terms: Terms, rows: int, mean: Floats, half: Floats) -> Script[Overa
 
 
 def maximised(
-    ground: Ground,
+    opening: Opening,
     family: Family,
     patterns: Patterns,
     branch: Branch,
-    tolerance: float,
+    tol: float,
 ) -> Script[Fit]:
-    """EM from these patterns until an iteration raises the objective by less than the tolerance per record."""
-    terms, previous, history = ground.terms, -math.inf, []
+    """EM from these patterns until an iteration raises the objective by less than `tol` nats a record."""
+    terms, previous, history = opening.terms, -math.inf, []
     removed = 0
-    for _ in range(terms.most_iterations):
-        counts, staying = yield from _counted(ground, family, patterns, branch)
+    for _ in range(terms.max_iter):
+        counts, staying = yield from _counted(opening, family, patterns, branch)
         if not np.all(staying):
             removed += int(np.count_nonzero(~staying))
             patterns, branch = patterns.kept(staying), _without(branch, staying)
             family, previous = family.for_patterns(np.flatnonzero(staying)), -math.inf
             continue
-        branch = branch.settled()
-        statistics, terms_of_weights = yield from _moments(ground, counts)
+        branch = Branch(branch.number)
+        statistics, terms_of_weights = yield from _moments(opening, counts)
         log_likelihood, weight_prior, weight_cost = terms_of_weights
         objective = log_likelihood + weight_prior + family.log_prior(patterns)
-        _check_rise(previous, objective, family.rounding * max(ground.overall.rows, abs(objective)))
+        _check_rise(previous, objective, family.rounding * max(opening.overall.rows, abs(objective)))
         history.append(objective)
         patterns = family.updated(counts, statistics, patterns)
-        if objective - previous < tolerance * ground.overall.rows:
+        if objective - previous < tol * opening.overall.rows:
             break
         previous = objective
     else:
@@ -180,11 +195,11 @@ def maximised(
     return Fit(patterns, branch, counts, statistics, log_likelihood, objective, weight_cost, tuple(history), removed)
 
 
-def _counted(ground: Ground, family: Family, patterns: Patterns, branch: Branch) -> Script[tuple[Floats, Booleans]]:
+def _counted(opening: Opening, family: Family, patterns: Patterns, branch: Branch) -> Script[tuple[Floats, Booleans]]:
     """Counts, and which patterns every member is content to keep."""
-    terms, rows = ground.terms, ground.overall.rows
+    terms, rows = opening.terms, opening.overall.rows
     limits = np.full(len(patterns), power_of_two_at_least(2.0 * rows))
-    counts = yield Counts(limits, family, ground.frame, patterns, branch, terms.concentration)
+    counts = yield Counts(limits, family, opening.frame, patterns, branch, terms.concentration)
     if abs(counts.sum() - rows) > _IMPLAUSIBLE * rows or np.any(counts < -_IMPLAUSIBLE * rows):
         raise _not_of_the_opening()
     fewest = terms.min_others if terms.members > 1 else 0.0
@@ -200,18 +215,18 @@ def _counted(ground: Ground, family: Family, patterns: Patterns, branch: Branch)
     return counts, staying
 
 
-def _moments(ground: Ground, counts: Floats) -> Script[tuple[Floats, tuple[float, float, float]]]:
+def _moments(opening: Opening, counts: Floats) -> Script[tuple[Floats, tuple[float, float, float]]]:
     """T_k, and the log-likelihood, the weights' prior and the weights' part of BIC."""
     patterns = len(counts)
-    rest = [_LARGEST_LOG_DENSITY * ground.overall.rows, _LARGEST_WEIGHT_TERM, _LARGEST_WEIGHT_TERM]
-    limits = np.concatenate([np.tile(ground.limits, patterns), power_of_two_at_least(np.array(rest))])
+    rest = [_LARGEST_LOG_DENSITY * opening.overall.rows, _LARGEST_WEIGHT_TERM, _LARGEST_WEIGHT_TERM]
+    limits = np.concatenate([np.tile(opening.limits, patterns), power_of_two_at_least(np.array(rest))])
     total = yield Moments(limits)
     statistics = total[:-3].reshape(patterns, -1)
-    if not np.all(np.isfinite(total)) or np.any(np.abs(statistics) > ground.limits):
+    if not np.all(np.isfinite(total)) or np.any(np.abs(statistics) > opening.limits):
         raise implausible()
     # Responsibilities add up to one, so the patterns' sums add up to those of the opening, in every iteration.
-    drift = np.abs(statistics.sum(axis=0) - ground.family.whole(ground.overall))
-    if np.any(drift > 10 * ground.family.rounding * ground.limits):
+    drift = np.abs(statistics.sum(axis=0) - opening.family.whole(opening.overall))
+    if np.any(drift > 10 * opening.family.rounding * opening.limits):
         raise _not_of_the_opening()
     return statistics, (float(total[-3]), float(total[-2]), float(total[-1]))
 

@@ -10,15 +10,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
-from sudare.dictionary.em import Terms
+from sudare.dictionary.em import Dictionary, Terms
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
 from sudare.dictionary.member_records import Bounds, Layout, Records, check_family, levels_of, opened_members
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import adder
-from sudare.dictionary.single_member_pattern import Home, at_home
-from sudare.dictionary.training import Dictionary, Rehearsal, own_weights, rehearsed, trained
+from sudare.dictionary.single_member_pattern import OwnPart
+from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import check_persons
 from sudare.parameter_checks import Numbers
@@ -43,8 +43,8 @@ _NUMBERS: Final[dict[str, Numbers]] = {
     # Below 1 the objective has no maximum.
     "concentration": Numbers(1),
     "min_others": Numbers(0),
-    "most_iterations": Numbers(2, whole=True),
-    "tolerance": Numbers(0, open_low=True),
+    "max_iter": Numbers(2, whole=True),
+    "tol": Numbers(0, open_low=True),
     "false_alarm_rate": FALSE_ALARM_RATES,
     "colluders": Numbers(1, whole=True),
     "private_iterations": Numbers(1, 1_000_000, whole=True, optional=True),
@@ -64,6 +64,7 @@ class PatternDictionary(BaseEstimator):
     family : "sparse_gaussian", "diagonal_gaussian", "poisson", "gamma" or "categorical".
     bounds, schema : public facts about the columns. Without them bounds are those of the records, which only a single owner can do.
     sparsity, shrinkage, concentration : ρ₀, λ₀ and γ of the priors.
+    max_iter, tol : of the EM iterations for one set of patterns, and the nats a record by which the last one still helped.
     min_others : a pattern goes before its moments are shown if fewer records of others are behind it, for any member.
     false_alarm_rate : for the threshold of the members' models.
     hide : "masks", or "nothing" for the same totals faster, in simulations.
@@ -79,7 +80,7 @@ class PatternDictionary(BaseEstimator):
     ----------
     n_patterns_, means_, precisions_, patterns_ : the dictionary, in the units of the columns.
     weights_ : members × patterns; a real member sees only its own row. A row lacks the weight of a pattern that only its member has.
-    homes_ : what each member knows alone, such a pattern included (sparse Gaussian patterns without `epsilon`).
+    own_parts_ : what each member knows alone, such a pattern included (sparse Gaussian patterns without `epsilon`).
     history_ : the objective after every iteration on the way that was kept.
     n_sums_, n_numbers_ : how many totals and numbers every member saw.
     guarantee_, receipt_ : what is promised (nothing without `epsilon`), and the ledger entry that was written first.
@@ -97,8 +98,8 @@ class PatternDictionary(BaseEstimator):
         concentration: float = 1.01,
         min_others: float = 3.0,
         search: bool = True,
-        most_iterations: int = 300,
-        tolerance: float = 1e-6,
+        max_iter: int = 300,
+        tol: float = 1e-6,
         false_alarm_rate: float = 0.01,
         hide: Hide = "masks",
         dtype: Literal["float64", "float32"] = "float64",
@@ -119,8 +120,8 @@ class PatternDictionary(BaseEstimator):
         self.concentration = concentration
         self.min_others = min_others
         self.search = search
-        self.most_iterations = most_iterations
-        self.tolerance = tolerance
+        self.max_iter = max_iter
+        self.tol = tol
         self.false_alarm_rate = false_alarm_rate
         self.hide = hide
         self.dtype = dtype
@@ -144,11 +145,11 @@ class PatternDictionary(BaseEstimator):
         add_up = adder(len(members), self.hide)
         if self.epsilon is None:
             self.guarantee_ = Guarantee.none(f"the {len(members)} members")
-            rehearsal = rehearsed(trained(terms), members, add_up)
+            training = simulated(trained(terms), members, add_up)
         else:
             private, noise = self._enter(terms, X, members)
-            rehearsal = rehearsed(trained_privately(private), members, add_up, noise)
-        self._take(rehearsal, layout, members)
+            training = simulated(trained(private), members, add_up, noise)
+        self._take(training, layout, members)
         return self
 
     def _enter(
@@ -202,10 +203,10 @@ class PatternDictionary(BaseEstimator):
         """The model of one member: shared patterns, own weights, and last a pattern of its own where it has one."""
         check_is_fitted(self)
         Numbers(0, len(self.weights_) - 1, whole=True).check("position", position)
-        home, patterns, weights = self.homes_[position], self.patterns_, self.weights_[position]
-        if home.pattern is not None:
-            patterns = patterns.joined(self.dictionary_.family.natural(home.pattern, self.dictionary_.frame))
-            weights = np.append(weights, home.pattern_weight)
+        own_part, patterns, weights = self.own_parts_[position], self.patterns_, self.weights_[position]
+        if own_part.pattern is not None:
+            patterns = patterns.joined(self.dictionary_.family.natural(own_part.pattern, self.dictionary_.frame))
+            weights = np.append(weights, own_part.pattern_weight)
         return MemberModel(
             self.dictionary_.family,
             patterns,
@@ -261,29 +262,25 @@ class PatternDictionary(BaseEstimator):
             concentration=self.concentration,
             min_others=self.min_others,
             search=self.search,
-            most_iterations=int(self.most_iterations),
-            tolerance=self.tolerance,
+            max_iter=int(self.max_iter),
+            tol=self.tol,
         )
 
-    def _take(self, rehearsal: Rehearsal, layout: Layout, members: Sequence[Records]) -> None:
-        dictionary = rehearsal.dictionary
+    def _take(self, training: SimulatedTraining, layout: Layout, members: Sequence[Records]) -> None:
+        dictionary = training.dictionary
         self.dictionary_: Dictionary = dictionary
         self.patterns_: Patterns = dictionary.natural()
         self.columns_: tuple[str, ...] = layout.names
-        weights = [
-            own_weights(records, dictionary, own.weights.get(dictionary.branch.number))
-            for records, own in zip(members, rehearsal.own, strict=True)
-        ]
         is_shared = self.epsilon is None and len(members) > 1
-        self.homes_: tuple[Home, ...] = tuple(
-            at_home(records, dictionary, own) if is_shared else Home(own)
-            for records, own in zip(members, weights, strict=True)
+        self.own_parts_: tuple[OwnPart, ...] = tuple(
+            member_part(records, dictionary, own, has_own_pattern=is_shared)
+            for records, own in zip(members, training.own, strict=True)
         )
-        self.weights_: Floats = np.array([home.weights for home in self.homes_])
+        self.weights_: Floats = np.array([own_part.weights for own_part in self.own_parts_])
         self.n_patterns_: int = len(self.patterns_)
         for name in ("means", "precisions"):
             if name in self.patterns_.arrays:
                 setattr(self, f"{name}_", self.patterns_[name])
         self.history_: tuple[float, ...] = dictionary.history
-        self.n_sums_: int = rehearsal.sums
-        self.n_numbers_: int = rehearsal.numbers
+        self.n_sums_: int = training.sums
+        self.n_numbers_: int = training.numbers

@@ -103,9 +103,9 @@ class Family(ABC):
     # Whether the opening sums include the products of all pairs of columns.
     opens_with_pairs: ClassVar[bool] = False
 
-    @abstractmethod
     def fault(self, X: Floats) -> str | None:
-        """Why records cannot be of this family, without a value of theirs; None if they can."""
+        """Why records cannot be of this family, without a value of theirs; None if they can, as any finite numbers by default."""
+        return None
 
     def opening(self, X: Floats) -> Floats:
         """The columns whose sums open a training; for most families, all as they are."""
@@ -124,16 +124,16 @@ class Family(ABC):
         """T(x) of every record, one a row."""
 
     @abstractmethod
-    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
-        """For each entry of T, a bound on |Σ r·T(x)| over all records; `low` and `high` bound z."""
+    def statistic_limits(self, overall: Overall) -> Floats:
+        """For each entry of T, a bound on |Σ r·T(x)| over all records."""
 
     @abstractmethod
     def whole(self, overall: Overall) -> Floats:
         """Σ T(x) over all records as the opening sums tell it, NaN where they do not: all patterns' T_k must add up to it."""
 
-    @abstractmethod
     def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
-        """ln f(x | θ_k), records × patterns."""
+        """ln f(x | θ_k), records × patterns; by default the sum over columns, which are independent."""
+        return np.asarray(self.conditional_log_densities(Z, patterns).sum(axis=2))
 
     @abstractmethod
     def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
@@ -147,9 +147,9 @@ class Family(ABC):
     def log_prior(self, patterns: Patterns) -> float:
         """Σ ln p(θ_k) up to a constant per pattern."""
 
-    @abstractmethod
     def free_parameters(self, patterns: Patterns) -> int:
-        """How many numbers describe them, for BIC."""
+        """How many numbers describe them, for BIC; by default all."""
+        return sum(array.size for array in patterns.arrays.values())
 
     def description_length(self, counts: Floats, statistics: Floats, patterns: Patterns, rows: int) -> float:
         """What BIC pays for the patterns, in units of −2 ln L; `counts` and `statistics` are the totals they came from."""
@@ -163,20 +163,29 @@ class Family(ABC):
     def halves(self, pattern: Patterns, direction: Floats | None) -> Patterns:
         """Two patterns in the place of one, apart along a direction in standard units; None is the family's own choice."""
 
-    @abstractmethod
     def natural(self, patterns: Patterns, frame: Frame) -> Patterns:
-        """The same patterns in the units of the columns."""
+        """The same patterns in the units of the columns; by default the frame's coordinates have these."""
+        return patterns
 
     @abstractmethod
     def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
         """Records of one pattern from uniform numbers, one row a record, one column a column."""
 
+    def log_joint(self, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
+        """ln π_k f(x | θ_k), records × patterns."""
+        return self.log_densities(Z, patterns) + log_weights(weights)
+
+    def responsibilities(self, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
+        """r (1.11), records × patterns; rows add up to one."""
+        log_joint = self.log_joint(Z, weights, patterns)
+        return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+
     def expected(self, Z: Floats, weights: Floats, patterns: Patterns) -> Expected:
         """One pass over records: responsibilities (1.11), summed."""
-        log_joint = self.log_densities(Z, patterns) + log_weights(weights)
+        log_joint = self.log_joint(Z, weights, patterns)
         log_total = logsumexp(log_joint, axis=1, keepdims=True)
-        responsibilities = np.exp(log_joint - log_total)
-        return Expected(responsibilities.sum(axis=0), responsibilities.T @ self.statistics(Z), float(np.sum(log_total)))
+        shares = np.exp(log_joint - log_total)
+        return Expected(shares.sum(axis=0), shares.T @ self.statistics(Z), float(np.sum(log_total)))
 
     def moderated(self, patterns: Patterns, counts: Floats) -> Patterns:
         """Final patterns, improved by what they have in common; matters where a family knows how."""
@@ -201,3 +210,17 @@ def positive(name: str, value: float) -> None:
     """Raise InvalidParameter unless a prior's constant is a positive finite number."""
     if not 0 < value < math.inf:
         raise InvalidParameter(f"{name} must be above 0, got {value!r}.", "Leave it out for the default.")
+
+
+def upper(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of a symmetric matrix's upper triangle, row by row."""
+    return np.triu_indices(size)
+
+
+def symmetric(triangle: Floats, size: int) -> Floats:
+    """Symmetric matrices from upper triangles in the last axis."""
+    matrices = np.zeros((*triangle.shape[:-1], size, size))
+    rows, columns = upper(size)
+    matrices[..., rows, columns] = triangle
+    matrices[..., columns, rows] = triangle
+    return matrices

@@ -27,6 +27,8 @@ from sudare.dictionary.families import (
     Patterns,
     log_weights,
     positive,
+    symmetric,
+    upper,
 )
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.errors import DataError, InvalidParameter
@@ -37,20 +39,6 @@ _START_SHARE: Final = 0.5
 _SPLIT_DISTANCE: Final = 0.8
 _SOLVER_TOLERANCE: Final = 1e-9
 _SMALLEST_VARIANCE: Final = 1e-12
-
-
-def upper(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of a symmetric matrix's upper triangle, row by row."""
-    return np.triu_indices(size)
-
-
-def symmetric(triangle: Floats, size: int) -> Floats:
-    """Symmetric matrices from upper triangles in the last axis."""
-    matrices = np.zeros((*triangle.shape[:-1], size, size))
-    rows, columns = upper(size)
-    matrices[..., rows, columns] = triangle
-    matrices[..., columns, rows] = triangle
-    return matrices
 
 
 @dataclass(frozen=True)
@@ -76,10 +64,6 @@ class _Gaussian(Family):
     def rounding(self) -> float:
         """Seven digits, or five where the work on a record is in float32."""
         return 1e-7 if self.dtype == "float64" else 1e-5
-
-    def fault(self, X: Floats) -> str | None:
-        """Any real numbers will do."""
-        return None
 
     def frame(self, overall: Overall) -> Frame:
         """Overall mean 0 and variance 1."""
@@ -108,7 +92,7 @@ class SparseGaussian(_Gaussian):
         rows, columns = upper(Z.shape[1])
         return np.hstack([Z, Z[:, rows] * Z[:, columns]])
 
-    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+    def statistic_limits(self, overall: Overall) -> Floats:
         """Columns have mean 0 and variance 1, so Σ|z_i| and Σ|z_i z_j| are at most N, and stay so with weights r ≤ 1."""
         size = len(overall.mean)
         return np.full(size + size * (size + 1) // 2, float(overall.rows))
@@ -265,17 +249,13 @@ class DiagonalGaussian(_Gaussian):
         """x and x²."""
         return np.hstack([Z, Z**2])
 
-    def statistic_limits(self, overall: Overall, low: Floats, high: Floats) -> Floats:
+    def statistic_limits(self, overall: Overall) -> Floats:
         """As for sparse patterns: N for sums and for squares."""
         return np.full(2 * len(overall.mean), float(overall.rows))
 
     def whole(self, overall: Overall) -> Floats:
         """Mean zero, and variance one."""
         return overall.rows * np.repeat([0.0, 1.0], len(overall.mean))
-
-    def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
-        """The sum of the columns' log densities."""
-        return np.asarray(self.conditional_log_densities(Z, patterns).sum(axis=2))
 
     def expected(self, Z: Floats, weights: Floats, patterns: Patterns) -> Expected:
         """By the fused loops."""
@@ -306,10 +286,6 @@ class DiagonalGaussian(_Gaussian):
         precisions = patterns["precisions"]
         lengths = (precisions * patterns["means"] ** 2).sum()
         return float(0.5 * (np.log(precisions).sum() - self.shrinkage * lengths - self.sparsity * precisions.sum()))
-
-    def free_parameters(self, patterns: Patterns) -> int:
-        """A mean and a precision for each column."""
-        return 2 * patterns["means"].size
 
     def start(self, points: Floats, overall: Overall) -> Patterns:
         """Means from the cloud; half of the overall variance."""

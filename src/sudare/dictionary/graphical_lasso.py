@@ -13,14 +13,13 @@ takes over.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sudare.dictionary.newton_steps import Start, lower_bound, newton_solution, point_at
+from sudare.dictionary.newton_steps import Start, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.parameter_checks import Numbers
 from sudare.schema.table import attempt
@@ -29,30 +28,30 @@ Floats = NDArray[np.float64]
 
 _ASYMMETRY: Final = 1e-8
 # In nats.
-_TOLERANCE: Final = Numbers(0, open_low=True)
+_TOL: Final = Numbers(0, open_low=True)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphicalLassoResult:
     """A precision matrix, its inverse, and by how many nats at most its objective is above the minimum.
 
-    `iterations` counts the Newton steps of the block of variables that took most.
+    `n_iter` counts the Newton steps of the block of variables that took most.
     """
 
     precision: Floats
     covariance: Floats
     gap: float
-    iterations: int
+    n_iter: int
 
 
 def graphical_lasso(
     covariance: ArrayLike,
     penalty: float | ArrayLike,
-    tolerance: float = 1e-8,
+    tol: float = 1e-8,
     start: ArrayLike | GraphicalLassoResult | None = None,
     penalize_diagonal: bool = False,
 ) -> GraphicalLassoResult:
-    """The Λ that minimises −ln det Λ + tr(SΛ) + Σ ρᵢⱼ|Λᵢⱼ|, with a duality gap of at most `tolerance` nats.
+    """The Λ that minimises −ln det Λ + tr(SΛ) + Σ ρᵢⱼ|Λᵢⱼ|, with a duality gap of at most `tol` nats.
 
     `penalty` is one number for all pairs or a symmetric matrix of them; infinity forces an entry to zero. Diagonal entries
     are penalised only with `penalize_diagonal`. `start` is where to begin: the result for a covariance that differed a
@@ -60,13 +59,13 @@ def graphical_lasso(
     """
     S = checked_covariance(covariance).copy()
     penalties = penalty_matrix(penalty, len(S), penalize_diagonal)
-    _TOLERANCE.check("tolerance", tolerance)
+    _TOL.check("tol", tol)
     first = None if start is None else _checked_start(start, len(S))
     # Diagonal entries are positive, so that penalising them is the same as adding to the variances.
     S[np.diag_indices(len(S))] += penalties.diagonal()
     np.fill_diagonal(penalties, 0.0)
     _refuse_constant_variables(S)
-    return _solved_by_blocks(S, penalties, tolerance, first)
+    return _solved_by_blocks(S, penalties, tol, first)
 
 
 def checked_covariance(covariance: ArrayLike) -> Floats:
@@ -75,18 +74,17 @@ def checked_covariance(covariance: ArrayLike) -> Floats:
 
 
 def _checked_square(matrix: ArrayLike, name: str, size: int | None) -> Floats:
-    from sudare.dictionary.matrix_kernels import largest_and_difference, symmetrised
-
     values = attempt(lambda: np.asarray(matrix, dtype=np.float64, order="C"))
     if values is None:
         raise DataError(f"`{name}` is not an array of numbers.", "Give an M × M array.")
     _refuse_other_shapes(values, name, size)
-    largest, difference = largest_and_difference(values)
-    if not math.isfinite(largest):
+    if not np.isfinite(values).all():
         raise DataError(f"`{name}` holds NaN or infinity.", "Fill or drop missing values before taking moments.")
-    if difference > _ASYMMETRY * largest:
+    if np.array_equal(values, values.T):
+        return values
+    if np.abs(values - values.T).max() > _ASYMMETRY * np.abs(values).max():
         raise DataError(f"`{name}` is not symmetric.", "Give (A + Aᵀ)/2 if the asymmetry is only rounding.")
-    return symmetrised(values) if difference else values
+    return np.asarray((values + values.T) / 2)
 
 
 def _refuse_other_shapes(values: Floats, name: str, size: int | None) -> None:
@@ -138,43 +136,43 @@ def _refuse_constant_variables(S: Floats) -> None:
         )
 
 
-def _solved_by_blocks(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
+def _solved_by_blocks(S: Floats, penalties: Floats, tol: float, start: Start | None) -> GraphicalLassoResult:
     """The solution put together from those of the blocks, which share the tolerance by their sizes."""
-    from sudare.dictionary.matrix_kernels import component_labels
+    from sudare.dictionary.newton_kernels import component_labels
 
     labels = component_labels(S, penalties)
     if not labels.any() and len(S) > 1:
-        return _solved(S, penalties, tolerance, start)
-    precision, covariance, gap, iterations = np.diag(1 / S.diagonal()), np.diag(S.diagonal()), 0.0, 0
+        return _solved(S, penalties, tol, start)
+    precision, covariance, gap, n_iter = np.diag(1 / S.diagonal()), np.diag(S.diagonal()), 0.0, 0
     sizes = np.bincount(labels)
     for label in np.flatnonzero(sizes > 1):
         block = np.ix_(*2 * (np.flatnonzero(labels == label),))
-        share = tolerance * sizes[label] / sizes[sizes > 1].sum()
+        share = tol * sizes[label] / sizes[sizes > 1].sum()
         part = _solved(S[block], penalties[block], share, None if start is None else start.within(block))
         precision[block], covariance[block] = part.precision, part.covariance
-        gap, iterations = gap + part.gap, max(iterations, part.iterations)
-    return GraphicalLassoResult(precision, covariance, gap, iterations)
+        gap, n_iter = gap + part.gap, max(n_iter, part.n_iter)
+    return GraphicalLassoResult(precision, covariance, gap, n_iter)
 
 
-def _solved(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
+def _solved(S: Floats, penalties: Floats, tol: float, start: Start | None) -> GraphicalLassoResult:
     """The solution of one block, in units in which variances are one: the gap stays, rounding gets smaller.
 
     S and the penalties are changed to these units.
     """
-    from sudare.dictionary.matrix_kernels import rescale
+    from sudare.dictionary.newton_kernels import rescale
 
     deviations = np.sqrt(S.diagonal())
     first = None if start is None else start.standardised(deviations)
     rescale(S, deviations, True)
     rescale(penalties, deviations, True)
-    found = _standardised_solution(S, penalties, tolerance, first)
-    if not found.gap <= tolerance:
+    found = _standardised_solution(S, penalties, tol, first)
+    if not found.gap <= tol:
         raise NotSolved(
-            f"The graphical lasso stopped at a duality gap of {found.gap:.2g} nats; {tolerance:.2g} was asked for.",
-            "Use a larger penalty or tolerance; without a penalty the covariance must be well conditioned.",
+            f"The graphical lasso stopped at a duality gap of {found.gap:.2g} nats; {tol:.2g} was asked for.",
+            "Use a larger penalty or tol; without a penalty the covariance must be well conditioned.",
         )
     rescale(found.covariance, deviations, False)
-    if not found.iterations and start and first and np.array_equal(found.precision, first.precision):
+    if not found.n_iter and start and first and np.array_equal(found.precision, first.precision):
         # To other units and back, the last bits of a start that is the answer would change.
         np.copyto(found.precision, start.precision)
     else:
@@ -182,72 +180,15 @@ def _solved(S: Floats, penalties: Floats, tolerance: float, start: Start | None)
     return found
 
 
-def _standardised_solution(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> GraphicalLassoResult:
+def _standardised_solution(S: Floats, penalties: Floats, tol: float, start: Start | None) -> GraphicalLassoResult:
     """By Newton steps, and by the interior point where these did not get there."""
     from sudare.dictionary.interior_point import interior_solution, solvable
 
-    point, gap, steps = newton_solution(S, penalties, tolerance, start)
-    if gap <= tolerance or not solvable(len(S)):
+    point, gap, steps = newton_solution(S, penalties, tol, start)
+    if gap <= tol or not solvable(len(S)):
         return GraphicalLassoResult(point.precision, point.inverse, gap, steps)
-    precision, bound, more_steps = interior_solution(S, penalties, tolerance / 2)
+    precision, bound, more_steps = interior_solution(S, penalties, tol / 2)
     inside = point_at(S, penalties, precision)
     if inside is not None:
         point, gap, steps = inside, max(inside.objective - bound, 0.0), steps + more_steps
     return GraphicalLassoResult(point.precision, point.inverse, gap, steps)
-
-
-def graphical_lasso_as_printed(
-    covariance: ArrayLike, penalty: float, tolerance: float = 1e-8, most_rounds: int = 1000, passes: int = 1
-) -> GraphicalLassoResult:
-    """Algorithm 3 of Ide (2021), line by line, for the study; the diagonal is penalised.
-
-    Line 8, "β ← (1.78)", has β on both sides; β is kept from the last visit to the column and (1.78) applied `passes`
-    times to all its components. "Until convergence" is: no entry of W changes by more than `tolerance` in a round over
-    all columns. Nothing here keeps Λ positive definite: where it is not, or a number overflows, the gap is infinite.
-    """
-    S = checked_covariance(covariance)
-    Numbers(0).check("penalty", penalty)
-    _TOLERANCE.check("tolerance", tolerance)
-    for name, count in (("most_rounds", most_rounds), ("passes", passes)):
-        Numbers(1, whole=True).check(name, count)
-    size = len(S)
-    W = S + penalty * np.eye(size)
-    precision, coefficients = np.diag(1 / W.diagonal()), np.zeros((size, size))
-    rounds, change = 0, math.inf
-    with np.errstate(all="ignore"):
-        while rounds < most_rounds and change > tolerance:
-            before = W.copy()
-            for i in range(size):
-                _visit_column(i, S, W, precision, coefficients, penalty, passes)
-            change = float(np.abs(W - before).max())
-            rounds += 1
-        gap = _gap_of(S, penalty, precision)
-    return GraphicalLassoResult(precision, W, gap, rounds)
-
-
-def _visit_column(
-    i: int, S: Floats, W: Floats, precision: Floats, coefficients: Floats, penalty: float, passes: int
-) -> None:
-    """Lines 5 to 12 of Algorithm 3: column i of W and Λ from the other columns of W."""
-    others = np.delete(np.arange(len(S)), i)
-    block, g, beta = W[np.ix_(others, others)], S[others, i], coefficients[i, others]
-    for _ in range(passes):
-        for position in range(len(beta)):
-            rest = g[position] - block[position] @ beta + block[position, position] * beta[position]
-            beta[position] = np.sign(rest) * max(abs(rest) - penalty, 0.0) / block[position, position]
-    coefficients[i, others] = beta
-    W[i, i] = S[i, i] + penalty
-    W[others, i] = W[i, others] = block @ beta
-    precision[i, i] = 1 / (W[i, i] - beta @ block @ beta)
-    precision[others, i] = precision[i, others] = -precision[i, i] * beta
-
-
-def _gap_of(S: Floats, penalty: float, precision: Floats) -> float:
-    """The duality gap of any Λ, with the diagonal penalised; infinite where Λ is not positive definite."""
-    if not np.isfinite(precision).all():
-        return math.inf
-    penalties = np.full(S.shape, penalty)
-    np.fill_diagonal(penalties, 0.0)
-    S = S + penalty * np.eye(len(S))
-    point = point_at(S, penalties, precision)
-    return math.inf if point is None else max(point.objective - lower_bound(S, penalties, point), 0.0)

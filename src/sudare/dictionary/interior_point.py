@@ -74,8 +74,8 @@ def solvable(size: int) -> bool:
     return size * (size + 1) // 2 <= MOST_PAIRS
 
 
-def interior_solution(covariance: Floats, penalty: Floats, tolerance: float) -> tuple[Floats, float, int]:
-    """Λ with exact zeros, a lower bound of the objective within `tolerance` if it was reached, and the steps taken.
+def interior_solution(covariance: Floats, penalty: Floats, tol: float) -> tuple[Floats, float, int]:
+    """Λ with exact zeros, a lower bound of the objective within `tol` if it was reached, and the steps taken.
 
     All variances must be one.
     """
@@ -87,7 +87,7 @@ def interior_solution(covariance: Floats, penalty: Floats, tolerance: float) -> 
         while steps < _MOST_STEPS and _log_det(state.precision) > -math.inf:
             sparse = _with_exact_zeros(problem, state)
             bound = max(bound, _dual_value(problem, state))
-            if _objective(problem, sparse) - bound <= tolerance:
+            if _objective(problem, sparse) - bound <= tol:
                 break
             moved = _moved(problem, state)
             if moved is None:

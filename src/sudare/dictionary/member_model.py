@@ -1,7 +1,7 @@
 """One member's model: shared patterns mixed by its own weights (1.88), and what it says about new records.
 
 Scores are −ln p (1.89): the larger, the stranger. The model knows the member's own weights, which are exact functions of its
-records: it stays in the house.
+records: it never leaves the member.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import qmc
 
-from sudare.dictionary.families import Booleans, Family, Floats, Patterns, log_weights
+from sudare.dictionary.families import Booleans, Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian, partial_correlations
 from sudare.dictionary.member_records import finite_matrix
 from sudare.errors import DataError, InvalidParameter
@@ -52,8 +52,7 @@ class MemberModel:
 
     def responsibilities(self, X: object) -> Floats:
         """How much of every record each pattern explains (1.11); rows add up to one."""
-        log_joint = self._log_joint(self._matrix(X))
-        return np.asarray(np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True)))
+        return self.family.responsibilities(self._matrix(X), self.weights, self.patterns)
 
     def attribution(self, X: object) -> Floats:
         """−ln p(x_i | all other columns), records × columns: how strange each column is, given the others.
@@ -61,7 +60,7 @@ class MemberModel:
         For a mixture p(x_i | x_rest) = p(x)/p(x_rest), and in every pattern f(x_rest) = f(x)/f(x_i | x_rest).
         """
         matrix = self._matrix(X)
-        log_joint = self._log_joint(matrix)
+        log_joint = self.family.log_joint(matrix, self.weights, self.patterns)
         conditional = self.family.conditional_log_densities(matrix, self.patterns)
         log_rest = logsumexp(log_joint[:, :, np.newaxis] - conditional, axis=1)
         return np.asarray(log_rest - logsumexp(log_joint, axis=1)[:, np.newaxis])
@@ -119,10 +118,7 @@ class MemberModel:
         return partial_correlations(self.patterns["precisions"])
 
     def _scores(self, matrix: Floats) -> Floats:
-        return np.asarray(-logsumexp(self._log_joint(matrix), axis=1))
-
-    def _log_joint(self, matrix: Floats) -> Floats:
-        return self.family.log_densities(matrix, self.patterns) + log_weights(self.weights)
+        return np.asarray(-logsumexp(self.family.log_joint(matrix, self.weights, self.patterns), axis=1))
 
     def _matrix(self, X: object) -> Floats:
         matrix = finite_matrix(X, self.columns, self.schema)

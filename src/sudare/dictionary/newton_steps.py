@@ -40,7 +40,7 @@ class Start:
 
     def standardised(self, deviations: Floats) -> Start:
         """In units in which the variances are one."""
-        from sudare.dictionary.matrix_kernels import rescale
+        from sudare.dictionary.newton_kernels import rescale
 
         start = Start(self.precision.copy(), None if self.inverse is None else self.inverse.copy())
         rescale(start.precision, deviations, False)
@@ -66,19 +66,19 @@ class Point:
     objective: float
 
 
-def newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> tuple[Point, float, int]:
+def newton_solution(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tuple[Point, float, int]:
     """Where Newton steps lead, the duality gap, which says how far from the solution that is, and how many there were."""
     from sudare.dictionary.newton_kernels import newton_target
 
-    point, steps = _begun(S, penalties, tolerance, start)
+    point, steps = _begun(S, penalties, tol, start)
     bound, near = -math.inf, _NEAR
     while True:
         bound = max(bound, lower_bound(S, penalties, point))
         gap = max(point.objective - bound, 0.0)
-        if gap <= tolerance or steps >= _MOST_STEPS:
+        if gap <= tol or steps >= _MOST_STEPS:
             break
         if gap <= near:
-            settled, taken = _settled(S, penalties, min(tolerance, gap / 4), point.precision, point.inverse)
+            settled, taken = _settled(S, penalties, min(tol, gap / 4), point.precision, point.inverse)
             # To be tried again these steps must have been worth it.
             near = gap / 10
             if settled is not None and settled.objective < point.objective:
@@ -97,7 +97,7 @@ def newton_solution(S: Floats, penalties: Floats, tolerance: float, start: Start
     return point, gap, steps
 
 
-def _begun(S: Floats, penalties: Floats, tolerance: float, start: Start | None) -> tuple[Point, int]:
+def _begun(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tuple[Point, int]:
     """Where to begin, and how many steps led there: from near the solution all that are needed."""
     if start is None:
         return _first_point(S, penalties, None), 0
@@ -106,28 +106,26 @@ def _begun(S: Floats, penalties: Floats, tolerance: float, start: Start | None) 
     else:
         point = _first_point(S, penalties, start.precision)
         precision, inverse = point.precision, point.inverse
-    settled, taken = _settled(S, penalties, tolerance, precision, inverse)
+    settled, taken = _settled(S, penalties, tol, precision, inverse)
     if settled is not None:
         return settled, taken
     return point or _first_point(S, penalties, start.precision), 0
 
 
-def _settled(
-    S: Floats, penalties: Floats, tolerance: float, precision: Floats, inverse: Floats
-) -> tuple[Point | None, int]:
+def _settled(S: Floats, penalties: Floats, tol: float, precision: Floats, inverse: Floats) -> tuple[Point | None, int]:
     """Where steps near the solution lead, and how many; None if Λ is not near it, or needs none.
 
     Near it a step makes the duality gap to expect a tenth of what it was or less; the caller sees whether it came true.
     """
-    from sudare.dictionary.fixed_support_kernels import Room, settled_target
+    from sudare.dictionary.newton_kernels import Room, settled_target
 
     if not float((precision.diagonal() * inverse.diagonal()).max()) <= _MOST_INFLATION:
         return None, 0
     point, steps, limit, expected = None, 0, _NEAR, math.inf
     room = Room(*(np.empty(S.shape, np.float32) for _ in Room._fields))
-    while expected > tolerance:
-        target, here, expected = settled_target(S, penalties, precision, inverse, room, limit, tolerance)
-        if not (tolerance < here <= limit and expected <= max(here / 10, tolerance)):
+    while expected > tol:
+        target, here, expected = settled_target(S, penalties, precision, inverse, room, limit, tol)
+        if not (tol < here <= limit and expected <= max(here / 10, tol)):
             break
         moved = point_at(S, penalties, target)
         if moved is None:
@@ -148,8 +146,7 @@ def _first_point(S: Floats, penalties: Floats, start: Floats | None) -> Point:
 
 def point_at(S: Floats, penalties: Floats, precision: Floats) -> Point | None:
     """Λ with its inverse and objective, or None if it is not positive definite."""
-    from sudare.dictionary.matrix_kernels import mirrored
-    from sudare.dictionary.newton_kernels import linear_and_penalty
+    from sudare.dictionary.newton_kernels import linear_and_penalty, mirrored
 
     # The transpose of a symmetric matrix is in the order that LAPACK wants.
     factor, failed = lapack.dpotrf(precision.T, lower=1, clean=0)

@@ -18,9 +18,9 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from sudare.dictionary.dependency_selection import support_by_ebic
-from sudare.dictionary.em import Fit, Ground, Script, maximised
-from sudare.dictionary.families import Booleans, Floats, Patterns
-from sudare.dictionary.gaussian_families import SparseGaussian, symmetric
+from sudare.dictionary.em import Fit, Opening, Script, maximised
+from sudare.dictionary.families import Booleans, Floats, Patterns, symmetric
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.sum_questions import Branch, Overlaps, power_of_two_at_least
 
 _HALTON_COLUMNS: Final = 12
@@ -28,7 +28,7 @@ _MERGES_TRIED: Final = 3
 _DIRECTIONS_TRIED: Final = 2
 _MOST_MOVES: Final = 60
 # Nats a record by which an iteration must still help a candidate: BIC differences are far larger.
-_SEARCH_TOLERANCE: Final = 1e-4
+_SEARCH_TOL: Final = 1e-4
 _SUPPORT_ROUNDS: Final = 3
 
 
@@ -53,64 +53,64 @@ def normal_points(count: int, size: int, skip: int = 0) -> Floats:
     return np.asarray(ndtri(block[1 + skip : 1 + skip + count]))
 
 
-def searched(ground: Ground) -> Script[Fit]:
+def searched(opening: Opening) -> Script[Fit]:
     """From n_patterns public points: merge and delete while BIC falls, then split, until neither helps."""
-    points = normal_points(ground.terms.n_patterns, len(ground.overall.mean))
-    start = ground.family.start(points, ground.overall)
-    fit = yield from maximised(ground, ground.family, start, Branch(next(ground.branches)), _SEARCH_TOLERANCE)
-    if not ground.terms.search:
+    points = normal_points(opening.terms.n_patterns, len(opening.overall.mean))
+    start = opening.family.start(points, opening.overall)
+    fit = yield from maximised(opening, opening.family, start, Branch(next(opening.branches)), _SEARCH_TOL)
+    if not opening.terms.search:
         return fit
     for _ in range(_MOST_MOVES):
-        better = yield from _improved(ground, fit)
+        better = yield from _improved(opening, fit)
         if better is None:
             break
         fit = better
     return fit
 
 
-def _improved(ground: Ground, fit: Fit) -> Script[Fit | None]:
+def _improved(opening: Opening, fit: Fit) -> Script[Fit | None]:
     """The first candidate with a lower BIC; None if there is none.
 
     Lower by more than one parameter's price: a split whose half vanishes again is the fit it began with, a few iterations later.
     """
-    enough = fit.bic(ground, ground.family) - math.log(ground.overall.rows)
+    enough = fit.bic(opening, opening.family) - math.log(opening.overall.rows)
     if len(fit.patterns) > 1:
-        overlap = yield from _overlap(ground, fit)
-        for candidate in itertools.chain(merges(ground, fit, overlap), [deletion(fit)]):
-            tried = yield from _tried(ground, fit, candidate)
-            if tried.bic(ground, ground.family) < enough:
+        overlap = yield from _overlap(opening, fit)
+        for candidate in itertools.chain(merges(opening, fit, overlap), [deletion(fit)]):
+            tried = yield from _tried(opening, fit, candidate)
+            if tried.bic(opening, opening.family) < enough:
                 return tried
-    if len(fit.patterns) < ground.terms.n_patterns:
-        for candidate in splits(ground, fit):
-            tried = yield from _tried(ground, fit, candidate)
-            if tried.bic(ground, ground.family) < enough:
+    if len(fit.patterns) < opening.terms.n_patterns:
+        for candidate in splits(opening, fit):
+            tried = yield from _tried(opening, fit, candidate)
+            if tried.bic(opening, opening.family) < enough:
                 return tried
     return None
 
 
-def _tried(ground: Ground, fit: Fit, candidate: Candidate) -> Script[Fit]:
-    branch = Branch(next(ground.branches), fit.branch.number, candidate.transfer)
-    return (yield from maximised(ground, ground.family, candidate.patterns, branch, _SEARCH_TOLERANCE))
+def _tried(opening: Opening, fit: Fit, candidate: Candidate) -> Script[Fit]:
+    branch = Branch(next(opening.branches), fit.branch.number, candidate.transfer)
+    return (yield from maximised(opening, opening.family, candidate.patterns, branch, _SEARCH_TOL))
 
 
-def _overlap(ground: Ground, fit: Fit) -> Script[Floats]:
+def _overlap(opening: Opening, fit: Fit) -> Script[Floats]:
     """Σ r_k r_l, scaled so that a pattern's overlap with itself is one."""
     size = len(fit.patterns)
-    limits = np.full(size * (size + 1) // 2, power_of_two_at_least(2.0 * ground.overall.rows))
-    total = yield Overlaps(limits, ground.family, ground.frame, fit.patterns, fit.branch)
+    limits = np.full(size * (size + 1) // 2, power_of_two_at_least(2.0 * opening.overall.rows))
+    total = yield Overlaps(limits, opening.family, opening.frame, fit.patterns, fit.branch)
     matrix = symmetric(total, size)
     roots = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
     return np.asarray(matrix / np.outer(roots, roots))
 
 
-def merges(ground: Ground, fit: Fit, overlap: Floats) -> Iterator[Candidate]:
+def merges(opening: Opening, fit: Fit, overlap: Floats) -> Iterator[Candidate]:
     """The pairs that share most records, each with one pattern in its place, from the sum of both patterns' totals."""
     size = len(fit.patterns)
     pairs = sorted(itertools.combinations(range(size), 2), key=lambda pair: -overlap[pair])
     for first, second in pairs[:_MERGES_TRIED]:
         others = np.array([k for k in range(size) if k not in (first, second)], dtype=np.intp)
         both = [first, second]
-        united = ground.family.updated(
+        united = opening.family.updated(
             fit.counts[both].sum(keepdims=True), fit.statistics[both].sum(axis=0, keepdims=True)
         )
         transfer = np.vstack([np.eye(size)[others], np.eye(size)[both].sum(axis=0)])
@@ -123,21 +123,21 @@ def deletion(fit: Fit) -> Candidate:
     return Candidate(fit.patterns.kept(staying), np.eye(len(staying))[staying])
 
 
-def splits(ground: Ground, fit: Fit) -> Iterator[Candidate]:
+def splits(opening: Opening, fit: Fit) -> Iterator[Candidate]:
     """Every pattern in two, along the family's own axis and along public directions; those with most records first."""
     size = len(fit.patterns)
-    width = len(ground.overall.mean)
+    width = len(opening.overall.mean)
     directions: list[Floats | None] = [None, *normal_points(_DIRECTIONS_TRIED - 1, width, skip=7)]
     for direction, k in itertools.product(directions, np.argsort(-fit.counts)):
         others = np.arange(size) != k
-        halves = ground.family.halves(fit.patterns.kept(np.array([k])), direction)
+        halves = opening.family.halves(fit.patterns.kept(np.array([k])), direction)
         transfer = np.vstack([np.eye(size)[others], np.eye(size)[[k, k]] / 2])
         yield Candidate(fit.patterns.kept(others).joined(halves), transfer)
 
 
-def refined(ground: Ground, fit: Fit) -> Script[tuple[Fit, SparseGaussian]]:
+def refined(opening: Opening, fit: Fit) -> Script[tuple[Fit, SparseGaussian]]:
     """Supports by EBIC, and EM without a penalty on them, until the supports stay as they are."""
-    family = ground.family
+    family = opening.family
     if not isinstance(family, SparseGaussian):
         raise TypeError("Only sparse Gaussian patterns have supports.")
     chosen: tuple[Booleans, ...] = ()
@@ -148,8 +148,8 @@ def refined(ground: Ground, fit: Fit) -> Script[tuple[Fit, SparseGaussian]]:
         chosen = supports
         sparse = family.with_supports(chosen)
         patterns = sparse.updated(fit.counts, fit.statistics)
-        branch = Branch(next(ground.branches), fit.branch.number, np.eye(len(patterns)))
-        fit = yield from maximised(ground, sparse, patterns, branch, ground.terms.tolerance)
+        branch = Branch(next(opening.branches), fit.branch.number, np.eye(len(patterns)))
+        fit = yield from maximised(opening, sparse, patterns, branch, opening.terms.tol)
         if len(fit.patterns) < len(chosen):
             # Others' records grew too few behind a pattern: choose anew for those that are left.
             chosen = ()

@@ -7,17 +7,17 @@ and no clipping would bound that.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Floats, Frame, Patterns, log_weights
-from sudare.dictionary.gaussian_families import SparseGaussian, symmetric, upper
+from sudare.dictionary.families import Floats, Frame, Patterns, log_weights, symmetric, upper
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
-from sudare.dictionary.sum_questions import Question
+from sudare.dictionary.sum_questions import Own, Question
 from sudare.privacy.noise import NoiseSource
 
 # Computed norms are this much below their bounds, so that rounding cannot lift them above.
@@ -34,6 +34,24 @@ class NoisyQuestion(Question):
     plan: NoisePlan
     release: Release
 
+    @abstractmethod
+    def contributions(self, X: Floats) -> Floats:
+        """What every record of a matrix contributes, one a row."""
+
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """Exact sums of bounded contributions, with the member's share of the noise."""
+        if noise is None:
+            raise TypeError("A private question needs a source of noise.")
+        return own, self.plan.noisy(total_over(records, self.exact_sums), self.release, noise)
+
+    def exact_sums(self, block: Floats) -> Floats:
+        """The sum over a block's records of contributions in whole steps of the grid: exact, whatever the order."""
+        total = np.zeros(self.size)
+        for start in range(0, len(block), _ROWS_AT_ONCE):
+            contributions = self.contributions(block[start : start + _ROWS_AT_ONCE])
+            total += on_grid_towards_zero(contributions, self.plan.grid).sum(axis=0)
+        return total
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyOpening(NoisyQuestion):
@@ -41,6 +59,12 @@ class NoisyOpening(NoisyQuestion):
 
     low: Floats
     high: Floats
+
+    def contributions(self, X: Floats) -> Floats:
+        """(u, u²) of every record with u in [−1, 1]^M. Two records differ by 2 in a column's pair at most: 2√M in all."""
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        scaled = np.clip((X - middle) / half, -1.0, 1.0)
+        return np.hstack([scaled, scaled**2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,52 +86,21 @@ class NoisyMoments(NoisyQuestion):
     weights: Floats
     clip: Clip
 
+    def contributions(self, X: Floats) -> Floats:
+        """r_k·(1, u_k, u_k u_kᵀ) of every record, off-diagonal products times √2, patterns one after the other.
 
-def noisy_answer(records: Records, question: Question, source: NoiseSource | None) -> Floats:
-    """The member's addend: exact sums of bounded contributions, with its share of the noise."""
-    if not isinstance(question, NoisyQuestion) or source is None:
-        raise TypeError("A private question needs a source of noise.")
-    total = total_over(records, partial(exact_contributions, question))
-    return question.plan.noisy(total, question.release, source)
-
-
-def exact_contributions(question: NoisyQuestion, block: Floats) -> Floats:
-    """The sum over a block's records of contributions in whole steps of the grid: exact, whatever the order."""
-    if not isinstance(question, NoisyOpening | NoisyMoments):
-        raise TypeError(f"{type(question).__name__} is not a private question.")
-    total = np.zeros(question.size)
-    for start in range(0, len(block), _ROWS_AT_ONCE):
-        rows = block[start : start + _ROWS_AT_ONCE]
-        if isinstance(question, NoisyOpening):
-            contributions = opening_contributions(rows, question)
-        else:
-            contributions = moment_contributions(rows, question)
-        total += on_grid_towards_zero(contributions, question.plan.grid).sum(axis=0)
-    return total
-
-
-def opening_contributions(X: Floats, question: NoisyOpening) -> Floats:
-    """(u, u²) of every record with u in [−1, 1]^M. Two records differ by 2 in a column's pair at most: 2√M in all."""
-    middle, half = (question.low + question.high) / 2, (question.high - question.low) / 2
-    scaled = np.clip((X - middle) / half, -1.0, 1.0)
-    return np.hstack([scaled, scaled**2])
-
-
-def moment_contributions(X: Floats, question: NoisyMoments) -> Floats:
-    """r_k·(1, u_k, u_k u_kᵀ) of every record, off-diagonal products times √2, patterns one after the other.
-
-    Its squared norm is Σ r_k²(1 + ‖u_k‖² + ‖u_k‖⁴) ≤ 3. For two records the inner product is Σ r_k r′_k(1 + c_k + c_k²) > 0
-    with c_k = u_k·u′_k, so they differ by √6 at most.
-    """
-    Z = question.frame.applied(X)
-    shares = public_responsibilities(Z, question)
-    parts = []
-    for k in range(len(question.weights)):
-        inside = within_ball(Z, question.clip, k)
-        rows, columns = upper(inside.shape[1])
-        products = inside[:, rows] * inside[:, columns] * np.where(rows == columns, 1.0, _ROOT_TWO)
-        parts.append(shares[:, [k]] * np.hstack([np.ones((len(Z), 1)), inside, products]))
-    return np.hstack(parts) * _NORM_MARGIN
+        Its squared norm is Σ r_k²(1 + ‖u_k‖² + ‖u_k‖⁴) ≤ 3. For two records the inner product is Σ r_k r′_k(1 + c_k + c_k²) > 0
+        with c_k = u_k·u′_k, so they differ by √6 at most.
+        """
+        Z = self.frame.applied(X)
+        shares = public_responsibilities(Z, self)
+        parts = []
+        for k in range(len(self.weights)):
+            inside = within_ball(Z, self.clip, k)
+            rows, columns = upper(inside.shape[1])
+            products = inside[:, rows] * inside[:, columns] * np.where(rows == columns, 1.0, _ROOT_TWO)
+            parts.append(shares[:, [k]] * np.hstack([np.ones((len(Z), 1)), inside, products]))
+        return np.hstack(parts) * _NORM_MARGIN
 
 
 def public_responsibilities(Z: Floats, question: NoisyMoments) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from sudare.dictionary.em import Script, Terms, implausible, row_count
+from sudare.dictionary.em import Dictionary, Script, Terms, implausible, row_count
 from sudare.dictionary.families import Family, Floats, Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
@@ -28,7 +28,6 @@ from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening, unpacked
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Branch, power_of_two_at_least
-from sudare.dictionary.training import Dictionary
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_mu_within
 

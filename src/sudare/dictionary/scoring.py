@@ -20,7 +20,7 @@ _WEAKEST_DEPENDENCE = 0.05
 
 
 @dataclass(frozen=True)
-class Strange:
+class UnusualRecord:
     """A record that scored high: its position (from 0), and the columns that are strangest given all others, with their −ln p.
 
     `given` is the column that the first of them depends on most in the pattern that explains the record best; None without one.
@@ -33,19 +33,19 @@ class Strange:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Watched:
+class ScoredRecords:
     """Scores of all records in their order, the strangest of them explained, and the strangest column of each where it was asked for."""
 
     scores: Floats
-    strangest: tuple[Strange, ...]
+    strangest: tuple[UnusualRecord, ...]
     columns: NDArray[np.str_] | None
 
 
-def watched(model: MemberModel, tables: Iterable[Table], most: int, each_column: bool = False) -> Watched:
+def scored_records(model: MemberModel, tables: Iterable[Table], most: int, each_column: bool = False) -> ScoredRecords:
     """−ln p of every record; reasons for the `most` with the highest scores, the highest first."""
     scores: list[Floats] = []
     columns: list[NDArray[np.str_]] = []
-    found: list[Strange] = []
+    found: list[UnusualRecord] = []
     position = 0
     for table in tables:
         records = table.select(model.columns)
@@ -58,16 +58,16 @@ def watched(model: MemberModel, tables: Iterable[Table], most: int, each_column:
         position += len(block)
     if not position:
         raise DataError("There are no records to score.", "Give a table with rows.")
-    return Watched(np.concatenate(scores), tuple(found), np.concatenate(columns) if each_column else None)
+    return ScoredRecords(np.concatenate(scores), tuple(found), np.concatenate(columns) if each_column else None)
 
 
-def _highest(found: list[Strange], most: int) -> list[Strange]:
+def _highest(found: list[UnusualRecord], most: int) -> list[UnusualRecord]:
     return sorted(found, key=lambda strange: (-strange.score, strange.position))[:most]
 
 
 def _explained(
     model: MemberModel, records: Table, scores: Floats, chosen: NDArray[np.intp], before: int
-) -> Iterator[Strange]:
+) -> Iterator[UnusualRecord]:
     if not len(chosen):
         return
     rows = Table(records.arrow.take(chosen))
@@ -76,7 +76,9 @@ def _explained(
     for index, attribution, dependence in zip(chosen, attributions, dependences, strict=True):
         order = np.argsort(-attribution, kind="stable")[:REASONS]
         reasons = tuple((model.columns[column], float(attribution[column])) for column in order)
-        yield Strange(int(before + index), float(scores[index]), reasons, _given(model, dependence, int(order[0])))
+        yield UnusualRecord(
+            int(before + index), float(scores[index]), reasons, _given(model, dependence, int(order[0]))
+        )
 
 
 def _dependences(model: MemberModel, rows: Table) -> list[Floats | None]:

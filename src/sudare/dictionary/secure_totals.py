@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sudare.dictionary.families import Floats
-from sudare.errors import MembersMissing
+from sudare.errors import InvalidParameter, MembersMissing
 from sudare.sums.fixed_point import FixedPoint
-from sudare.sums.in_process import Hide, secure_sum
+from sudare.sums.in_process import HIDES, Hide, secure_sum
 from sudare.sums.keys import MemberKeys
 
 # Addends lie within ±1. Floats of that size have no finer bits worth keeping, and a thousand members still fit into 64.
@@ -17,6 +17,8 @@ ADDENDS: Final = FixedPoint(-1.0, 1.0, 2.0**-52)
 
 def adder(members: int, hide: Hide) -> Callable[[Sequence[Floats]], list[Floats]]:
     """A function from one addend per member to what each of them ends with: the total, and nothing else."""
+    if hide not in HIDES:
+        raise InvalidParameter(f"There is no way of hiding named {hide!r}.", f"Use one of: {', '.join(HIDES)}.")
     keys = [MemberKeys.generated() for _ in range(members)] if hide == "masks" else None
 
     def add_up(addends: Sequence[Floats]) -> list[Floats]:

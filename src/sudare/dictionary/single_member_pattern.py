@@ -1,4 +1,4 @@
-"""A pattern that only one member has. It is learned at home, from the member's own records, and never shown.
+"""A pattern that only one member has. It is learned from the member's own records, and never shown.
 
 A training removes such a pattern, because its moments would be that member's alone. Without one the member's model would call its
 own usual records strange. With ε there is none: the misfit of noisy patterns would be taken for a pattern of one's own.
@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sudare.dictionary.dependency_selection import edge_price, fitted_on, support_by_ebic
-from sudare.dictionary.exact_training_member import needed_weights
-from sudare.dictionary.families import Booleans, Expected, Floats, Frame, Patterns, log_weights
-from sudare.dictionary.gaussian_families import SparseGaussian, symmetric
+from sudare.dictionary.em import Dictionary
+from sudare.dictionary.families import Booleans, Expected, Floats, Frame, Patterns, symmetric
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records, total_over
-from sudare.dictionary.training import Dictionary
+from sudare.dictionary.member_weights import needed_weights
 
 # Where the search begins: with so large a share of the records that the shared patterns explain worst.
 _START_SHARES: Final = (0.1, 0.3, 0.6)
@@ -32,7 +32,7 @@ _FEWEST_RECORDS: Final = 3.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Home:
+class OwnPart:
     """What a member knows alone: its weights for the shared patterns, and a pattern of its own with its weight, or none.
 
     `pattern` is in the coordinates of the dictionary's frame.
@@ -52,11 +52,11 @@ class _Mixed:
     totals: Expected
 
 
-def at_home(records: Records, dictionary: Dictionary, weights: Floats) -> Home:
+def with_own_pattern(records: Records, dictionary: Dictionary, weights: Floats) -> OwnPart:
     """The member's own part of a finished exact training, from its weights: with a pattern of its own if BIC says so."""
     family = dictionary.family
     if not isinstance(family, SparseGaussian) or records.rows <= len(dictionary.frame.centre) + 1:
-        return Home(weights)
+        return OwnPart(weights)
     family = SparseGaussian(family.shrinkage, family.sparsity, family.dtype)
     shared, frame = dictionary.patterns, dictionary.frame
     variances = np.diagonal(np.linalg.inv(shared["precisions"]), axis1=1, axis2=2).mean(axis=0)
@@ -69,7 +69,7 @@ def at_home(records: Records, dictionary: Dictionary, weights: Floats) -> Home:
     ]
     found = [fit for fit in tried if fit is not None]
     if not found:
-        return Home(weights)
+        return OwnPart(weights)
     best = max(found, key=lambda fit: fit.totals.log_likelihood)
     count, covariance, _ = _moments(best.totals, variances)
     support = support_by_ebic(covariance, count)
@@ -77,9 +77,9 @@ def at_home(records: Records, dictionary: Dictionary, weights: Floats) -> Home:
     edges = (np.count_nonzero(support) - columns) // 2
     price = math.log(records.rows) * (1 + 2 * columns) + edges * edge_price(records.rows, columns)
     if sparse is None or 2 * (sparse.totals.log_likelihood - alone) <= price:
-        return Home(weights)
+        return OwnPart(weights)
     final = needed_weights(records, family, frame, sparse.patterns, sparse.weights)
-    return Home(final[:-1], sparse.patterns.kept(np.array([len(shared)])), float(final[-1]))
+    return OwnPart(final[:-1], sparse.patterns.kept(np.array([len(shared)])), float(final[-1]))
 
 
 def _starts(records: Records, family: SparseGaussian, frame: Frame, shared: Patterns, weights: Floats) -> list[_Mixed]:
@@ -147,4 +147,4 @@ def _expected(family: SparseGaussian, frame: Frame, weights: Floats, patterns: P
 
 
 def _log_likelihoods(family: SparseGaussian, Z: Floats, weights: Floats, patterns: Patterns) -> Floats:
-    return np.asarray(logsumexp(family.log_densities(Z, patterns) + log_weights(weights), axis=1))
+    return np.asarray(logsumexp(family.log_joint(Z, weights, patterns), axis=1))

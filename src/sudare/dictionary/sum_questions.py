@@ -1,17 +1,39 @@
-"""What members ask each other: questions whose answers are sums, and nothing else.
+"""Questions whose answers are sums over all members' records, and each member's answer from its own.
 
 A training is a sequence of questions that depends on earlier totals only, so every member knows the next question without
-being told. Each answers with an addend from its own records; all learn the total.
+being told. Each answers with an addend from its own records; all learn the total. No message is sent here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Family, Floats, Frame, Patterns
+from sudare.dictionary.families import Expected, Family, Floats, Frame, Patterns, log_weights, upper
+from sudare.dictionary.member_records import Records, total_over
+from sudare.dictionary.member_weights import inherited_weights, updated_weights
+from sudare.errors import InvalidParameter
+from sudare.privacy.noise import NoiseSource
+
+# A pattern with less than one expected record at a member has no weight there, as far as BIC is concerned.
+_USED_COUNT: Final = 1.0
+# Records belong to patterns in parts: three of them may count as 2.999.
+_SHARED_PARTS: Final = 0.01
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Own:
+    """What a member keeps to itself: its weights for every branch, and the part of an E step it was not yet asked for."""
+
+    weights: Mapping[int, Floats]
+    counts: Floats | None = None
+    remainder: Floats | None = None
+    saturated: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +48,11 @@ class Branch:
     parent: int | None = None
     transfer: Floats | None = None
 
-    def settled(self) -> Branch:
-        """The same branch, once its members have weights for it."""
-        return Branch(self.number)
+    def weights(self, own: Own, patterns: int) -> Floats:
+        """The member's weights for this branch: kept, taken over from its parent, or equal."""
+        if self.transfer is None:
+            return own.weights.get(self.number, np.full(patterns, 1 / patterns))
+        return inherited_weights(self.transfer, own.weights[self.number if self.parent is None else self.parent])
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +66,50 @@ class Question:
         """How many numbers the answer has."""
         return len(self.limits)
 
+    def received(self, total: Floats) -> Floats:
+        """A total of scaled addends in the question's own units."""
+        return np.asarray(total * self.limits)
+
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The member's next state and what its records add to the sum."""
+        raise InvalidParameter(f"{type(self).__name__} is not a question of a training.", "Use one program version.")
+
+
+def answered(records: Records, own: Own, question: Question, noise: NoiseSource | None = None) -> tuple[Own, Floats]:
+    """The member's next state and its addend, scaled to [−1, 1] by the question's limits.
+
+    What lies outside saturates and is counted in the member's own state: an abort would tell the others.
+    """
+    own, values = question.answer(records, own, noise)
+    scaled = values / question.limits
+    outside = int(np.count_nonzero(np.abs(scaled) > 1))
+    return replace(own, saturated=own.saturated + outside), np.clip(scaled, -1.0, 1.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Rows(Question):
     """How many records there are. Public even in a private training, because neighbours replace a record."""
 
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The number of the member's records."""
+        return own, np.array([float(records.rows)])
+
 
 @dataclass(frozen=True, eq=False)
 class OpeningSums(Question):
-    """The sums of the columns, each scaled to [−1, 1] by declared bounds."""
+    """The sums of the columns in units of half the declared ranges, about their middles."""
 
     family: Family
     low: Floats
     high: Floats
+
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The member's sums."""
+        return own, total_over(records, self._of_block)
+
+    def _of_block(self, block: Floats) -> Floats:
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return np.asarray(((self.family.opening(block) - middle) / half).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +119,16 @@ class OpeningSquares(Question):
     family: Family
     centre: Floats
     scale: Floats
+
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The member's sums of squares."""
+        return own, total_over(records, self._of_block)
+
+    def _of_block(self, block: Floats) -> Floats:
+        centred = (self.family.opening(block) - self.centre) / self.scale
+        if self.family.opens_with_pairs:
+            return np.asarray((centred.T @ centred)[upper(len(self.centre))])
+        return np.asarray(np.einsum("ij,ij->j", centred, centred))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +141,20 @@ class Counts(Question):
     branch: Branch
     concentration: float
 
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The counts; everything else of the E step waits until it is known which patterns stay."""
+        weights = self.branch.weights(own, len(self.patterns))
+        total = total_over(records, partial(self._expected, weights))
+        prior = (self.concentration - 1) * log_weights(weights).sum()
+        used = int(np.count_nonzero(total.counts > _USED_COUNT))
+        weight_cost = math.log(records.rows) * max(used - 1, 0)
+        remainder = np.concatenate([total.statistics.ravel(), [total.log_likelihood, prior, weight_cost]])
+        kept = {**own.weights, self.branch.number: updated_weights(total.counts, self.concentration)}
+        return replace(own, weights=kept, counts=total.counts, remainder=remainder), total.counts
+
+    def _expected(self, weights: Floats, block: Floats) -> Expected:
+        return self.family.expected(self.frame.applied(block), weights, self.patterns)
+
 
 @dataclass(frozen=True, eq=False)
 class Vetoes(Question):
@@ -84,34 +163,44 @@ class Vetoes(Question):
     totals: Floats
     fewest: float
 
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The member's vetoes."""
+        others = self.totals - _pending(own.counts)
+        return own, (others < self.fewest - _SHARED_PARTS).astype(np.float64)
+
 
 @dataclass(frozen=True, eq=False)
 class Moments(Question):
     """T_k of the E step that was counted, its log-likelihood, and the weights' share of the objective and of BIC."""
 
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """What the E step left to be asked for."""
+        return replace(own, counts=None, remainder=None), _pending(own.remainder)
+
 
 @dataclass(frozen=True, eq=False)
 class Overlaps(Question):
-    """Σ r_k r_l for all pairs: which patterns share records."""
+    """Σ r_k r_l for all pairs, the upper triangle: which patterns share records."""
 
     family: Family
     frame: Frame
     patterns: Patterns
     branch: Branch
 
+    def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
+        """The member's overlaps."""
+        total = total_over(records, partial(self._of_block, own.weights[self.branch.number]))
+        return own, np.asarray(total[upper(len(self.patterns))])
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Own:
-    """What a member keeps to itself: its weights for every branch, and the part of an E step it was not yet asked for."""
+    def _of_block(self, weights: Floats, block: Floats) -> Floats:
+        shares = self.family.responsibilities(self.frame.applied(block), weights, self.patterns)
+        return np.asarray(shares.T @ shares)
 
-    weights: Mapping[int, Floats]
-    counts: Floats | None = None
-    remainder: Floats | None = None
-    saturated: int = 0
 
-    def with_weights(self, branch: int, weights: Floats) -> Own:
-        """With other weights for one branch."""
-        return replace(self, weights={**self.weights, branch: weights})
+def _pending(part: Floats | None) -> Floats:
+    if part is None:
+        raise InvalidParameter("A sum was asked for before its E step.", "Answer questions in their order.")
+    return part
 
 
 def power_of_two_at_least(values: Floats | float) -> Floats:

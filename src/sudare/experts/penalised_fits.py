@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.linear.batched_fits import minimised_nodes
+from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import Logistic
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ def solved(designs: Floats, targets: Floats, strengths: Floats, task: str) -> Fl
     # Columns divided by the root of their penalty have a penalty of one each.
     roots = np.sqrt(strengths)
     scaled = designs / roots[:, np.newaxis]
-    return minimised_nodes(scaled, targets, Logistic(), 1.0, np.zeros(strengths.shape)) / roots
+    return batched_minimisers(scaled, targets, Logistic(), 1.0, np.zeros(strengths.shape)) / roots
 
 
 def _losses(designs: Floats, targets: Floats, coefficients: Floats, task: str) -> Floats:

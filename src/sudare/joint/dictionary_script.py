@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.em import Script
+from sudare.dictionary.em import Dictionary, Script
 from sudare.dictionary.families import Floats
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.secure_totals import ADDENDS
-from sudare.dictionary.single_member_pattern import Home, at_home
+from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.sum_questions import Own
-from sudare.dictionary.training import Conversation, Dictionary, MemberState, begun, own_weights, step
+from sudare.dictionary.training import DictionaryScript, MemberState, begun, member_part, step
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
+from sudare.sums.script_replay import ScriptReplay
 from sudare.sums.wire import packed, unpacked
 
 Words = NDArray[np.uint64]
@@ -43,7 +44,7 @@ class TrainedDictionary:
     """
 
     dictionary: Dictionary
-    home: Home
+    own_part: OwnPart
     sums: int
     numbers: int
     guarantee: Guarantee | None = None
@@ -62,7 +63,8 @@ class DictionaryWalk:
         position: int | None = None,
     ) -> None:
         """`noise` is where a private training's share of the noise comes from; `position` this member's, where it may be left out of a total."""
-        self._conversation, self._records, self._noise, self._members = Conversation(script), records, noise, members
+        self._script: DictionaryScript = ScriptReplay(script)
+        self._records, self._noise, self._members = records, noise, members
         self._position = position
 
     @property
@@ -72,7 +74,7 @@ class DictionaryWalk:
 
     def begun(self) -> tuple[bytes, Words]:
         """The first addend."""
-        state, addend = begun(self._conversation, self._records, self._noise)
+        state, addend = begun(self._script, self._records, self._noise)
         return _state_bytes(state), ADDENDS.encode(addend).words
 
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
@@ -80,7 +82,7 @@ class DictionaryWalk:
         ADDENDS.check_total(total, len(included))
         is_included = self._position is None or self._position in included
         following, answer = step(
-            self._conversation,
+            self._script,
             self._records,
             _state_of(state),
             ADDENDS.decode(total),
@@ -89,10 +91,9 @@ class DictionaryWalk:
         )
         if not isinstance(answer, Dictionary):
             return _state_bytes(following), ADDENDS.encode(answer).words
-        weights = own_weights(self._records, answer, following.own.weights.get(answer.branch.number))
-        home = at_home(self._records, answer, weights) if self._noise is None else Home(weights)
+        own_part = member_part(self._records, answer, following.own, has_own_pattern=self._noise is None)
         numbers = sum(map(len, following.heard))
-        return _state_bytes(following), Finished(TrainedDictionary(answer, home, len(following.heard), numbers))
+        return _state_bytes(following), Finished(TrainedDictionary(answer, own_part, len(following.heard), numbers))
 
 
 def _state_bytes(state: MemberState) -> bytes:

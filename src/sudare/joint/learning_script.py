@@ -7,7 +7,6 @@ that makes an addend; whoever runs the walk keeps the addend, and never asks aga
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.release import Passage
+from sudare.sums.script_replay import ScriptReplay
 from sudare.sums.wire import packed, unpacked
 
 Terms = LearningTerms | ScalerTerms
@@ -80,41 +80,6 @@ def script_of(terms: Terms) -> Script[Any]:
     return learned(terms) if isinstance(terms, LearningTerms) else scaled(terms)
 
 
-class Conversation:
-    """A script with a memory: the request that follows the totals heard so far, or what the script ends with."""
-
-    def __init__(self, script: Callable[[], Script[Any]]) -> None:
-        self._script = script
-        self._heard: list[bytes] | None = None
-        self._answer: Request | Outcome | None = None
-
-    def after(self, heard: tuple[Words, ...]) -> Request | Outcome:
-        """Goes on from where it was if these totals go on from there; otherwise replays."""
-        texts = [total.tobytes() for total in heard]
-        known = self._heard
-        if known is None or texts[: len(known)] != known:
-            self._running = self._script()
-            self._answer, known = next(self._running), []
-        self._heard = None
-        for total in heard[len(known) :]:
-            self._answer = self._sent(total)
-        self._heard = texts
-        if self._answer is None:
-            raise NotSolved("The script gave nothing.", "Begin a new training.")
-        return self._answer
-
-    def _sent(self, total: Words) -> Request | Outcome:
-        if not isinstance(self._answer, Request):
-            raise NotSolved("A total arrived after the training had ended.", "Begin a new training.")
-        steps = total.view(np.int64)
-        self._answer.check_total(steps)
-        try:
-            return self._running.send(steps)
-        except StopIteration as end:
-            outcome: Outcome = end.value
-            return outcome
-
-
 class LearningWalk:
     """A member's part of a consortium-wide training, as `sudare.consortium.tasks.sum_runner` walks it.
 
@@ -134,18 +99,18 @@ class LearningWalk:
     ) -> None:
         self._terms, self._table, self._purpose = terms, table, purpose
         self._entrance = Entrance(account, random_state, terms.guarantee, _what(terms))
-        self._conversation = Conversation(lambda: script_of(terms))
+        self._script: ScriptReplay[Request, Outcome] = ScriptReplay(lambda: script_of(terms))
 
     def begun(self) -> tuple[bytes, Words]:
         """The first addend: how many rows there are."""
-        return self._following(_Saved((), new_mark(self._purpose), None), self._conversation.after(()))
+        return self._following(_Saved((), new_mark(self._purpose), None), self._script.after(()))
 
     def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
         """The next addend after a total, or the model. A total of too few members is not used."""
         saved = unpacked(state, _Saved)
         check_present(self._terms.members, self._terms.colluders, included)
         heard = replace(saved, heard=(*saved.heard, np.array(total, dtype=np.uint64)))
-        following = self._conversation.after(heard.heard)
+        following = self._script.after(heard.heard)
         if isinstance(following, Request):
             return self._following(heard, following)
         passage = self._entered(heard)

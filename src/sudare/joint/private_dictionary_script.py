@@ -15,8 +15,9 @@ from sudare.dictionary.em import Terms, implausible, row_count
 from sudare.dictionary.families import Floats
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan
-from sudare.dictionary.private_training import PrivateTerms, trained_privately
+from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
+from sudare.dictionary.training import trained
 from sudare.errors import NotSolved
 from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, Words, totals_heard
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text
@@ -95,7 +96,7 @@ class PrivateDictionaryWalk:
 
     def _walk(self, noise: NoiseSource | None) -> DictionaryWalk:
         private = self._private
-        return DictionaryWalk(lambda: trained_privately(private), self._records, private.terms.members, noise)
+        return DictionaryWalk(lambda: trained(private), self._records, private.terms.members, noise)
 
 
 def rows_told(terms: Terms, total: Floats) -> int:

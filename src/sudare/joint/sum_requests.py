@@ -39,13 +39,15 @@ class Request:
     most: float
     reading: Reading
 
-    def check_total(self, total: Integers) -> None:
-        """Refuse a total that neither rows nor noise can explain. It is all that masks leave to check."""
+    def received(self, words: Words) -> Integers:
+        """A total in steps. Raise ImplausibleTotal where neither rows nor noise can explain it: all that masks leave to check."""
+        total = words.view(np.int64)
         if total.shape != (self.size,) or not self.allows(total.astype(np.float64)):
             raise ImplausibleTotal(
                 "A total lies where neither the declared bounds nor the noise can bring it.",
                 "Some member did not keep to the script, and masks hide which. Nothing of this total was used; ask the members.",
             )
+        return total
 
     @property
     def largest_total(self) -> float:

@@ -1,4 +1,4 @@
-"""Private neural networks: noisy gradient descent, and the three approaches of paper 002."""
+"""Private neural networks, trained by DP-SGD."""
 
 from sudare.neural.estimators import PrivateMLPClassifier, PrivateMLPRegressor
 

@@ -14,7 +14,7 @@ import os
 import stat
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from sudare.errors import DataError
 from sudare.files import write_atomically
-from sudare.neural.seeded_randomness import Standing
+from sudare.neural.seeded_randomness import RunState
 from sudare.neural.training_methods import Singles
 from sudare.parsing import parsed_json
 from sudare.privacy.ledger_chain import canonical_json
@@ -32,7 +32,7 @@ _FORMAT: Final = "sudare checkpoint 1"
 
 
 @dataclass(frozen=True, repr=False)
-class Kept:
+class Checkpoint:
     """What a checkpoint holds.
 
     `mark` is what the run's charge is found by; `digest` tells whether data and parameters are those of the run, and is
@@ -43,13 +43,13 @@ class Kept:
     key: bytes
     digest: str
     seed: bytes | None = None
-    standing: Standing | None = None
+    state: RunState | None = None
 
 
-def begun(rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> Kept:
-    """A new run on these data with these declarations."""
+def new_checkpoint(rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> Checkpoint:
+    """Of a new run on these data with these declarations."""
     key = fresh_seed()
-    return Kept(f"run {uuid.uuid4().hex}", key, fingerprint(key, rows, targets, declared))
+    return Checkpoint(f"run {uuid.uuid4().hex}", key, fingerprint(key, rows, targets, declared))
 
 
 def fingerprint(key: bytes, rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> str:
@@ -60,27 +60,16 @@ def fingerprint(key: bytes, rows: Singles, targets: Singles, declared: Mapping[s
     return hashed.hexdigest()
 
 
-def of_this_run(kept: Kept, rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> Kept:
-    """What was kept, if it belongs to these data and declarations."""
+def check_same_run(kept: Checkpoint, rows: Singles, targets: Singles, declared: Mapping[str, Any]) -> None:
+    """Raise DataError unless the checkpoint belongs to these data and declarations."""
     if not hmac.compare_digest(kept.digest, fingerprint(kept.key, rows, targets, declared)):
         raise DataError(
             "The checkpoint belongs to a run with other data or other parameters; nothing was charged.",
             "Give back what that run had, or another checkpoint to begin (and pay for) a new run.",
         )
-    return kept
 
 
-def with_seed(kept: Kept, seed: bytes) -> Kept:
-    """After the charge."""
-    return replace(kept, seed=seed)
-
-
-def with_standing(kept: Kept, standing: Standing) -> Kept:
-    """After some steps."""
-    return replace(kept, standing=standing)
-
-
-def load(path: str | os.PathLike[str]) -> Kept | None:
+def load(path: str | os.PathLike[str]) -> Checkpoint | None:
     """What a checkpoint holds, or None where there is no file. One that others may read is refused: it holds the noise's seed."""
     try:
         with open(path, "rb") as stream:
@@ -102,8 +91,8 @@ def load(path: str | os.PathLike[str]) -> Kept | None:
         ) from None
 
 
-def save(path: str | os.PathLike[str], kept: Kept) -> None:
-    """The file, replaced whole and durably; only its owner can read it."""
+def save(path: str | os.PathLike[str], kept: Checkpoint) -> None:
+    """Replace the file whole and durably; only its owner can read it. Raise DataError where it cannot be written."""
     try:
         write_atomically(Path(path), _written(kept))
     except OSError as error:
@@ -112,23 +101,23 @@ def save(path: str | os.PathLike[str], kept: Kept) -> None:
         ) from None
 
 
-def _written(kept: Kept) -> bytes:
+def _written(kept: Checkpoint) -> bytes:
     """A line of JSON, then the state's numbers."""
-    standing = kept.standing
-    values = b"" if standing is None else np.ascontiguousarray(standing.values, dtype="<f4").tobytes()
+    state = kept.state
+    values = b"" if state is None else np.ascontiguousarray(state.values, dtype="<f4").tobytes()
     head = {
         "format": _FORMAT,
         "mark": kept.mark,
         "key": kept.key.hex(),
         "digest": kept.digest,
         "seed": None if kept.seed is None else kept.seed.hex(),
-        "step": None if standing is None else standing.step,
+        "step": None if state is None else state.step,
         "values": hashlib.sha256(values).hexdigest(),
     }
     return canonical_json(head).encode() + b"\n" + values
 
 
-def _parsed(content: bytes) -> Kept:
+def _parsed(content: bytes) -> Checkpoint:
     line, _, values = content.partition(b"\n")
     head = parsed_json(line)
     if head["format"] != _FORMAT or head["values"] != hashlib.sha256(values).hexdigest():
@@ -137,5 +126,5 @@ def _parsed(content: bytes) -> Kept:
     seed = None if seed is None else bytes.fromhex(seed)
     if len(key) != SEED_BYTES or (seed is not None and len(seed) != SEED_BYTES) or not isinstance(head["mark"], str):
         raise ValueError("a field of the wrong length")
-    standing = None if step is None else Standing(int(step), np.frombuffer(values, dtype="<f4").astype(np.float32))
-    return Kept(head["mark"], key, str(head["digest"]), seed, standing)
+    state = None if step is None else RunState(int(step), np.frombuffer(values, dtype="<f4").astype(np.float32))
+    return Checkpoint(head["mark"], key, str(head["digest"]), seed, state)

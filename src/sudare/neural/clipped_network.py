@@ -41,7 +41,7 @@ _MOST_NUMBERS_AT_ONCE: Final = 2**26
 
 
 class State(NamedTuple):
-    """Where a descent stands: its place, its velocity, the running average of its places and the steps done."""
+    """Of a descent: parameters, velocity, the running average of the parameters, and the steps done."""
 
     parameters: Parameters
     velocity: Parameters
@@ -49,16 +49,16 @@ class State(NamedTuple):
     step: Array
 
 
-class Pace(NamedTuple):
+class StepSettings(NamedTuple):
     """Public numbers of a descent.
 
     `noise_multiplier` is the noise's standard deviation over the clip, zero where there is none; `expected_rows` the sampling rate times
-    the rows; `rate` multiplies the mean clipped gradient in units of the clip, and falls to zero along a cosine over `steps`;
-    `limit` bounds every parameter.
+    the rows; `learning_rate` multiplies the mean clipped gradient in units of the clip, and falls to zero along a cosine over `max_iter`
+    steps; `limit` bounds every parameter.
     """
 
-    steps: float
-    rate: float
+    max_iter: float
+    learning_rate: float
     momentum: float
     clip: float
     noise_multiplier: float
@@ -94,14 +94,6 @@ def outputs(parameters: Parameters, x: Array) -> Array:
     return layer_values(parameters, x)[1]
 
 
-def losses(parameters: Parameters, x: Array, targets: Array, loss: Loss) -> Array:
-    """Each row's loss: cross-entropy against a one-hot row, or half the squared distance."""
-    predicted = outputs(parameters, x)
-    if loss == "cross_entropy":
-        return -jnp.sum(targets * jax.nn.log_softmax(predicted, axis=1), axis=1)
-    return 0.5 * jnp.sum((predicted - targets) ** 2, axis=1)
-
-
 def output_residuals(predicted: Array, targets: Array, loss: Loss) -> Array:
     """Slope of each row's loss at the outputs: probabilities or predictions, less the target."""
     if loss == "cross_entropy":
@@ -119,12 +111,6 @@ def gradient_sum(parameters: Parameters, x: Array, targets: Array, weights: Arra
     )
 
 
-def squared_norms(parameters: Parameters, x: Array, targets: Array, loss: Loss) -> Array:
-    """Each row's squared gradient norm over all parameters."""
-    inputs, predicted = layer_values(parameters, x)
-    return _ghost_norms(inputs, layer_slopes(parameters, inputs, output_residuals(predicted, targets, loss)))
-
-
 def rounding_margin(sizes: Sequence[int], noise_multiplier: float | Array) -> float | Array:
     """The share of the clip that is left for rounding, so that a row moves a private sum by the clip at most (proofs/dp_sgd.md).
 
@@ -135,25 +121,25 @@ def rounding_margin(sizes: Sequence[int], noise_multiplier: float | Array) -> fl
     return parts + norms + 2 * math.sqrt(parameter_count(sizes)) * noise_multiplier / NOISE_DEVIATION
 
 
-def row_factors(inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace) -> Array:
+def row_factors(inputs: list[Array], slopes: list[Array], kept: Array, settings: StepSettings) -> Array:
     """What multiplies each row's slopes: gradients are counted in units, and none is longer than the clip less the rounding margin.
 
     Zero for padding, and where a norm is infinite or undefined.
     """
     sizes = [inputs[0].shape[1], *(slope.shape[1] for slope in slopes)]
-    units = NOISE_DEVIATION / pace.noise_multiplier
-    bound = units * (1 - rounding_margin(sizes, pace.noise_multiplier))
-    squared = _ghost_norms(inputs, slopes)
-    factors = jnp.minimum(units / pace.clip, bound / jnp.sqrt(squared))
+    units = NOISE_DEVIATION / settings.noise_multiplier
+    bound = units * (1 - rounding_margin(sizes, settings.noise_multiplier))
+    squared = squared_norms(inputs, slopes)
+    factors = jnp.minimum(units / settings.clip, bound / jnp.sqrt(squared))
     return jnp.where((kept > 0) & (squared < jnp.inf), factors, 0.0).astype(jnp.float32)
 
 
-def clipped_sum(inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace) -> Parameters:
+def clipped_sum(inputs: list[Array], slopes: list[Array], kept: Array, settings: StepSettings) -> Parameters:
     """The sum of the kept rows' clipped gradients in whole units, modulo 2⁶⁴. `kept` is 0 for padding.
 
     `inputs` and `slopes` must be arguments of the compiled function that this is part of: then norms and sums are of the same numbers.
     """
-    factors = row_factors(inputs, slopes, kept, pace)[:, None]
+    factors = row_factors(inputs, slopes, kept, settings)[:, None]
     # A row that does not count may have any slopes; zero times infinity would be undefined. Inputs are finite.
     weighted = [jnp.where(factors > 0, slope * factors, 0.0) for slope in slopes]
     size = min(ROWS_IN_A_PART, len(factors))
@@ -195,12 +181,7 @@ def mapped(function: Callable[..., Array], *parts: Parameters) -> Parameters:
 
 def initial_state(parameters: Parameters) -> State:
     """At rest at these parameters."""
-    return State(parameters, nothing_like(parameters), parameters, jnp.zeros((), jnp.int32))
-
-
-def nothing_like(parameters: Parameters) -> Parameters:
-    """Zero for every parameter."""
-    return mapped(jnp.zeros_like, parameters)
+    return State(parameters, mapped(jnp.zeros_like, parameters), parameters, jnp.zeros((), jnp.int32))
 
 
 @functools.partial(jax.jit, static_argnames="loss")
@@ -215,9 +196,9 @@ def row_parts(
 
 
 def _with_batch(
-    total: Parameters | None, inputs: list[Array], slopes: list[Array], kept: Array, pace: Pace
+    total: Parameters | None, inputs: list[Array], slopes: list[Array], kept: Array, settings: StepSettings
 ) -> Parameters:
-    part = clipped_sum(inputs, slopes, kept, pace)
+    part = clipped_sum(inputs, slopes, kept, settings)
     return part if total is None else mapped(jnp.add, total, part)
 
 
@@ -225,15 +206,15 @@ accumulated = jax.jit(_with_batch)
 """`total` (None: nothing yet) plus the clipped sum of one physical batch."""
 
 
-def with_noise(state: State, total: Parameters, noise: Array, pace: Pace) -> State:
+def with_noise(state: State, total: Parameters, noise: Array, settings: StepSettings) -> State:
     """The state after one step on a clipped sum in whole units, to which `noise`, a whole number for every parameter, is added."""
     leaves, structure = jax.tree.flatten(total)
-    unit, start, parts = pace.clip * pace.noise_multiplier / NOISE_DEVIATION, 0, []
+    unit, start, parts = settings.clip * settings.noise_multiplier / NOISE_DEVIATION, 0, []
     for leaf in leaves:
         noisy = leaf + noise[start : start + leaf.size].reshape(leaf.shape)
         parts.append((noisy.astype(jnp.float64) * unit).astype(jnp.float32))
         start += leaf.size
-    return stepped(state, jax.tree.unflatten(structure, parts), pace)
+    return stepped(state, jax.tree.unflatten(structure, parts), settings)
 
 
 noisy_step = jax.jit(with_noise)
@@ -247,38 +228,30 @@ def sampled_step(
     slopes: list[Array],
     kept: Array,
     noise: Array,
-    pace: Pace,
+    settings: StepSettings,
 ) -> State:
     """The last physical batch of a sample and the step that follows, compiled as one; `total` holds the batches before, if any."""
-    return with_noise(state, _with_batch(total, inputs, slopes, kept, pace), noise, pace)
+    return with_noise(state, _with_batch(total, inputs, slopes, kept, settings), noise, settings)
 
 
-def private_step(state: State, x: Array, targets: Array, kept: Array, noise: Array, pace: Pace, loss: Loss) -> State:
-    """A whole private step on one physical batch."""
-    with jax.enable_x64(True):
-        inputs, slopes = row_parts(state.parameters, x, targets, None, loss)
-        after: State = sampled_step(state, None, inputs, slopes, kept, noise, pace)
-    return after
-
-
-def stepped(state: State, total: Parameters, pace: Pace) -> State:
+def stepped(state: State, total: Parameters, settings: StepSettings) -> State:
     """Momentum, a cosine schedule and an average that remembers ever longer: post-processing of the sum."""
     done = state.step.astype(jnp.float32)
-    rate = pace.rate * 0.5 * (1 + jnp.cos(jnp.pi * done / pace.steps))
+    rate = settings.learning_rate * 0.5 * (1 + jnp.cos(jnp.pi * done / settings.max_iter))
     memory = jnp.minimum(_LONGEST_MEMORY, (1 + done) / (10 + done))
-    unit = 1 / (pace.expected_rows * pace.clip)
-    velocity = mapped(lambda old, part: pace.momentum * old + unit * part, state.velocity, total)
+    unit = 1 / (settings.expected_rows * settings.clip)
+    velocity = mapped(lambda old, part: settings.momentum * old + unit * part, state.velocity, total)
     parameters = mapped(
-        lambda old, move: jnp.clip(old - rate * move, -pace.limit, pace.limit), state.parameters, velocity
+        lambda old, move: jnp.clip(old - rate * move, -settings.limit, settings.limit), state.parameters, velocity
     )
     average = mapped(lambda old, new: memory * old + (1 - memory) * new, state.average, parameters)
     return State(parameters, velocity, average, state.step + 1)
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def plain_step(state: State, x: Array, targets: Array, kept: Array, pace: Pace, loss: Loss) -> State:
+def plain_step(state: State, x: Array, targets: Array, kept: Array, settings: StepSettings, loss: Loss) -> State:
     """The same step without clipping and noise: what ordinary learning would do, and what benchmarks compare with."""
-    return stepped(state, gradient_sum(state.parameters, x, targets, kept, loss), pace)
+    return stepped(state, gradient_sum(state.parameters, x, targets, kept, loss), settings)
 
 
 def layer_values(parameters: Parameters, x: Array) -> tuple[list[Array], Array]:
@@ -301,8 +274,8 @@ def layer_slopes(parameters: Parameters, inputs: list[Array], last: Array) -> li
     return slopes[::-1]
 
 
-def _ghost_norms(inputs: list[Array], slopes: list[Array]) -> Array:
-    """(‖a‖² + 1)·‖δ‖² summed over layers, per row."""
+def squared_norms(inputs: list[Array], slopes: list[Array]) -> Array:
+    """Each row's squared gradient norm over all parameters: (‖a‖² + 1)·‖δ‖² summed over layers."""
     total = jnp.zeros(len(inputs[0]), jnp.float32)
     for a, slope in zip(inputs, slopes, strict=True):
         # Processors may take squares below the smallest normal float for zero; so much is added that none is missed.

@@ -87,8 +87,8 @@ class RunSeed:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a run stands after some steps: parameters, velocity and average, one after the other in one vector."""
+class RunState:
+    """The state of a run after some steps: parameters, velocity and average, one after the other in one vector."""
 
     step: int
     values: NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""What every way to a private network has in common: public facts in, a price before any row is seen, layers out."""
+"""What every way of training a private network has in common: public facts in, a price before any row is seen, layers out."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Facts:
     target: tuple[Any, ...]
 
 
-class Route(Protocol):
-    """One way to a private network. ε and δ are those of a record, in the relation of the facts."""
+class TrainingMethod(Protocol):
+    """A way of training a private network. ε and δ are those of a record, in the relation of the facts."""
 
     @property
     def epsilon(self) -> float:
@@ -70,38 +70,11 @@ class Route(Protocol):
         """The power of two of which released parameters are multiples."""
 
     @property
-    def exact_noise(self) -> bool:
-        """Whether the noise is exact; if not, the card says "floating-point noise"."""
-
-    @property
     def parameter_guarantee(self) -> Guarantee | None:
-        """What the paper promises: to one parameter. None where there is nothing beside the promise to records."""
+        """What is promised to one parameter; None where there is nothing beside the promise to records."""
 
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """Layers of weights [inputs, outputs] and biases, from encoded rows and targets (one-hot, or scaled to [−1, 1])."""
-
-
-@dataclass(frozen=True)
-class Applied:
-    """A route in the form in which plans and audits take mechanisms."""
-
-    route: Route
-    outputs: int
-
-    @property
-    def cost(self) -> Cost:
-        """The route's."""
-        return self.route.cost
-
-    @property
-    def noise_scale(self) -> float:
-        """The route's."""
-        return self.route.noise_scale
-
-    def apply(self, values: Floats, source: NoiseSource) -> Floats:
-        """All parameters as one vector, from a matrix of encoded rows with the targets as last columns."""
-        singles = np.asarray(values, dtype=np.float32)
-        return flattened(self.route.fitted(singles[:, : -self.outputs], singles[:, -self.outputs :], source))
 
 
 def flattened(layers: Layers) -> Floats:

@@ -105,6 +105,6 @@ def write_result(name: str, study: Study, result: StudyResult, folder: Path) -> 
         picture.write_bytes(rendered(result.panels, "png", columns=2))
     except OSError as error:
         raise InvalidParameter(
-            f"Results cannot be written to '{folder}' ({error.strerror}).", "Choose another --out."
+            f"Results cannot be written to '{folder}' ({error.strerror}).", "Choose another --output."
         ) from None
     return [numbers, picture]

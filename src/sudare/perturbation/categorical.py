@@ -20,7 +20,7 @@ from sudare.errors import DataError, SchemaError, UnknownCategory
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.exact_draws import CHUNK_VALUES, WORD_BITS, ratio_within
 from sudare.privacy.noise import NoiseSource
-from sudare.schema import Category, Label, Level
+from sudare.schema import Category, Level
 from sudare.schema.column_values import codes as level_codes
 from sudare.schema.table import as_column
 
@@ -91,7 +91,7 @@ class CategoryPerturbation(Perturbation):
         return level_codes(as_column(values, "with the values"), self._category, "values")
 
     def codes(self, column: NDArray[Any]) -> Integers:
-        """The same."""
+        """The positions themselves."""
         return column
 
     def answered(self, values: Any) -> Integers:
@@ -108,10 +108,6 @@ class CategoryPerturbation(Perturbation):
     @abstractmethod
     def ticks(self, outputs: NDArray[Any]) -> Ticks:
         """Outputs as rows of ticks, one column a category."""
-
-    def likelihoods(self, outputs: NDArray[Any]) -> NDArray[np.float64]:
-        """P(output | value) up to a factor for each output: `odds` where the value is in the answer, 1 where it is not."""
-        return np.where(self.ticks(outputs), self.odds, 1.0)
 
     def description(self) -> dict[str, Any]:
         """Kind, values, ε, and both probabilities of a tick."""
@@ -151,11 +147,6 @@ class RetainReplace(CategoryPerturbation):
         return len(self.values) - 1
 
     @property
-    def retained(self) -> float:
-        """ρ: the probability that a value is kept and not replaced."""
-        return float(Fraction(self.own_weight - self.other_weight, 2**self._bits))
-
-    @property
     def tick_probabilities(self) -> tuple[float, float]:
         """Of the own category, and of a given other one."""
         total = 2**self._bits
@@ -163,7 +154,7 @@ class RetainReplace(CategoryPerturbation):
 
     @property
     def ratio(self) -> Fraction:
-        """Own over other weight."""
+        """The largest ratio of probabilities: own weight over other weight."""
         return Fraction(self.own_weight, self.other_weight)
 
     def draw(self, codes: Integers, source: NoiseSource) -> Integers:
@@ -181,20 +172,20 @@ class RetainReplace(CategoryPerturbation):
         return ahead
 
     def packed(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        """Codes."""
+        """Codes in the smallest unsigned type."""
         return outputs.astype(unsigned_type(len(self.values)))
 
     def unpacked(self, stored: NDArray[Any]) -> Integers:
-        """Codes."""
+        """Codes as they were drawn."""
         return stored.astype(np.int64)
 
     def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Categories."""
+        """The categories that the codes stand for."""
         categories: NDArray[Any] = level_array(self.values)[stored]
         return categories
 
     def ticks(self, outputs: NDArray[Any]) -> Ticks:
-        """One tick a row."""
+        """Rows with a single tick, that of the category."""
         ticks: Ticks = outputs[:, np.newaxis] == np.arange(len(self.values))
         return ticks
 
@@ -206,7 +197,7 @@ class SetPerturbation(CategoryPerturbation):
 
     @property
     def chunk_values(self) -> int:
-        """Fewer rows where a row is longer."""
+        """How many values are drawn at a time: fewer where there are more categories."""
         return max(256, _TICKS_AT_ONCE // len(self.values))
 
     def packed(self, outputs: NDArray[Any]) -> NDArray[np.uint8]:
@@ -231,7 +222,7 @@ class SetPerturbation(CategoryPerturbation):
         return self.unpacked(stored)
 
     def ticks(self, outputs: NDArray[Any]) -> Ticks:
-        """As they are."""
+        """The outputs themselves; raise DataError unless they are rows of ticks."""
         if outputs.ndim != 2 or outputs.shape[1] != len(self.values) or outputs.dtype != np.bool_:
             raise DataError(
                 f"{type(self).__name__} answers with rows of {len(self.values)} ticks.",
@@ -379,6 +370,3 @@ def level_array(levels: Sequence[Level]) -> NDArray[Any]:
 def best_kind(count: int, epsilon: float) -> type[CategoryPerturbation]:
     """Retain-replace where V < 3e^ε + 2, as its variance is the smaller one there (Wang et al. 2017); else subset selection."""
     return RetainReplace if count < 3 * math.exp(epsilon) + 2 else SubsetSelection
-
-
-CategoryColumn = Category | Label

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.perturbation.exact_draws import CHUNK_VALUES, in_chunks, loss_of
+from sudare.perturbation.exact_draws import CHUNK_VALUES, loss_of
 from sudare.perturbation.linkage_risk import Statement, resolved_epsilon
 from sudare.perturbation.shuffle import shuffled
 from sudare.privacy.accounting import pure_cost
@@ -32,29 +32,23 @@ def unsigned_type(count: int) -> np.dtype[Any]:
 
 
 class Perturbation(ABC):
-    """ε-local DP for one value. Subclasses name the law; `ratio` is its exact largest ratio of probabilities."""
+    """ε-local DP for one value. Subclasses name the law; `ratio` is its exact largest ratio of probabilities.
+
+    `epsilon` is the local ε that is promised; `k` and `n_records` are what was asked for instead, if they were.
+    """
 
     kind: ClassVar[str]
     column_type: ClassVar[type[np.generic]]
 
     def __init__(self, *, epsilon: float | None, k: int | None, n_records: int | None) -> None:
-        self._epsilon = resolved_epsilon(epsilon, k, n_records)
-        self._k, self._n_records = k, n_records
+        self.epsilon = resolved_epsilon(epsilon, k, n_records)
+        self.k, self.n_records = k, n_records
 
-    @property
-    def epsilon(self) -> float:
-        """The local ε that is promised."""
-        return self._epsilon
-
-    @property
-    def k(self) -> int | None:
-        """The k that was asked for, if one was."""
-        return self._k
-
-    @property
-    def n_records(self) -> int | None:
-        """Among how many records k holds."""
-        return self._n_records
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raise AttributeError for what is set already: noise and promise were made from it."""
+        if name in self.__dict__:
+            raise AttributeError(f"{name} of a perturbation cannot be changed: make another one.")
+        super().__setattr__(name, value)
 
     @property
     @abstractmethod
@@ -94,7 +88,7 @@ class Perturbation(ABC):
 
     @abstractmethod
     def unpacked(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """The outputs again."""
+        """Outputs from what `packed` gave."""
 
     @abstractmethod
     def decoded(self, stored: NDArray[Any]) -> NDArray[Any]:
@@ -106,10 +100,11 @@ class Perturbation(ABC):
         return CHUNK_VALUES
 
     def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
-        """One output for each entry of a column, packed."""
-        return in_chunks(
-            column, source, lambda part, noise: self.packed(self.draw(self.codes(part), noise)), self.chunk_values
-        )
+        """One output for each entry of a column, packed; drawn piece by piece."""
+        chunk = self.chunk_values
+        starts = range(0, max(len(column), 1), chunk)
+        parts = [self.packed(self.draw(self.codes(column[start : start + chunk]), source)) for start in starts]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @abstractmethod
     def description(self) -> dict[str, Any]:

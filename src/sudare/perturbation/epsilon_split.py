@@ -51,7 +51,7 @@ class RecordNoise:
 
     @property
     def cost(self) -> Cost:
-        """Pure ε."""
+        """What is charged: pure ε."""
         return pure_cost(self.epsilon)
 
     @property

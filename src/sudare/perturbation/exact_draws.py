@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from flint import arb
@@ -59,20 +59,6 @@ def many_words(source: NoiseSource, count: int) -> Words:
         part = words[start : start + CHUNK_VALUES]
         part[:] = source.words(len(part))
     return words
-
-
-def in_chunks(
-    column: NDArray[Any], source: NoiseSource, draw: Callable[[NDArray[Any], NoiseSource], NDArray[Any]], chunk: int
-) -> NDArray[Any]:
-    """`draw` applied to pieces of a column, one after the other, and put together again."""
-    if len(column) <= chunk:
-        return draw(column, source)
-    first = draw(column[:chunk], source)
-    outputs = np.empty((len(column), *first.shape[1:]), dtype=first.dtype)
-    outputs[:chunk] = first
-    for start in range(chunk, len(column), chunk):
-        outputs[start : start + chunk] = draw(column[start : start + chunk], source)
-    return outputs
 
 
 @dataclass(frozen=True)
@@ -125,7 +111,7 @@ class AliasTable:
         return counts[:outcomes]
 
     def drawn(self, words: Words) -> Integers:
-        """One outcome a word."""
+        """The outcome that each word leads to."""
         columns = (words >> np.uint64(WORD_BITS - self.bits)).astype(np.int64)
         places = words & np.uint64(2 ** (WORD_BITS - self.bits) - 1)
         return np.where(places < self.thresholds.take(columns), columns, self.aliases.take(columns))
@@ -155,7 +141,7 @@ class StepNoise:
         return self.reach - self.distance
 
     def drawn(self, inputs: Integers, source: NoiseSource) -> Integers:
-        """Inputs with noise."""
+        """Inputs with noise, cut to the possible outputs."""
         noisy = self.table.drawn(source.words(len(inputs)))
         noisy += inputs
         noisy -= self.reach

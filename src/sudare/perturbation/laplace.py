@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sudare.perturbation.column_perturbation import unsigned_type
-from sudare.perturbation.exact_draws import CHUNK_VALUES, MANY_ROWS, StepNoise, step_noise
+from sudare.perturbation.exact_draws import StepNoise, step_noise
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
 from sudare.privacy.noise import NoiseSource
 
@@ -42,12 +41,7 @@ class LaplacePerturbation(NumberPerturbation):
     ) -> None:
         super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records)
         low, high = self.bounds
-        self._grid = public_grid(high - low, self.epsilon)
-
-    @property
-    def grid(self) -> float:
-        """About a 256th of the noise and of the range, or less; coarser where ε is below 0.06."""
-        return self._grid
+        self.grid = public_grid(high - low, self.epsilon)
 
     @property
     def noise(self) -> StepNoise:
@@ -73,20 +67,13 @@ class LaplacePerturbation(NumberPerturbation):
         """Codes with discrete Laplace noise."""
         return self.noise.drawn(codes, source)
 
-    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
-        """One output for each number, packed; of many numbers by a compiled loop."""
-        if len(column) < MANY_ROWS:
-            return super().drawn(column, source)
-        from sudare.perturbation.compiled_draws import laplace_outputs, steps_of
+    def draw_many(self, steps: NDArray[np.int32], words: NDArray[np.uint64], outputs: NDArray[Any]) -> None:
+        """The outcome of the alias table added to each step, cut to the possible outputs."""
+        from sudare.perturbation.compiled_draws import laplace_outputs
 
         noise, table = self.noise, self.noise.table
-        outputs = np.empty(len(column), dtype=unsigned_type(self.output_count))
-        for start in range(0, len(column), CHUNK_VALUES):
-            part = np.ascontiguousarray(column[start : start + CHUNK_VALUES], dtype=np.float64)
-            steps, words = steps_of(part, *self.bounds, self.grid), source.words(len(part))
-            shift, last = noise.reach - noise.overshoot, self.output_count - 1
-            laplace_outputs(steps, words, table.bits, table.pairs, shift, last, outputs[start : start + CHUNK_VALUES])
-        return outputs
+        shift, last = noise.reach - noise.overshoot, self.output_count - 1
+        laplace_outputs(steps, words, table.bits, table.pairs, shift, last, outputs)
 
     def steps_cdf(self, outputs: Integers, codes: Integers) -> Floats:
         """The distribution function of the discrete Laplace law: q^{−n}/(1 + q) below zero, 1 − q^{n+1}/(1 + q) from zero on."""
@@ -95,25 +82,9 @@ class LaplacePerturbation(NumberPerturbation):
         tails = np.exp(-np.where(offsets < 0, -offsets, offsets + 1) / self.noise.scale) / (1 + decay)
         return np.where(offsets < 0, tails, 1 - tails)
 
-    def log_density(self, y: ArrayLike, x: ArrayLike) -> Floats:
-        """−|y − x|/φ − log(2φ)."""
-        scale = self.noise_scale
-        distance = np.abs(np.asarray(y, dtype=np.float64) - np.asarray(x, dtype=np.float64))
-        return np.asarray(-distance / scale - math.log(2 * scale))
-
-    def description(self) -> dict[str, Any]:
-        """Kind, bounds, ε, noise scale and grid."""
-        return {
-            "kind": self.kind,
-            "bounds": list(self.bounds),
-            "epsilon": self.epsilon,
-            "noise_scale": self.noise_scale,
-            "grid": self.grid,
-        }
-
 
 def public_grid(width: float, epsilon: float) -> float:
-    """The step for a range of this width: fine against noise and range, unless the noise is very much wider than the range."""
+    """The step for a range of this width: about a 256th of noise and range, or less; coarser where ε is below 0.06."""
     scale = width / epsilon
     fine = min(scale / _STEPS_IN_SCALE, width / _STEPS_IN_RANGE)
     return grid_of(width, max(fine, 2 * scale / _MOST_STEPS_IN_SCALE))

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sudare.errors import DataError, InvalidParameter, WrongType
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
+from sudare.perturbation.exact_draws import CHUNK_VALUES, MANY_ROWS
 from sudare.privacy.mechanisms import power_of_two_below
+from sudare.privacy.noise import NoiseSource
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,23 +31,18 @@ _MOST_CELLS_AT_ONCE: Final = 2**21
 
 
 class NumberPerturbation(Perturbation):
-    """ε-local DP for one number between public bounds. Subclasses give grid, outputs and law."""
+    """ε-local DP for one number between public bounds; values outside count as the nearer one.
+
+    Subclasses give the law, and `grid`: the step between possible inputs and outputs.
+    """
+
+    grid: float
 
     column_type = np.float64
 
     def __init__(self, bounds: Bounds, *, epsilon: float | None, k: int | None, n_records: int | None) -> None:
         super().__init__(epsilon=epsilon, k=k, n_records=n_records)
-        self._bounds = checked_bounds(bounds)
-
-    @property
-    def bounds(self) -> Bounds:
-        """Public (low, high); values outside count as the nearer one."""
-        return self._bounds
-
-    @property
-    @abstractmethod
-    def grid(self) -> float:
-        """The step between possible inputs and outputs."""
+        self.bounds = checked_bounds(bounds)
 
     @property
     @abstractmethod
@@ -62,8 +59,10 @@ class NumberPerturbation(Perturbation):
         """P(output ≤ given | code), elementwise with broadcasting."""
 
     @abstractmethod
-    def log_density(self, y: ArrayLike, x: ArrayLike) -> Floats:
-        """log p(y | x) of the ideal law without grid, with broadcasting."""
+    def draw_many(
+        self, steps: NDArray[np.int32], words: NDArray[np.uint64], outputs: NDArray[np.unsignedinteger[Any]]
+    ) -> None:
+        """Write the packed output of each step, drawn from its word, by a compiled loop."""
 
     @property
     def steps(self) -> int:
@@ -83,7 +82,7 @@ class NumberPerturbation(Perturbation):
         return low - self.overshoot * self.grid, low + (self.steps + self.overshoot) * self.grid
 
     def column(self, values: Any) -> Floats:
-        """Numbers."""
+        """Values as floats; raise WrongType or DataError unless they are one column of numbers without gaps."""
         return checked_numbers(values)
 
     def codes(self, column: NDArray[Any]) -> Integers:
@@ -94,8 +93,21 @@ class NumberPerturbation(Perturbation):
         steps /= self.grid
         return np.asarray(np.rint(steps)).astype(np.int64)
 
+    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
+        """One output for each number, packed; of many numbers by a compiled loop."""
+        if len(column) < MANY_ROWS:
+            return super().drawn(column, source)
+        from sudare.perturbation.compiled_draws import steps_of
+
+        outputs = np.empty(len(column), dtype=unsigned_type(self.output_count))
+        for start in range(0, len(column), CHUNK_VALUES):
+            part = np.ascontiguousarray(column[start : start + CHUNK_VALUES], dtype=np.float64)
+            steps = steps_of(part, *self.bounds, self.grid)
+            self.draw_many(steps, source.words(len(part)), outputs[start : start + CHUNK_VALUES])
+        return outputs
+
     def packed(self, outputs: NDArray[Any]) -> NDArray[Any]:
-        """Steps from the least output."""
+        """Steps from the least output, in the smallest unsigned type."""
         return (outputs + self.overshoot).astype(unsigned_type(self.output_count))
 
     def unpacked(self, stored: NDArray[Any]) -> Integers:
@@ -103,12 +115,22 @@ class NumberPerturbation(Perturbation):
         return stored.astype(np.int64) - self.overshoot
 
     def decoded(self, stored: NDArray[Any]) -> Floats:
-        """low + output·grid."""
+        """Perturbed numbers in the column's unit: low + output·grid."""
         values: Floats = stored.astype(np.float64)
         values -= self.overshoot
         values *= self.grid
         values += self.bounds[0]
         return values
+
+    def description(self) -> dict[str, Any]:
+        """Kind, bounds, ε, how wide the noise is, and grid."""
+        return {
+            "kind": self.kind,
+            "bounds": list(self.bounds),
+            "epsilon": self.epsilon,
+            "noise_scale": self.noise_scale,
+            "grid": self.grid,
+        }
 
     def output_steps(self, y: ArrayLike) -> Floats:
         """Perturbed values in steps from the lower bound; whole for values that were drawn."""
@@ -191,7 +213,7 @@ def checked_bounds(bounds: object) -> Bounds:
 
 
 def checked_numbers(values: Any) -> Floats:
-    """A column of numbers without gaps."""
+    """Values as floats; raise WrongType or DataError unless they are one column of numbers without gaps."""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -219,7 +241,7 @@ def _holds_numbers(values: NDArray[Any]) -> bool:
 
 
 def checked_edges(edges: ArrayLike, name: str) -> Floats:
-    """Edges of bins, rising."""
+    """Edges of bins as floats; raise InvalidParameter unless they rise strictly."""
     try:
         checked = np.array(edges, dtype=np.float64)
     except (TypeError, ValueError):

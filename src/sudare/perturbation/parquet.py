@@ -53,7 +53,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Frame:
+class FileLayout:
     """The file of so many rows of these columns, without its values."""
 
     rows: int
@@ -62,7 +62,7 @@ class Frame:
     footer: bytes
 
     @classmethod
-    def of(cls, perturbations: Mapping[str, Perturbation], rows: int) -> Frame:
+    def of(cls, perturbations: Mapping[str, Perturbation], rows: int) -> FileLayout:
         """Sizes and places of everything; nothing that grows with them is built, so impossible ones cost nothing."""
         codes = {name: column_code(name, each, rows) for name, each in perturbations.items()}
         places: dict[str, tuple[Place, ...]] = {}
@@ -129,10 +129,10 @@ class Frame:
         return all(self._column_can_be(file, name) for name in self.codes)
 
     def column(self, file: Bytes, name: str) -> NDArray[Any]:
-        """The stored column in a file that this frame holds."""
+        """The stored column in a file that this layout holds."""
         column = self._read(file, name, 0, self.rows)
         if column is None:
-            raise ValueError("this is not a file that the frame holds")
+            raise ValueError("this is not a file that the layout holds")
         return column
 
     def _column_can_be(self, file: Bytes, name: str) -> bool:

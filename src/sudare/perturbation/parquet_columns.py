@@ -55,7 +55,7 @@ class ColumnCode(ABC):
         """How many bytes so many values take."""
 
     def page_bytes(self, rows: int) -> int:
-        """The same with the zeros after them."""
+        """How many bytes the page takes: those of the values, and the zeros after them."""
         return self.bytes_of(rows)
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Positions(ColumnCode):
         return bytes([8 * self._type.itemsize]) + varint(((rows + 7) // 8) << 1 | 1)
 
     def bytes_of(self, rows: int) -> int:
-        """One to four a row."""
+        """One to four bytes a row."""
         return rows * self._type.itemsize
 
     def page_bytes(self, rows: int) -> int:
@@ -96,7 +96,7 @@ class Positions(ColumnCode):
         return self.bytes_of((rows + 7) // 8 * 8)
 
     def written(self, stored: NDArray[Any], number: int) -> bytes:
-        """As they are stored."""
+        """The stored positions, little-endian."""
         return stored.astype(self._type, copy=False).tobytes()
 
     def read(self, values: Sequence[Bytes], rows: int) -> NDArray[Any] | None:
@@ -114,11 +114,11 @@ class PlainNumbers(ColumnCode):
         self.names, self._perturbation = (name,), perturbation
 
     def bytes_of(self, rows: int) -> int:
-        """Eight a row."""
+        """Eight bytes a row."""
         return 8 * rows
 
     def written(self, stored: NDArray[Any], number: int) -> bytes:
-        """In the terms of the column."""
+        """The numbers themselves, little-endian doubles."""
         return self._perturbation.decoded(stored).astype("<f8").tobytes()
 
     def read(self, values: Sequence[Bytes], rows: int) -> NDArray[Any] | None:
@@ -141,7 +141,7 @@ class Ticks(ColumnCode):
         self.names, self._truths = names, truths
 
     def bytes_of(self, rows: int) -> int:
-        """An eighth a row."""
+        """One bit a row."""
         return (rows + 7) // _TICKS_IN_BYTE
 
     def written(self, stored: NDArray[Any], number: int) -> bytes:

@@ -20,7 +20,7 @@ from sudare.perturbation.categorical import CategoryPerturbation, SetPerturbatio
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.linkage_risk import Statement
 from sudare.perturbation.number_channels import NumberPerturbation
-from sudare.perturbation.parquet import Frame
+from sudare.perturbation.parquet import FileLayout
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.release import opened_without_waiting, write_new
 from sudare.schema.columns import level_text
@@ -28,43 +28,34 @@ from sudare.schema.columns import level_text
 _CHUNK_BYTES: Final = 2**22
 
 
-class FileColumns(Mapping[str, NDArray[Any]]):
-    """Stored columns in a Parquet file of ours, read when they are asked for."""
-
-    def __init__(self, frame: Frame, file: NDArray[np.uint8]) -> None:
-        self._frame, self.file = frame, file
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._frame.column(self.file, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._frame.codes)
-
-    def __len__(self) -> int:
-        return len(self._frame.codes)
-
-
 # What is added to the name of a release whose rows are in a file beside it.
 ROWS_SUFFIX: Final = ".rows.parquet"
 
 
-class RowsElsewhere(Mapping[str, NDArray[Any]]):
-    """Columns whose rows did not come with their release."""
+class FileColumns(Mapping[str, NDArray[Any]]):
+    """Stored columns in a Parquet file of ours, read when they are asked for; without a file, they did not come with their release."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+    def __init__(self, layout: FileLayout, file: NDArray[np.uint8] | None) -> None:
+        self._layout, self._file = layout, file
+
+    @property
+    def file(self) -> NDArray[np.uint8]:
+        """The bytes of the file."""
+        if self._file is None:
+            raise DataError(
+                "The rows are not in the release but in a Parquet file beside it: they are more than a release holds.",
+                "Open it with table.opened('NAME.rows.parquet').",
+            )
+        return self._file
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        raise DataError(
-            "The rows are not in the release but in a Parquet file beside it: they are more than a release holds.",
-            "Open it with table.opened('NAME.rows.parquet').",
-        )
+        return self._layout.column(self.file, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._layout.codes)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._layout.codes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,9 +80,9 @@ class PerturbedTable:
         return tuple(self.perturbations)
 
     @cached_property
-    def frame(self) -> Frame:
+    def layout(self) -> FileLayout:
         """The Parquet file of the rows, without its values."""
-        return Frame.of(self.perturbations, self.rows)
+        return FileLayout.of(self.perturbations, self.rows)
 
     def perturbation(self, name: str) -> Perturbation:
         """The perturbation of a column."""
@@ -119,8 +110,8 @@ class PerturbedTable:
         for name, perturbation in self.perturbations.items():
             values = self.column(name)
             if isinstance(perturbation, SetPerturbation):
-                for position, level in enumerate(perturbation.values):
-                    columns[f"{name}={level_text(level)}"] = pa.array(np.ascontiguousarray(values[:, position]))
+                for own, ticks in zip(self.layout.codes[name].names, values.T, strict=True):
+                    columns[own] = pa.array(np.ascontiguousarray(ticks))
             elif isinstance(perturbation, CategoryPerturbation) and values.dtype == object:
                 columns[name] = pa.array([level_text(level) for level in values])
             else:
@@ -131,7 +122,7 @@ class PerturbedTable:
     def parquet(self) -> Iterator[bytes]:
         """The one Parquet file of these rows, in pieces: what a release holds, or names by its digest."""
         if not isinstance(self.stored, FileColumns):
-            return self.frame.chunks(self.stored)
+            return self.layout.chunks(self.stored)
         file = self.stored.file
         return (file[start : start + _CHUNK_BYTES].tobytes() for start in range(0, len(file), _CHUNK_BYTES))
 
@@ -166,7 +157,7 @@ class PerturbedTable:
                 status = os.fstat(stream.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise SourceUnreadable(f"'{Path(path).name}' is not a file.", "Give the path of the rows.")
-                if status.st_size not in (0, self.frame.size):
+                if status.st_size not in (0, self.layout.size):
                     raise another
                 file = np.memmap(stream, dtype=np.uint8, mode="r")
         except SudareError:
@@ -174,8 +165,8 @@ class PerturbedTable:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is empty"
             raise SourceUnreadable(f"'{Path(path).name}' cannot be read ({reason}).", "Check the path.") from None
-        found = replace(self, stored=FileColumns(self.frame, file))
-        if found.digest() != self.expected_digest or not self.frame.holds(file):
+        found = replace(self, stored=FileColumns(self.layout, file))
+        if found.digest() != self.expected_digest or not self.layout.holds(file):
             raise another
         return found
 

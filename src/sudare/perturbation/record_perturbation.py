@@ -16,8 +16,8 @@ from sudare.frames.rows import is_stored
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
-from sudare.perturbation.parquet import Columns, Frame
-from sudare.perturbation.perturbed_table import ROWS_SUFFIX, PerturbedTable, RowsElsewhere, described
+from sudare.perturbation.parquet import Columns, FileLayout
+from sudare.perturbation.perturbed_table import ROWS_SUFFIX, FileColumns, PerturbedTable, described
 from sudare.perturbation.release_format import (
     ROWS_TENSOR,
     check_manifest,
@@ -32,7 +32,7 @@ from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled
 from sudare.perturbation.two_pass_source import CheckedRecords, checked_records, perturbed, perturbed_parts
 from sudare.privacy.accounting import exact
 from sudare.privacy.array_checks import checked_matrix
-from sudare.privacy.declared_columns import promise, written_columns
+from sudare.privacy.declared_columns import promise, rows_per_unit, written_columns
 from sudare.privacy.guarantee import Guarantee, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Bounds, PrivateEstimator
@@ -104,10 +104,10 @@ class RecordPerturbation(PrivateEstimator):
         records = self._opened(X)
         rows = records.rows
         plan = self.plan(rows.count, self.declared_)
-        frame = Frame.of(plan.perturbations, rows.count)
-        on_disk = self.shuffle and is_stored(X) and frame.size > HELD_BYTES
+        layout = FileLayout.of(plan.perturbations, rows.count)
+        on_disk = self.shuffle and is_stored(X) and layout.size > HELD_BYTES
         if on_disk:
-            check_room(frame)
+            check_room(layout)
         noise = self._enter(plan).noise
         stored: Columns
         if on_disk:
@@ -145,7 +145,7 @@ class RecordPerturbation(PrivateEstimator):
             split=self.split,
             methods=self.methods,
         )
-        check_size(Frame.of(plan.perturbations, rows))
+        check_size(FileLayout.of(plan.perturbations, rows))
         if self.account is not None:
             check_manifest(plan, declared)
         return plan
@@ -158,20 +158,19 @@ class RecordPerturbation(PrivateEstimator):
         return self.plan(rows(), self._suited(self.schema)).guarantee
 
     def _plan_for(self, X: Any, y: Any) -> RecordPlan:
-        return self.rehearsed(X)[0]
+        return self.dry_run(X)[0]
 
-    def rehearsed(self, X: object) -> tuple[RecordPlan, Statement, CheckedRecords]:
+    def dry_run(self, X: object) -> tuple[RecordPlan, Statement, CheckedRecords]:
         """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
         twin = clone(self)
         records = twin._opened(X)
         plan = twin.plan(records.rows.count, twin.declared_)
-        person = twin.declared_.person
         statement = Statement.of(
             plan.guarantee,
             records.rows.count,
             shuffled=self.shuffle,
             row_epsilon=plan.row_epsilon,
-            rows_per_person=1 if person is None else person.most_rows,
+            rows_per_person=rows_per_unit(twin.declared_),
         )
         return plan, statement, records
 
@@ -214,7 +213,7 @@ class RecordPerturbation(PrivateEstimator):
     def _keep_table(
         self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns, digest: str | None = None
     ) -> None:
-        person, rows = self.declared_.person, self.n_rows_
+        rows = self.n_rows_
         if rows is None:
             raise ValueError("a perturbed table has a number of rows")
         self.split_ = {name: each.epsilon for name, each in perturbations.items()}
@@ -223,7 +222,7 @@ class RecordPerturbation(PrivateEstimator):
             stored,
             self.guarantee_,
             row_epsilon,
-            rows_per_person=1 if person is None else person.most_rows,
+            rows_per_person=rows_per_unit(self.declared_),
             shuffled=self.shuffle,
             rows=rows,
             expected_digest=digest,
@@ -234,7 +233,7 @@ class RecordPerturbation(PrivateEstimator):
     def release_content(self) -> Content:
         """What is promised, and the rows as a Parquet file; of more rows than a release holds only the file's digest."""
         table = self.table_
-        file = b"".join(table.parquet()) if fits_inside(table.frame) else None
+        file = b"".join(table.parquet()) if fits_inside(table.layout) else None
         digest = table.digest() if file is None else hashlib.sha256(file).hexdigest()
         parameters = {
             "epsilon": self.guarantee_.epsilon,
@@ -252,17 +251,22 @@ class RecordPerturbation(PrivateEstimator):
         return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
 
     @classmethod
+    def released_sizes(cls, content: Content) -> dict[str, int]:
+        """A perturbed value a row of each column: the tensor is a Parquet file."""
+        return {name: content.parameters["rows"] for name, _ in content.parameters["columns"]}
+
+    @classmethod
     def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
         """What a released content promises, if it is one that `from_release` can take."""
         return replace(super().check_content(content, schema_digest), notion="local")
 
     def check_numbers(self, content: Content) -> None:
         """Raise ReleaseMalformed unless the columns cost no more than is promised, and the rows are those that they give."""
-        parameters, person = content.parameters, self.declared_.person
+        parameters = content.parameters
         perturbations, row_epsilon = written_perturbations(parameters), exact(parameters["row_epsilon"])
         spent = sum(exact(each.epsilon) for each in perturbations.values())
-        most_rows = 1 if person is None else person.most_rows
-        if not spent <= row_epsilon or row_epsilon * most_rows > exact(parameters["epsilon"]):
+        unit_epsilon = row_epsilon * rows_per_unit(self.declared_)
+        if not spent <= row_epsilon or unit_epsilon > exact(parameters["epsilon"]):
             raise unfit("its columns cost more than it promises")
         check_rows(content, perturbations)
 
@@ -279,9 +283,6 @@ class RecordPerturbation(PrivateEstimator):
     def _take(self, content: Content) -> None:
         parameters = content.parameters
         perturbations = written_perturbations(parameters)
-        frame = Frame.of(perturbations, parameters["rows"])
-        stored: Columns = RowsElsewhere(tuple(perturbations))
-        if ROWS_TENSOR in content.tensors:
-            stored = {name: frame.column(content.tensors[ROWS_TENSOR], name) for name in perturbations}
+        stored = FileColumns(FileLayout.of(perturbations, parameters["rows"]), content.tensors.get(ROWS_TENSOR))
         self.guarantee_ = promise(parameters["epsilon"], 0.0, self.neighbours, self.declared_, notion="local")
         self._keep_table(perturbations, parameters["row_epsilon"], stored, parameters["rows_digest"])

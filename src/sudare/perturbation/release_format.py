@@ -13,7 +13,7 @@ import numpy as np
 from sudare.errors import InvalidParameter, NotCharged, SudareError
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, perturbation_of
-from sudare.perturbation.parquet import LARGEST_PAGE_BYTES, Frame
+from sudare.perturbation.parquet import LARGEST_PAGE_BYTES, FileLayout
 from sudare.perturbation.perturbed_table import PerturbedTable, described
 from sudare.privacy.declared_columns import read_columns
 from sudare.privacy.ledger_chain import canonical_json
@@ -28,9 +28,9 @@ _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _SAME: Final = 1e-6
 
 
-def fits_inside(frame: Frame) -> bool:
+def fits_inside(layout: FileLayout) -> bool:
     """Whether a release holds so many rows; if not, they leave in a file of their own that it names."""
-    return frame.size <= LARGEST_FILE_BYTES - LARGEST_HEADER_BYTES - 2**10
+    return layout.size <= LARGEST_FILE_BYTES - LARGEST_HEADER_BYTES - 2**10
 
 
 def named_pieces(table: PerturbedTable, digest: str) -> Iterator[bytes]:
@@ -48,15 +48,15 @@ def named_pieces(table: PerturbedTable, digest: str) -> Iterator[bytes]:
 def check_rows(content: Content, perturbations: Mapping[str, Perturbation]) -> None:
     """Raise ReleaseMalformed unless the rows are the Parquet file that the columns give, or are too many for a release and elsewhere."""
     parameters, tensors = content.parameters, content.tensors
-    frame, digest = Frame.of(perturbations, parameters["rows"]), parameters.get("rows_digest")
+    layout, digest = FileLayout.of(perturbations, parameters["rows"]), parameters.get("rows_digest")
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise unfit("its parameters are not those of its learner")
-    if list(tensors) != ([ROWS_TENSOR] if fits_inside(frame) else []) or frame.repeated_names:
+    if list(tensors) != ([ROWS_TENSOR] if fits_inside(layout) else []) or layout.repeated_names:
         raise unfit("its tensors are not those of its columns")
-    if frame.largest_page > LARGEST_PAGE_BYTES:
+    if layout.largest_page > LARGEST_PAGE_BYTES:
         raise unfit("its rows are more than a file of rows holds")
     for file in tensors.values():
-        if file.dtype != np.uint8 or file.ndim != 1 or not frame.holds(file):
+        if file.dtype != np.uint8 or file.ndim != 1 or not layout.holds(file):
             raise unfit("its rows are not the Parquet file that its columns give")
         if hashlib.sha256(file.tobytes()).hexdigest() != digest:
             raise unfit("its rows are not those that its manifest names")
@@ -89,16 +89,16 @@ def is_same(facts: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
     )
 
 
-def check_size(frame: Frame) -> None:
+def check_size(layout: FileLayout) -> None:
     """Raise InvalidParameter unless the perturbed rows can be written; called before anything is charged."""
-    if frame.repeated_names:
+    if layout.repeated_names:
         raise InvalidParameter(
-            f"Two columns of the released rows would be called {frame.repeated_names[0]!r}.",
+            f"Two columns of the released rows would be called {layout.repeated_names[0]!r}.",
             "Rename one of the declared columns: sets of categories have a column named COLUMN=CATEGORY for each.",
         )
-    if frame.largest_page > LARGEST_PAGE_BYTES:
+    if layout.largest_page > LARGEST_PAGE_BYTES:
         raise InvalidParameter(
-            f"{whole(frame.rows)} rows of a column take {frame.largest_page >> 20} MiB, and a file of rows holds "
+            f"{whole(layout.rows)} rows of a column take {layout.largest_page >> 20} MiB, and a file of rows holds "
             f"{LARGEST_PAGE_BYTES >> 20} of each.",
             "Perturb fewer rows at a time. Nothing was charged.",
         )

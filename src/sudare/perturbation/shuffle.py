@@ -44,8 +44,9 @@ def shuffled_together(columns: Sequence[NDArray[Any]], source: NoiseSource) -> l
         as_words = np.ascontiguousarray(columns[0]).view(f"u{columns[0].itemsize}")
         return [shuffled_in_buckets(as_words, source).view(columns[0].dtype)]
     if sum(row_bytes(column) for column in columns) <= _ROW_BYTES[-1]:
-        words = shuffled_in_buckets(words_of_rows(columns), source)
-        return rows_of_words(words, columns)
+        # To move a word is quicker than to look up a row by its number.
+        words = rows_as_bytes(columns, _ROW_BYTES[-1]).view(np.uint64)[:, 0]
+        return columns_of_bytes(shuffled_in_buckets(words, source)[:, np.newaxis].view(np.uint8), columns)
     order = shuffled_in_buckets(np.arange(rows, dtype=np.uint32 if rows < 2**32 else np.uint64), source)
     return [column[order] for column in columns]
 
@@ -55,27 +56,29 @@ def row_bytes(column: NDArray[Any]) -> int:
     return column.itemsize * math.prod(column.shape[1:])
 
 
-def words_of_rows(columns: Sequence[NDArray[Any]]) -> Words:
-    """Rows of at most eight bytes, each in one word: to move a word is quicker than to look up a row by its number."""
-    words = np.zeros((len(columns[0]), _ROW_BYTES[-1]), dtype=np.uint8)
-    start = 0
+def rows_as_bytes(columns: Sequence[NDArray[Any]], least_width: int = 0) -> NDArray[np.uint8]:
+    """The bytes of each row, one column after the other, and zeros up to `least_width`."""
+    rows = np.zeros((len(columns[0]), max(least_width, sum(map(row_bytes, columns)))), dtype=np.uint8)
+    place = 0
     for column in columns:
-        parts = np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1)
-        for number in range(parts.shape[1]):
-            words[:, start + number] = parts[:, number]
-        start += parts.shape[1]
-    return words.view(np.uint64)[:, 0]
+        part = np.ascontiguousarray(column).view(np.uint8).reshape(len(column), row_bytes(column))
+        # Byte by byte: a row has few bytes of a column, and a copy of many rows is quick.
+        for number in range(part.shape[1]):
+            rows[:, place + number] = part[:, number]
+        place += part.shape[1]
+    return rows
 
 
-def rows_of_words(words: Words, like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The columns again."""
-    every, start, columns = words.view(np.uint8).reshape(len(words), -1), 0, []
+def columns_of_bytes(rows: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """The columns again, each of the type and width of a given one."""
+    columns: list[NDArray[Any]] = []
+    place = 0
     for column in like:
-        parts = np.empty((len(words), row_bytes(column)), dtype=np.uint8)
-        for number in range(parts.shape[1]):
-            parts[:, number] = every[:, start + number]
-        start += parts.shape[1]
-        columns.append(parts.view(column.dtype).reshape(column.shape))
+        part = np.empty((len(rows), row_bytes(column)), dtype=np.uint8)
+        for number in range(part.shape[1]):
+            part[:, number] = rows[:, place + number]
+        place += part.shape[1]
+        columns.append(part.view(column.dtype).reshape(len(rows), *column.shape[1:]))
     return columns
 
 
@@ -91,11 +94,11 @@ def order_by_keys(rows: int, source: NoiseSource) -> Integers:
 
 def shuffled_in_buckets(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
     """Rows (unsigned whole numbers) thrown into random buckets, and a Fisher–Yates shuffle inside each."""
-    from sudare.perturbation.shuffle_kernels import shuffle_buckets, thrown
+    from sudare.perturbation.shuffle_kernels import scattered, shuffle_buckets
 
-    buckets = bucket_count(len(rows))
+    buckets = bucket_count(len(rows), _ROWS_IN_BUCKET)
     draws = many_words(source, (len(rows) + 7) // 8).view(np.uint8)[: len(rows)]
-    grouped, ends = thrown(rows, draws, buckets)
+    grouped, ends = scattered(rows, draws, buckets)
     at_once = max(1, _ROWS_AT_ONCE * buckets // len(rows))
     start = 0
     for first in range(0, buckets, at_once):
@@ -107,6 +110,6 @@ def shuffled_in_buckets(rows: NDArray[Any], source: NoiseSource) -> NDArray[Any]
     return grouped
 
 
-def bucket_count(rows: int) -> int:
-    """A power of two, so that a byte chooses a bucket without a remainder."""
-    return int(min(_MOST_BUCKETS, 2 ** max(1, (rows // _ROWS_IN_BUCKET).bit_length())))
+def bucket_count(total: int, in_bucket: int) -> int:
+    """How many buckets a total is divided into, about so much in each: a power of two, so that a byte chooses one without a remainder."""
+    return int(min(_MOST_BUCKETS, 2 ** max(1, (total // in_bucket).bit_length())))

@@ -13,7 +13,7 @@ Integers = NDArray[np.int64]
 
 
 @compiled()
-def thrown(rows: NDArray[Any], draws: NDArray[np.uint8], buckets: int) -> tuple[NDArray[Any], Integers]:
+def scattered(rows: NDArray[Any], draws: NDArray[np.uint8], buckets: int) -> tuple[NDArray[Any], Integers]:
     """The rows grouped by bucket (the draw modulo a power of two), and where each bucket ends."""
     ends = np.zeros(buckets, dtype=np.int64)
     for draw in draws:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import IO, Any, Final, Self
+from typing import IO, Final, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.column_perturbation import Perturbation
-from sudare.perturbation.parquet import Columns, Frame
+from sudare.perturbation.parquet import Columns, FileLayout
 from sudare.perturbation.perturbed_table import FileColumns, stored_shape
-from sudare.perturbation.shuffle import shuffled
+from sudare.perturbation.shuffle import bucket_count, columns_of_bytes, row_bytes, rows_as_bytes, shuffled
 from sudare.privacy.noise import NoiseSource
 
 Bytes = NDArray[np.uint8]
@@ -31,7 +31,6 @@ Bytes = NDArray[np.uint8]
 # Where the rows take more than this, they are shuffled on disk.
 HELD_BYTES: Final = 2**26
 BUCKET_BYTES: Final = 2**23
-_MOST_BUCKETS: Final = 256
 _ROWS_ALIGNED: Final = 8
 _KEY_WORDS: Final = 4
 
@@ -61,7 +60,7 @@ class Buckets:
         # A key serves one file, so the nonce may be the same for all.
         return Cipher(ChaCha20(key, nonce=bytes(16)), mode=None)
 
-    def throw(self, rows: Bytes) -> None:
+    def scatter(self, rows: Bytes) -> None:
         """Each row into any of the buckets with equal probability."""
         draws = self._source.words((len(rows) + 7) // 8).view(np.uint8)[: len(rows)] & np.uint8(self._count - 1)
         order = np.argsort(draws, kind="stable")
@@ -79,22 +78,18 @@ class Buckets:
             yield np.frombuffer(content, dtype=np.uint8).reshape(-1, self._row_bytes)
 
 
-def bucket_count(total_bytes: int) -> int:
-    """A power of two, so that a byte chooses a bucket without a remainder."""
-    return int(min(_MOST_BUCKETS, 2 ** max(1, (total_bytes // BUCKET_BYTES).bit_length())))
-
-
 def shuffled_on_disk(
     perturbations: Mapping[str, Perturbation], rows: int, parts: Iterable[Columns], source: NoiseSource
 ) -> FileColumns:
     """Perturbed rows that come in parts, in one uniformly random order, in a nameless Parquet file."""
-    frame = Frame.of(perturbations, rows)
-    widths = [row_width(each) for each in perturbations.values()]
+    layout = FileLayout.of(perturbations, rows)
+    like = {name: np.empty(*stored_shape(each, 0)) for name, each in perturbations.items()}
+    width = sum(map(row_bytes, like.values()))
     try:
-        with Buckets(sum(widths), bucket_count(rows * sum(widths)), source) as buckets:
+        with Buckets(width, bucket_count(rows * width, BUCKET_BYTES), source) as buckets:
             for part in parts:
-                buckets.throw(as_rows(list(part.values())))
-            return FileColumns(frame, written_file(frame, perturbations, widths, buckets, source))
+                buckets.scatter(rows_as_bytes(list(part.values())))
+            return FileColumns(layout, written_file(layout, like, buckets, source))
     except OSError as error:
         raise DataError(
             f"The rows could not be shuffled on disk ({error.strerror}).",
@@ -102,71 +97,44 @@ def shuffled_on_disk(
         ) from None
 
 
-def written_file(
-    frame: Frame,
-    perturbations: Mapping[str, Perturbation],
-    widths: Sequence[int],
-    buckets: Buckets,
-    source: NoiseSource,
-) -> Bytes:
+def written_file(layout: FileLayout, like: Columns, buckets: Buckets, source: NoiseSource) -> Bytes:
     """The buckets shuffled and written one after the other; what a multiple of eight rows leaves over goes to the next."""
     with tempfile.TemporaryFile() as file:
-        os.ftruncate(file.fileno(), frame.size)
-        for place, piece in frame.fixed_pieces():
+        os.ftruncate(file.fileno(), layout.size)
+        for place, piece in layout.fixed_pieces():
             write_at(file, place, piece)
-        start, left_over = 0, np.empty((0, sum(widths)), dtype=np.uint8)
+        start, left_over = 0, rows_as_bytes(list(like.values()))
         for bucket in buckets.emptied():
             order = shuffled(np.arange(len(bucket), dtype=np.uint32), source)
             waiting = np.concatenate((left_over, bucket[order]))
             whole = len(waiting) // _ROWS_ALIGNED * _ROWS_ALIGNED
-            write_rows(file, frame, from_rows(waiting[:whole], perturbations, widths), start)
+            write_rows(file, layout, like, waiting[:whole], start)
             start, left_over = start + whole, waiting[whole:]
-        write_rows(file, frame, from_rows(left_over, perturbations, widths), start)
+        write_rows(file, layout, like, left_over, start)
         return np.memmap(file, dtype=np.uint8, mode="r")
 
 
-def write_rows(file: IO[bytes], frame: Frame, part: Columns, start: int) -> None:
-    """Some rows, the first of them row `start`."""
-    for place, piece in frame.value_pieces(part, start):
+def write_rows(file: IO[bytes], layout: FileLayout, like: Columns, rows: Bytes, start: int) -> None:
+    """Write some rows, the first of them row `start`, into columns like these."""
+    part = dict(zip(like, columns_of_bytes(rows, list(like.values())), strict=True))
+    for place, piece in layout.value_pieces(part, start):
         write_at(file, place, piece)
 
 
 def write_at(file: IO[bytes], place: int, piece: bytes) -> None:
-    """All bytes of a piece, however many the system takes at once."""
+    """Write all bytes of a piece, however many the system takes at once."""
     rest = memoryview(piece)
     while rest:
         taken = os.pwrite(file.fileno(), rest, place)
         place, rest = place + taken, rest[taken:]
 
 
-def row_width(perturbation: Perturbation) -> int:
-    """How many bytes of a row a column takes."""
-    shape, kind = stored_shape(perturbation, 1)
-    return int(np.prod(shape)) * kind.itemsize
-
-
-def as_rows(columns: Sequence[NDArray[Any]]) -> Bytes:
-    """Columns side by side, as bytes."""
-    parts = [np.ascontiguousarray(column).view(np.uint8).reshape(len(column), -1) for column in columns]
-    return np.hstack(parts)
-
-
-def from_rows(rows: Bytes, perturbations: Mapping[str, Perturbation], widths: Sequence[int]) -> dict[str, NDArray[Any]]:
-    """The columns again."""
-    columns, start = {}, 0
-    for (name, each), width in zip(perturbations.items(), widths, strict=True):
-        shape, kind = stored_shape(each, len(rows))
-        columns[name] = np.ascontiguousarray(rows[:, start : start + width]).view(kind).reshape(shape)
-        start += width
-    return columns
-
-
-def check_room(frame: Frame) -> None:
+def check_room(layout: FileLayout) -> None:
     """Raise InvalidParameter unless the disk has room for the buckets and the file; called before anything is charged."""
     facts = os.statvfs(tempfile.gettempdir())
     free = facts.f_bavail * facts.f_frsize
-    if free < 2 * frame.size:
+    if free < 2 * layout.size:
         raise InvalidParameter(
-            f"Shuffling takes {2 * frame.size >> 20} MiB of temporary files, and there is room for {free >> 20}.",
+            f"Shuffling takes {2 * layout.size >> 20} MiB of temporary files, and there is room for {free >> 20}.",
             "Make room, or name another folder in TMPDIR. Nothing was charged.",
         )

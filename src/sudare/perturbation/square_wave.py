@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from sudare.perturbation.column_perturbation import unsigned_type
-from sudare.perturbation.exact_draws import CHUNK_VALUES, MANY_ROWS, WORD_BITS, ratio_within
+from sudare.perturbation.exact_draws import WORD_BITS, ratio_within
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
 from sudare.privacy.noise import NoiseSource
 
@@ -40,26 +39,22 @@ class SquareWave(NumberPerturbation):
         low, high = self.bounds
         half_width = wave_half_width(self.epsilon)
         fine = min(1 / _STEPS_IN_RANGE, half_width / _STEPS_IN_WAVE)
-        self._grid = grid_of(high - low, (high - low) * max(fine, 2 / _MOST_STEPS_IN_RANGE))
-        self._half_width_steps = math.floor(half_width * self.steps)
+        # About a 1024th of the range and a 64th of the wave, or less.
+        self.grid = grid_of(high - low, (high - low) * max(fine, 2 / _MOST_STEPS_IN_RANGE))
+        self._overshoot = math.floor(half_width * self.steps)
         self.far_weight, self.near_weight, self._ratio = wave_weights(
-            self.steps, self._half_width_steps, ratio_within(self.epsilon)
+            self.steps, self._overshoot, ratio_within(self.epsilon)
         )
-
-    @property
-    def grid(self) -> float:
-        """About a 1024th of the range and a 64th of the wave, or less."""
-        return self._grid
 
     @property
     def overshoot(self) -> int:
         """The half-width of the wave, in steps."""
-        return self._half_width_steps
+        return self._overshoot
 
     @property
     def noise_scale(self) -> float:
         """The half-width of the wave, in the column's unit."""
-        return (self._half_width_steps + 0.5) * self.grid
+        return (self.overshoot + 0.5) * self.grid
 
     @property
     def ratio(self) -> Fraction:
@@ -71,56 +66,28 @@ class SquareWave(NumberPerturbation):
         words = source.words(len(codes))
         far_words = np.uint64(self.steps * self.far_weight)
         far = (words // np.uint64(self.far_weight)).astype(np.int64)
-        wave = self._half_width_steps
+        wave = self.overshoot
         # The far outputs below the wave are −wave … code − wave − 1, as many as the code says; those above follow.
         far += np.where(far < codes, -wave, wave + 1)
         near = ((words - far_words) // np.uint64(self.near_weight)).astype(np.int64)
         near = np.minimum(near, 2 * wave) + codes - wave
         return np.where(words < far_words, far, near)
 
-    def drawn(self, column: NDArray[Any], source: NoiseSource) -> NDArray[Any]:
-        """One output for each number, packed; of many numbers by a compiled loop."""
-        if len(column) < MANY_ROWS:
-            return super().drawn(column, source)
-        from sudare.perturbation.compiled_draws import steps_of, wave_outputs
+    def draw_many(self, steps: NDArray[np.int32], words: NDArray[np.uint64], outputs: NDArray[Any]) -> None:
+        """As `draw`, with one division a row."""
+        from sudare.perturbation.compiled_draws import wave_outputs
 
-        outputs = np.empty(len(column), dtype=unsigned_type(self.output_count))
         far_words = np.uint64(self.steps * self.far_weight)
         weights = np.uint64(self.far_weight), np.uint64(self.near_weight)
-        for start in range(0, len(column), CHUNK_VALUES):
-            part = np.ascontiguousarray(column[start : start + CHUNK_VALUES], dtype=np.float64)
-            steps, words = steps_of(part, *self.bounds, self.grid), source.words(len(part))
-            own = outputs[start : start + CHUNK_VALUES]
-            wave_outputs(steps, words, far_words, *weights, self._half_width_steps, own)
-        return outputs
+        wave_outputs(steps, words, far_words, *weights, self.overshoot, outputs)
 
     def steps_cdf(self, outputs: Integers, codes: Integers) -> Floats:
         """Far outputs below and above the wave, and near ones, counted and weighed."""
-        wave = self._half_width_steps
+        wave = self.overshoot
         near = np.clip(outputs - (codes - wave) + 1, 0, 2 * wave + 1)
         far = outputs + wave + 1 - near
         probability: Floats = (near * float(self.near_weight) + far * float(self.far_weight)) / 2.0**WORD_BITS
         return probability
-
-    def log_density(self, y: ArrayLike, x: ArrayLike) -> Floats:
-        """log of near or far weight per step; minus infinity where no output can lie."""
-        places, values = np.asarray(y, dtype=np.float64), np.asarray(x, dtype=np.float64)
-        low, high = self.output_bounds
-        near = np.abs(places - values) <= self.noise_scale
-        weight = np.where(near, float(self.near_weight), float(self.far_weight))
-        inside = (places >= low - self.grid / 2) & (places <= high + self.grid / 2)
-        with np.errstate(divide="ignore"):
-            return np.where(inside, np.log(weight) - WORD_BITS * math.log(2) - math.log(self.grid), -np.inf)
-
-    def description(self) -> dict[str, Any]:
-        """Kind, bounds, ε, half-width of the wave and grid."""
-        return {
-            "kind": self.kind,
-            "bounds": list(self.bounds),
-            "epsilon": self.epsilon,
-            "noise_scale": self.noise_scale,
-            "grid": self.grid,
-        }
 
 
 def wave_half_width(epsilon: float) -> float:

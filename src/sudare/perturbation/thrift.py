@@ -1,4 +1,4 @@
-"""The few values of Thrift's compact protocol that the frame of a Parquet file is made of. Only written, never read."""
+"""The few values of Thrift's compact protocol that the layout of a Parquet file is made of. Only written, never read."""
 
 from __future__ import annotations
 

@@ -11,10 +11,16 @@ from typing import Any, Final
 from sudare.errors import UnknownName
 
 LEARNERS: Final[dict[str, str]] = {
+    "AnonymizedLearningClassifier": "sudare.papers.p002_networks.estimators",
+    "AnonymizedLearningRegressor": "sudare.papers.p002_networks.estimators",
+    "AnonymizingFirstClassifier": "sudare.papers.p002_networks.estimators",
+    "AnonymizingFirstRegressor": "sudare.papers.p002_networks.estimators",
     "GibbsLogisticRegression": "sudare.gibbs.linear_models",
     "GibbsMean": "sudare.gibbs.mean",
     "GibbsPosterior": "sudare.gibbs.custom_losses",
     "GibbsRidge": "sudare.gibbs.linear_models",
+    "LearningFirstClassifier": "sudare.papers.p002_networks.estimators",
+    "LearningFirstRegressor": "sudare.papers.p002_networks.estimators",
     "PrivateHistogram": "sudare.statistics.histogram",
     "PrivateLinearSVC": "sudare.linear.estimators",
     "PrivateLogisticRegression": "sudare.linear.estimators",

@@ -405,6 +405,16 @@ class PrivateEstimator(BaseEstimator):
 
     # What is released, and how it is read back
 
+    @classmethod
+    def released_sizes(cls, content: Content) -> dict[str, int]:
+        """How many numbers leave under each name, for the privacy card."""
+        return {name: int(tensor.size) for name, tensor in content.tensors.items()}
+
+    @classmethod
+    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Further rows of the privacy card, (label, text): what has to be said of this release and not of most."""
+        return ()
+
     @abstractmethod
     def release_content(self) -> Content:
         """Everything that would leave."""

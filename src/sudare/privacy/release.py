@@ -52,6 +52,7 @@ from sudare.privacy.release_file import (
     written,
 )
 from sudare.privacy.source_identity import Source
+from sudare.report.card import Card, Signature, card_of
 
 FORMAT: Final = 1
 NOT_CHARGED: Final = "this model was fitted without an account, so it may not leave."
@@ -256,6 +257,14 @@ class Release:
         content = read(path)
         verify_signature(content, trusted)
         return audited(content)
+
+    def card(self, signature: Signature = "trusted") -> Card:
+        """The privacy card; `signature` says whether a key that the reader named has signed the file."""
+        learner, content = learner_class(self.learner), self.content
+        sizes, remarks = learner.released_sizes(content), learner.card_remarks(content.parameters)
+        return card_of(
+            self.manifest(), sizes, remarks, signature=signature, signed_by=self.signed_by, digest=self.digest
+        )
 
     def model(self) -> Any:
         """The learner, fitted with the released numbers and nothing else."""

@@ -8,7 +8,6 @@ tell it from the bound. Inside, an atom and a narrow peak look the same through 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, continuous_states
-from sudare.reconstruction.laplace_approximation import log_sum
-from sudare.reconstruction.smooth_density import smooth_fits
+from sudare.reconstruction.model_average import Family, smooth_family
 
 Floats = NDArray[np.float64]
 
@@ -28,15 +26,6 @@ _AMPLITUDES: Final = (0.7, 2.8)
 _LEAST_GAIN: Final = 3.0
 _HEAVY: Final = 0.3
 _LEAST_GAIN_IF_HEAVY: Final = -3.0
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """Atoms, the evidence of smooth densities with them, and the weight of the last atom."""
-
-    atoms: tuple[float, ...]
-    evidence: float
-    weight: float
 
 
 def declared_atoms(perturbation: NumberPerturbation, atoms: object) -> Floats:
@@ -58,21 +47,15 @@ def detected_atoms(perturbation: NumberPerturbation, counts: Counts, cells: int)
 
     A column with an atom on one bound has often one on the other; where there is none it gets next to no weight.
     """
-    without = _trial(perturbation, counts, cells, ())
-    if any(_is_clear(_trial(perturbation, counts, cells, (bound,)), without) for bound in perturbation.bounds):
-        return np.array(perturbation.bounds)
+    without = _smooth(perturbation, counts, cells, ()).evidence
+    for bound in perturbation.bounds:
+        fitted = _smooth(perturbation, counts, cells, (bound,))
+        is_heavy = fitted.best.probabilities[-1] >= _HEAVY
+        if fitted.evidence - without >= (_LEAST_GAIN_IF_HEAVY if is_heavy else _LEAST_GAIN):
+            return np.array(perturbation.bounds)
     return np.empty(0)
 
 
-def _is_clear(trial: _Trial, without: _Trial) -> bool:
-    needed = _LEAST_GAIN_IF_HEAVY if trial.weight >= _HEAVY else _LEAST_GAIN
-    return trial.evidence - without.evidence >= needed
-
-
-def _trial(perturbation: NumberPerturbation, counts: Counts, cells: int, atoms: tuple[float, ...]) -> _Trial:
+def _smooth(perturbation: NumberPerturbation, counts: Counts, cells: int, atoms: tuple[float, ...]) -> Family:
     states = continuous_states(perturbation, counts.edges, cells, np.array(atoms))
-    fits = smooth_fits(states, counts, _LENGTHS, _AMPLITUDES)
-    evidence = np.array([fit.log_evidence for fit in fits])
-    best = fits[int(evidence.argmax())]
-    weight = float(best.probabilities[-1]) if atoms else 0.0
-    return _Trial(atoms, log_sum(evidence) - math.log(len(fits)), weight)
+    return smooth_family(states, counts, _LENGTHS, _AMPLITUDES)

@@ -1,9 +1,11 @@
-"""How often each category occurs, reconstructed from perturbed answers; and pairs of categories."""
+"""How often each category occurs, reconstructed from perturbed answers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -13,7 +15,6 @@ from sklearn.base import BaseEstimator
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.categorical import CategoryPerturbation
 from sudare.reconstruction.maximum_likelihood import (
-    Channel,
     Fitted,
     maximum_likelihood,
     newton_likelihood,
@@ -23,38 +24,15 @@ from sudare.reconstruction.shrinkage import posterior_mean
 from sudare.schema.columns import level_text
 
 Floats = NDArray[np.float64]
+Ticks = NDArray[np.bool_]
 Method = Literal["shrinkage", "likelihood", "inversion"]
 METHODS: Final = get_args(Method)
 
 _ANSWERS_AT_ONCE: Final = 2**15
 _MOST_NEWTON_WORK: Final = 4 * 10**8
-_PAIR_STEPS: Final = 600
 
 
-class _Proportions(BaseEstimator):
-    """What both reconstructions learn, and how it follows from unbiased proportions or from a likelihood."""
-
-    method: Method
-    n_records_: int
-    probabilities_: Floats
-    gap_: float
-
-    def _keep(self, unbiased: Floats, standard_errors: Floats, likeliest: Callable[[], Fitted]) -> None:
-        """Keep proportions by the method that was asked for; `likeliest` looks for them only if that is needed."""
-        self.unbiased_, self.standard_errors_ = unbiased, standard_errors
-        if self.method == "likelihood":
-            fitted = likeliest()
-            self.probabilities_, self.gap_ = fitted.proportions, fitted.gap
-        else:
-            self.probabilities_, self.gap_ = from_unbiased(self.method, unbiased, standard_errors), math.nan
-
-    def counts(self) -> Floats:
-        """Expected numbers of records, shaped like the proportions."""
-        expected: Floats = self.probabilities_ * self.n_records_
-        return expected
-
-
-class CategoricalReconstruction(_Proportions):
+class CategoricalReconstruction(BaseEstimator):
     """The proportions of a category column from its perturbed values. Post-processing: it costs no budget.
 
     Parameters
@@ -77,13 +55,22 @@ class CategoricalReconstruction(_Proportions):
 
     def fit(self, y: Any) -> Self:
         """From perturbed values: categories, or rows of ticks where the perturbation answers with sets."""
-        checked_method(self.method)
-        answers = Answers.of(self.perturbation, y)
-        self.n_records_ = answers.records
+        if self.method not in METHODS:
+            raise InvalidParameter(
+                f"method must be one of {', '.join(METHODS)}, got {self.method!r}.", "Use one of these words."
+            )
+        (ticks,), counts = distinct_answers(answers_of(self.perturbation, y))
+        self.n_records_ = int(counts.sum())
         self.values_ = self.perturbation.values
-        scores = tick_scores(self.perturbation, answers.ticks)
-        self._keep(*mean_scores(answers.counts, scores), lambda: answers.maximum_likelihood(self.perturbation))
+        self.unbiased_, self.standard_errors_ = mean_scores(counts, tick_scores(self.perturbation, ticks))
+        self.probabilities_, self.gap_ = proportions(
+            self.method, self.unbiased_, self.standard_errors_, likeliest_of(self.perturbation, ticks, counts)
+        )
         return self
+
+    def counts(self) -> Floats:
+        """Expected numbers of records."""
+        return np.asarray(self.probabilities_ * self.n_records_)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -103,60 +90,35 @@ class CategoricalReconstruction(_Proportions):
         )
 
 
-class CategoricalCrossTable(_Proportions):
-    """Proportions of all pairs of categories of two columns that were perturbed independently of each other.
+@dataclass(frozen=True, eq=False)
+class TickChannel:
+    """P(S | value) for distinct answers S (rows of ticks): 1 + `extra` where the value is in S, 1 elsewhere; K·p = 1 + extra·p(S)."""
 
-    Maximum likelihood is the default here: the errors of pairs go together, which shrinkage does not know.
+    ticks: Ticks
+    extra: float
 
-    Attributes are those of `CategoricalReconstruction`; arrays have one row a category of the first column, and `values_`
-    has both lists.
-    """
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many categories there are."""
+        return (self.ticks.shape[1],)
 
-    def __init__(
-        self, first: CategoryPerturbation, second: CategoryPerturbation, method: Method = "likelihood"
-    ) -> None:
-        self.first = first
-        self.second = second
-        self.method = method
+    @cached_property
+    def _pieces(self) -> list[NDArray[Any]]:
+        pieces = [self.ticks[start : start + _ANSWERS_AT_ONCE] for start in range(0, len(self.ticks), _ANSWERS_AT_ONCE)]
+        return [piece.astype(np.float64) for piece in pieces] if len(pieces) <= 8 else pieces
 
-    def fit(self, y: Any, z: Any) -> Self:
-        """From the perturbed values of both columns, row by row."""
-        checked_method(self.method)
-        rows, columns = answers_of(self.first, y), answers_of(self.second, z)
-        if len(rows) != len(columns):
-            raise DataError("The two columns have different lengths.", "Give two columns of the same rows.")
-        self.n_records_ = len(rows)
-        self.values_ = self.first.values, self.second.values
-        pair = pair_counts(rows, columns)
-        left, right = tick_scores(self.first, pair[0]), tick_scores(self.second, pair[1])
+    def forward(self, probabilities: Floats) -> Floats:
+        """Likelihoods of the answers."""
+        return 1 + self.extra * np.concatenate([piece @ probabilities for piece in self._pieces])
 
-        def likeliest() -> Fitted:
-            return maximum_likelihood(pair_channel(self.first, self.second, *pair), most_steps=_PAIR_STEPS)
-
-        self._keep(*mean_scores(pair[2], left, right), likeliest)
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "rows": list(self.values_[0]),
-            "columns": list(self.values_[1]),
-            "probabilities": self.probabilities_.tolist(),
-            "standard_errors": self.standard_errors_.tolist(),
-            "records": self.n_records_,
-            "method": self.method,
-        }
+    def backward(self, weights: Floats) -> Floats:
+        """The transposed map."""
+        parts = np.split(weights, np.cumsum([len(piece) for piece in self._pieces])[:-1])
+        ticked = sum(part @ piece for part, piece in zip(parts, self._pieces, strict=True))
+        return np.asarray(weights.sum() + self.extra * ticked)
 
 
-def checked_method(method: object) -> None:
-    """Refuse a method that there is not."""
-    if method not in METHODS:
-        raise InvalidParameter(
-            f"method must be one of {', '.join(METHODS)}, got {method!r}.", "Use one of these words."
-        )
-
-
-def answers_of(perturbation: CategoryPerturbation, y: Any) -> NDArray[np.bool_]:
+def answers_of(perturbation: CategoryPerturbation, y: Any) -> Ticks:
     """Perturbed values as rows of ticks."""
     if not isinstance(perturbation, CategoryPerturbation):
         raise InvalidParameter("The column was not perturbed as a category.", "Use Reconstruction for numbers.")
@@ -167,47 +129,27 @@ def answers_of(perturbation: CategoryPerturbation, y: Any) -> NDArray[np.bool_]:
     return ticks
 
 
-class Answers:
-    """Distinct answers (rows of ticks) and how often each came."""
-
-    def __init__(self, ticks: NDArray[np.bool_], counts: Floats) -> None:
-        self.ticks, self.counts = ticks, counts
-        self.records = int(counts.sum())
-
-    @classmethod
-    def of(cls, perturbation: CategoryPerturbation, y: Any) -> Answers:
-        """The distinct ones among perturbed values."""
-        ticks = answers_of(perturbation, y)
-        distinct, counts = np.unique(np.packbits(ticks, axis=1), axis=0, return_counts=True)
-        unpacked = np.unpackbits(distinct, axis=1, count=ticks.shape[1]).astype(np.bool_)
-        return cls(unpacked, counts.astype(np.float64))
-
-    def maximum_likelihood(self, perturbation: CategoryPerturbation) -> Fitted:
-        """By Newton steps where these are cheap, else by EM."""
-        answers, categories = self.ticks.shape
-        if answers * categories**2 > _MOST_NEWTON_WORK:
-            return maximum_likelihood(self.channel(perturbation))
-        return newton_likelihood(self.ticks.astype(np.float64), self.counts, perturbation.odds - 1)
-
-    def channel(self, perturbation: CategoryPerturbation) -> Channel:
-        """P(S | value) is `odds` where the value is in S and 1 elsewhere, so K·p = 1 + (odds − 1)·p(S)."""
-        extra = perturbation.odds - 1
-        pieces = [self.ticks[start : start + _ANSWERS_AT_ONCE] for start in range(0, len(self.ticks), _ANSWERS_AT_ONCE)]
-        held: list[NDArray[Any]] = [piece.astype(np.float64) for piece in pieces] if len(pieces) <= 8 else pieces
-
-        def forward(proportions: Floats) -> Floats:
-            return 1 + extra * np.concatenate([piece @ proportions for piece in held])
-
-        def backward(weights: Floats) -> Floats:
-            parts = np.split(weights, np.cumsum([len(piece) for piece in held])[:-1])
-            ticked = sum(part @ piece for part, piece in zip(parts, held, strict=True))
-            total: Floats = weights.sum() + extra * ticked
-            return total
-
-        return Channel(forward, backward, self.counts, (self.ticks.shape[1],))
+def distinct_answers(*columns: Ticks) -> tuple[list[Ticks], Floats]:
+    """The distinct combinations of the columns' answers, a matrix of ticks for each column; and how often each came."""
+    packed = [np.packbits(ticks, axis=1) for ticks in columns]
+    distinct, counts = np.unique(np.hstack(packed), axis=0, return_counts=True)
+    parts = np.split(distinct, np.cumsum([part.shape[1] for part in packed])[:-1], axis=1)
+    unpacked = [
+        np.unpackbits(part, axis=1, count=ticks.shape[1]).astype(np.bool_)
+        for part, ticks in zip(parts, columns, strict=True)
+    ]
+    return unpacked, counts.astype(np.float64)
 
 
-def tick_scores(perturbation: CategoryPerturbation, ticks: NDArray[np.bool_]) -> Floats:
+def likeliest_of(perturbation: CategoryPerturbation, ticks: Ticks, counts: Floats) -> Callable[[], Fitted]:
+    """A function for the proportions of the largest likelihood: by Newton steps where these are cheap, else by EM."""
+    extra = perturbation.odds - 1
+    if len(ticks) * ticks.shape[1] ** 2 > _MOST_NEWTON_WORK:
+        return lambda: maximum_likelihood(TickChannel(ticks, extra), counts)
+    return lambda: newton_likelihood(ticks.astype(np.float64), counts, extra)
+
+
+def tick_scores(perturbation: CategoryPerturbation, ticks: Ticks) -> Floats:
     """(tick − q)/(p − q) for own and other probability p and q of a tick: on average 1 for the own category and 0 for others."""
     own, other = perturbation.tick_probabilities
     return np.where(ticks, 1 - other, -other) / (own - other)
@@ -226,41 +168,13 @@ def mean_scores(counts: Floats, left: Floats, right: Floats | None = None) -> tu
     return (mean[:, 0], error[:, 0]) if right is None else (mean, error)
 
 
-def from_unbiased(method: Method, unbiased: Floats, standard_errors: Floats) -> Floats:
-    """Proportions that can be, from unbiased ones."""
+def proportions(
+    method: str, unbiased: Floats, standard_errors: Floats, likeliest: Callable[[], Fitted]
+) -> tuple[Floats, float]:
+    """Proportions by one of `METHODS`, and by how much their log-likelihood may be below the largest, if that is known."""
+    if method == "likelihood":
+        fitted = likeliest()
+        return fitted.proportions, fitted.gap
     if method == "inversion":
-        return projected_on_simplex(unbiased)
-    return posterior_mean(unbiased.ravel(), standard_errors.ravel()).reshape(unbiased.shape)
-
-
-PairCounts = tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]
-
-
-def pair_counts(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> PairCounts:
-    """Distinct pairs of answers, and how often each came."""
-    packed = np.hstack([np.packbits(rows, axis=1), np.packbits(columns, axis=1)])
-    distinct, counts = np.unique(packed, axis=0, return_counts=True)
-    width = (rows.shape[1] + 7) // 8
-    first = np.unpackbits(distinct[:, :width], axis=1, count=rows.shape[1]).astype(np.bool_)
-    second = np.unpackbits(distinct[:, width:], axis=1, count=columns.shape[1]).astype(np.bool_)
-    return first, second, counts.astype(np.float64)
-
-
-def pair_channel(
-    first: CategoryPerturbation,
-    second: CategoryPerturbation,
-    rows: NDArray[np.bool_],
-    columns: NDArray[np.bool_],
-    counts: Floats,
-) -> Channel:
-    """Σ_uv K_u·p_uv·L_v for each pair of answers, with K and L as for one column."""
-    left, right = np.where(rows, first.odds, 1.0), np.where(columns, second.odds, 1.0)
-
-    def forward(proportions: Floats) -> Floats:
-        mixed: Floats = np.einsum("iv,iv->i", left @ proportions, right)
-        return mixed
-
-    def backward(weights: Floats) -> Floats:
-        return (left * weights[:, np.newaxis]).T @ right
-
-    return Channel(forward, backward, counts, (rows.shape[1], columns.shape[1]))
+        return projected_on_simplex(unbiased), math.nan
+    return posterior_mean(unbiased.ravel(), standard_errors.ravel()).reshape(unbiased.shape), math.nan

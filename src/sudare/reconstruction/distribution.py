@@ -41,6 +41,21 @@ class Layout:
         """How many cells and atoms there are."""
         return len(self.edges) - 1 + len(self.atoms)
 
+    @property
+    def starts(self) -> Floats:
+        """The lower ends of the cells, and the atoms."""
+        return np.concatenate((self.edges[:-1], self.atoms))
+
+    @property
+    def widths(self) -> Floats:
+        """The widths of the cells, and zero for the atoms."""
+        return np.concatenate((np.diff(self.edges), np.zeros(len(self.atoms))))
+
+    @property
+    def middles(self) -> Floats:
+        """The middles of the cells, and the atoms."""
+        return np.concatenate(((self.edges[1:] + self.edges[:-1]) / 2, self.atoms))
+
     def carrying(self, states: States) -> Floats:
         """The matrix that turns probabilities of states into those of this layout."""
         cells = len(self.edges) - 1
@@ -105,8 +120,7 @@ class Distribution:
     @property
     def atoms(self) -> dict[float, float]:
         """Values with a probability of their own."""
-        weights = self.probabilities[len(self.layout.edges) - 1 :]
-        return dict(zip(self.layout.atoms.tolist(), weights.tolist(), strict=True))
+        return dict(zip(self.layout.atoms.tolist(), self._points.tolist(), strict=True))
 
     @property
     def components(self) -> Components | None:
@@ -162,28 +176,16 @@ class Distribution:
 
     def mean(self) -> float:
         """The mean."""
-        return float(self._middles @ self.probabilities)
+        return float(self.layout.middles @ self.probabilities)
 
     def variance(self) -> float:
         """The variance."""
-        widths = np.concatenate((np.diff(self.layout.edges), np.zeros(len(self.layout.atoms))))
-        return float(((self._middles - self.mean()) ** 2 + widths**2 / 12) @ self.probabilities)
-
-    @property
-    def _middles(self) -> Floats:
-        edges = self.layout.edges
-        return np.concatenate(((edges[1:] + edges[:-1]) / 2, self.layout.atoms))
+        squares = (self.layout.middles - self.mean()) ** 2 + self.layout.widths**2 / 12
+        return float(squares @ self.probabilities)
 
     def sample(self, size: int, random_state: int | np.random.Generator | None = None) -> Floats:
         """New values with this distribution; none belongs to anybody."""
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-            raise InvalidParameter("size must be a whole number from 0.", "Use for example size=1_000.")
-        generator = np.random.default_rng(random_state)
-        shares = np.clip(self.probabilities, 0.0, None)
-        state = generator.choice(self.layout.size, size=size, p=shares / shares.sum())
-        starts = np.concatenate((self.layout.edges[:-1], self.layout.atoms))
-        widths = np.concatenate((np.diff(self.layout.edges), np.zeros(len(self.layout.atoms))))
-        return np.asarray(starts[state] + widths[state] * generator.random(size))
+        return drawn_rows([self.layout], self.probabilities, size, random_state)[:, 0]
 
     def responsibilities(self, y: ArrayLike) -> Floats:
         """P(component | y) for perturbed values y, a column for each component, then for each atom (eq. (10), section 4.3)."""
@@ -229,3 +231,21 @@ def shares_of_cells(cells: Floats, bins: Floats) -> Floats:
     low = np.maximum(bins[:-1, np.newaxis], cells[:-1])
     high = np.minimum(bins[1:, np.newaxis], cells[1:])
     return np.asarray(np.clip(high - low, 0.0, None) / np.diff(cells))
+
+
+def drawn_rows(
+    layouts: Sequence[Layout], probabilities: Floats, size: int, random_state: int | np.random.Generator | None
+) -> Floats:
+    """New rows, one column a layout, from probabilities with one axis a layout: evenly spread within a cell."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+        raise InvalidParameter("size must be a whole number from 0.", "Use for example size=1_000.")
+    generator = np.random.default_rng(random_state)
+    shares = np.clip(probabilities.ravel(), 0.0, None)
+    chosen = generator.choice(len(shares), size=size, p=shares / shares.sum())
+    places = np.unravel_index(chosen, probabilities.shape)
+    return np.column_stack(
+        [
+            layout.starts[place] + layout.widths[place] * generator.random(size)
+            for layout, place in zip(layouts, places, strict=True)
+        ]
+    )

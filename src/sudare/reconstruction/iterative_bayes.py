@@ -1,4 +1,4 @@
-"""The Iterative Bayesian Technique: expectation maximisation over the states, stopped before it fits the noise.
+"""The Iterative Bayesian Technique: expectation maximisation over states of one or more columns, stopped before it fits the noise.
 
 One step replaces the probabilities of the states by the mean of their posteriors given each perturbed value (Agrawal, Srikant and
 Thomas 2005). The likelihood rises in every step, and for long the estimate gets better with it; then it breaks up into peaks. Where
@@ -7,30 +7,32 @@ to stop is chosen on records that the steps had not seen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.reconstruction.binning import Counts, States
+from sudare.reconstruction.binning import States
+from sudare.reconstruction.channels import Channel
 
 Floats = NDArray[np.float64]
 
-MOST_STEPS: Final = 5623
 FOLDS: Final = 5
-_LEAST_PROBABILITY: Final = 1e-300
+LEAST_PROBABILITY: Final = 1e-300
 _ATOMS_AT_START: Final = 0.5
 # After the best number of steps the held-out likelihood falls for good; this much below it there is no coming back.
 _FALL_AT_END: Final = 6.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stopped:
-    """Probabilities of the states after so many steps."""
+    """Probabilities of the states after so many steps with all records, and with each part of them left out."""
 
     probabilities: Floats
     steps: int
+    left_out: Floats
 
 
 def uniform_start(states: States) -> Floats:
@@ -42,12 +44,19 @@ def uniform_start(states: States) -> Floats:
     )
 
 
-def expectation_maximisation(probabilities: Floats, channel: Floats, frequencies: Floats, steps: int) -> Floats:
-    """So many steps. Several problems that share a channel stand side by side, one in each column."""
+def expectation_maximisation(probabilities: Floats, channel: Channel, frequencies: Floats, steps: int) -> Floats:
+    """So many steps; leading axes are separate problems. Answers' likelihoods may lack a factor of their own: it cancels."""
+    of_states = tuple(range(-len(channel.shape), 0))
     for _ in range(steps):
-        expected = np.maximum(channel @ probabilities, _LEAST_PROBABILITY)
-        probabilities = probabilities * (channel.T @ (frequencies / expected))
+        expected = np.maximum(channel.forward(probabilities), LEAST_PROBABILITY)
+        probabilities = probabilities * channel.backward(frequencies / expected)
+        probabilities /= probabilities.sum(axis=of_states, keepdims=True)
     return probabilities
+
+
+def log_likelihood(channel: Channel, probabilities: Floats, counts: Floats) -> float:
+    """Σ counts·log P(answers), over all problems."""
+    return float(np.sum(counts * np.log(np.maximum(channel.forward(probabilities), LEAST_PROBABILITY))))
 
 
 def checkpoints(most_steps: int) -> list[int]:
@@ -56,31 +65,27 @@ def checkpoints(most_steps: int) -> list[int]:
     return sorted({*np.rint(10**exponents).astype(int).tolist(), most_steps})
 
 
-def stopped_by_validation(
-    states: States, counts: Counts, generator: np.random.Generator, most_steps: int = MOST_STEPS
-) -> Stopped:
-    """All records, as many steps as did best on held-out fifths of them."""
-    held_out = np.array(thinned(counts, FOLDS, generator)).T
-    training = counts.counts[:, np.newaxis] - held_out
-    training = training / training.sum(axis=0)
-    start = uniform_start(states)
-    probabilities = np.repeat(start[:, np.newaxis], FOLDS, axis=1)
+def stopped_by_validation(channel: Channel, start: Floats, parts: Sequence[Floats], most_steps: int) -> Stopped:
+    """All records, as many steps as did best on parts (counts of answers) that the steps had not seen."""
+    held_out, counts = np.array(parts), np.sum(parts, axis=0)
+    training = np.array([(counts - part) / (counts.sum() - part.sum()) for part in parts])
+    current = at_best = np.repeat(start[np.newaxis], len(parts), axis=0)
     best, most, done = 0, -np.inf, 0
     for steps in checkpoints(most_steps):
-        probabilities = expectation_maximisation(probabilities, states.channel, training, steps - done)
+        current = expectation_maximisation(current, channel, training, steps - done)
         done = steps
-        score = float(np.sum(held_out * np.log(np.maximum(states.channel @ probabilities, _LEAST_PROBABILITY))))
+        score = log_likelihood(channel, current, held_out)
         if score > most:
-            best, most = steps, score
+            best, most, at_best = steps, score, current
         elif score < most - _FALL_AT_END:
             break
-    frequencies = counts.counts / counts.records
-    return Stopped(expectation_maximisation(start, states.channel, frequencies, best), best)
+    full = expectation_maximisation(start, channel, counts / counts.sum(), best)
+    return Stopped(full, best, at_best)
 
 
-def thinned(counts: Counts, parts: int, generator: np.random.Generator) -> list[Floats]:
-    """Each record put into one of several parts at random."""
-    rest = counts.counts.astype(np.int64)
+def random_parts(counts: Floats, parts: int, generator: np.random.Generator) -> list[Floats]:
+    """Counts of records, each of which is in one of several parts at random."""
+    rest = counts.astype(np.int64)
     found = []
     for remaining in range(parts, 1, -1):
         part = generator.binomial(rest, 1 / remaining)

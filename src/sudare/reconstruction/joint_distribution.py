@@ -16,8 +16,16 @@ from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges
 from sudare.reconstruction.atoms import declared_atoms, detected_atoms
 from sudare.reconstruction.binning import CELLS, States, bin_edges, checked_values, continuous_states, counted
-from sudare.reconstruction.distribution import Distribution, Layout
-from sudare.reconstruction.iterative_bayes import uniform_start
+from sudare.reconstruction.channels import ProductChannel, along_axes, outer_product
+from sudare.reconstruction.distribution import Distribution, Layout, drawn_rows
+from sudare.reconstruction.iterative_bayes import (
+    FOLDS,
+    expectation_maximisation,
+    random_parts,
+    stopped_by_validation,
+    uniform_start,
+)
+from sudare.reconstruction.maximum_likelihood import stacked_weights
 from sudare.reconstruction.multivariate_normal_mixture import (
     MOST_COMPONENTS,
     Grid,
@@ -27,15 +35,6 @@ from sudare.reconstruction.multivariate_normal_mixture import (
     information_criterion,
     mixture_fits,
 )
-from sudare.reconstruction.product_channel import (
-    FOLDS,
-    ProductChannel,
-    along_axes,
-    expectation_maximisation,
-    folds_of,
-    stacked,
-    stopped_by_validation,
-)
 
 Floats = NDArray[np.float64]
 Method = Literal["auto", "bayes", "mixture"]
@@ -43,6 +42,7 @@ METHODS: Final = get_args(Method)
 ColumnAtoms = Sequence[Sequence[float]] | Literal["auto"]
 
 MOST_COLUMNS: Final = 3
+MOST_STEPS: Final = 3162
 # Fewest and most cells a column, by the number of columns: combinations stay in the ten thousands.
 _CELLS: Final = {2: (48, 64), 3: (24, 32)}
 _CELLS_IN_SCALE: Final = 4
@@ -106,7 +106,7 @@ class JointDistribution:
             for second in range(first):
                 others = tuple(axis for axis in range(self.columns) if axis not in (first, second))
                 pair = self.probabilities.sum(axis=others)
-                places = [_middles(self.layouts[column]) - means[column] for column in (second, first)]
+                places = [self.layouts[column].middles - means[column] for column in (second, first)]
                 found[first, second] = found[second, first] = places[0] @ pair @ places[1]
         return found
 
@@ -118,20 +118,7 @@ class JointDistribution:
 
     def sample(self, size: int, random_state: int | np.random.Generator | None = None) -> Floats:
         """New rows with this distribution, one column a column; none belongs to anybody."""
-        generator = np.random.default_rng(random_state)
-        shares = np.clip(self.probabilities.ravel(), 0.0, None)
-        chosen = generator.choice(len(shares), size=size, p=shares / shares.sum())
-        rows = np.empty((size, self.columns))
-        places = np.unravel_index(chosen, self.probabilities.shape)
-        for column, (layout, place) in enumerate(zip(self.layouts, places, strict=True)):
-            starts = np.concatenate((layout.edges[:-1], layout.atoms))
-            widths = np.concatenate((np.diff(layout.edges), np.zeros(len(layout.atoms))))
-            rows[:, column] = starts[place] + widths[place] * generator.random(size)
-        return rows
-
-
-def _middles(layout: Layout) -> Floats:
-    return np.concatenate(((layout.edges[1:] + layout.edges[:-1]) / 2, layout.atoms))
+        return drawn_rows(self.layouts, self.probabilities, size, random_state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +147,7 @@ class _Candidate:
 
     name: str
     probabilities: Floats
-    left_out: Sequence[Floats]
+    left_out: Floats
 
 
 class JointReconstruction(BaseEstimator):
@@ -210,7 +197,7 @@ class JointReconstruction(BaseEstimator):
         if self.method == "mixture" or (self.method == "auto" and not problem.has_atoms):
             fits = self._mixtures(problem, rough_shape(problem))
             candidates += [mixture_candidate(problem, fit) for fit in fits]
-        weights = stacked(problem.channel, [candidate.left_out for candidate in candidates], problem.parts)
+        weights = stacked_weights(problem.channel, [candidate.left_out for candidate in candidates], problem.parts)
         probabilities = np.tensordot(weights, np.array([candidate.probabilities for candidate in candidates]), 1)
         layouts = [
             Layout.of([states], perturbation.bounds)
@@ -257,10 +244,8 @@ class JointReconstruction(BaseEstimator):
             states.append(continuous_states(perturbation, edges, cells, atoms))
             places.append(np.searchsorted(edges[1:-1], column))
         channel = ProductChannel([one.channel for one in states])
-        combined = np.ravel_multi_index(places, channel.answers)
-        counts = np.bincount(combined, minlength=math.prod(channel.answers)).astype(np.float64)
-        counts = counts.reshape(channel.answers)
-        return _Problem(states, channel, counts, folds_of(counts, FOLDS, np.random.default_rng(self.random_state)))
+        counts = channel.counted(places)
+        return _Problem(states, channel, counts, random_parts(counts, FOLDS, np.random.default_rng(self.random_state)))
 
     def _atoms(self, number: int, column: Floats) -> Floats:
         perturbation = self.perturbations[number]
@@ -307,18 +292,10 @@ def cells_of(perturbation: NumberPerturbation, columns: int) -> int:
     return min(perturbation.steps, max(fewest, min(most, wanted)))
 
 
-def outer_product(shares: Sequence[Floats]) -> Floats:
-    """Probabilities of combinations of independent columns."""
-    product: Floats = shares[0]
-    for other in shares[1:]:
-        product = np.multiply.outer(product, other)
-    return product
-
-
 def bayes_candidate(problem: _Problem) -> _Candidate:
     """The Iterative Bayesian Technique."""
-    validated = stopped_by_validation(problem.channel, problem.start, problem.parts)
-    return _Candidate("bayes", validated.stopped.probabilities, validated.left_out)
+    stopped = stopped_by_validation(problem.channel, problem.start, problem.parts, MOST_STEPS)
+    return _Candidate("bayes", stopped.probabilities, stopped.left_out)
 
 
 def rough_shape(problem: _Problem) -> Floats:
@@ -336,7 +313,7 @@ def mixture_candidate(problem: _Problem, fit: MixtureFit) -> _Candidate:
         likelihood = MixtureLikelihood(grid, problem.channel, problem.counts - part, fit.count)
         moved = likelihood.moved_mode(fit.parameters, precision)
         left_out.append(likelihood.described(moved).probabilities)
-    return _Candidate("mixture", fit.probabilities, left_out)
+    return _Candidate("mixture", fit.probabilities, np.array(left_out))
 
 
 def described(

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.special import softmax
 
 from sudare.reconstruction.binning import Counts, States
 
@@ -56,7 +57,7 @@ class Fit(Generic[ModelT]):
 
     @property
     def log_likelihood(self) -> float:
-        """Without the prior."""
+        """The log-posterior without the prior."""
         return self.log_posterior + float(self.parameters @ self.parameters) / 2
 
     def spread(self) -> Floats:
@@ -104,19 +105,7 @@ def most_likely(model: ModelT, states: States, counts: Counts, start: Floats) ->
 
 def averaged(fits: Sequence[Fit[Any]], log_weights: Floats) -> Floats:
     """The mean of the fits' probabilities, weighted."""
-    return np.asarray(normalised(log_weights) @ np.array([fit.probabilities for fit in fits]))
-
-
-def normalised(log_weights: Floats, temperature: float = 1.0) -> Floats:
-    """Weights that sum to one, proportional to e^(w/temperature)."""
-    weights = np.exp((log_weights - log_weights.max()) / temperature)
-    return np.asarray(weights / weights.sum())
-
-
-def log_sum(log_weights: Floats) -> float:
-    """log Σ e^w."""
-    most = float(log_weights.max())
-    return most + math.log(float(np.exp(log_weights - most).sum()))
+    return np.asarray(softmax(log_weights) @ np.array([fit.probabilities for fit in fits]))
 
 
 def _at(model: Model, states: States, counts: Counts, parameters: Floats) -> _Point:

@@ -8,12 +8,14 @@ a mean log-likelihood that is higher by more than max_v D_v − 1: when that gap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sudare.reconstruction.channels import Channel, ProductChannel
 
 Floats = NDArray[np.float64]
 
@@ -21,17 +23,8 @@ Floats = NDArray[np.float64]
 LARGEST_GAP: Final = 0.01
 MOST_STEPS: Final = 4000
 _NEWTON_STEPS: Final = 12
+_STACKING_STEPS: Final = 500
 _SMALLEST: Final = 1e-300
-
-
-@dataclass(frozen=True)
-class Channel:
-    """p ↦ K·p and w ↦ Kᵀ·w for the likelihoods K of answers given values, without K itself; and how often each answer came."""
-
-    forward: Callable[[Floats], Floats]
-    backward: Callable[[Floats], Floats]
-    counts: Floats
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -43,22 +36,22 @@ class Fitted:
     steps: int
 
 
-def maximum_likelihood(channel: Channel, largest_gap: float = LARGEST_GAP, most_steps: int = MOST_STEPS) -> Fitted:
-    """The proportions of the largest likelihood, to within `largest_gap`, or what `most_steps` lead to."""
-    records = float(channel.counts.sum())
-    shares = channel.counts / records
+def maximum_likelihood(channel: Channel, counts: Floats, most_steps: int = MOST_STEPS) -> Fitted:
+    """The proportions of the largest likelihood given counts of the answers, to within `LARGEST_GAP`, or what `most_steps` lead to."""
+    records = float(counts.sum())
+    shares = counts / records
 
     def ascent(proportions: Floats) -> tuple[Floats, float, float]:
         """One EM step, the mean log-likelihood before it, and the gap before it."""
         mixed = np.maximum(channel.forward(proportions), _SMALLEST)
         factors = channel.backward(shares / mixed)
         better = proportions * factors
-        return better / better.sum(), float(shares @ np.log(mixed)), records * float(factors.max() - 1)
+        return better / better.sum(), float(np.sum(shares * np.log(mixed))), records * float(factors.max() - 1)
 
     current = np.full(channel.shape, 1 / math.prod(channel.shape))
     better, value, gap = ascent(current)
     steps = 1
-    while gap > largest_gap and steps < most_steps:
+    while gap > LARGEST_GAP and steps < most_steps:
         # SQUAREM (Varadhan and Roland 2008): along the curve through two EM steps, as far as their curvature suggests.
         second, _, _ = ascent(better)
         move, bend = better - current, second - 2 * better + current
@@ -77,7 +70,7 @@ def maximum_likelihood(channel: Channel, largest_gap: float = LARGEST_GAP, most_
     return Fitted(current, max(gap, 0.0), steps)
 
 
-def newton_likelihood(ticks: Floats, counts: Floats, extra: float, largest_gap: float = LARGEST_GAP) -> Fitted:
+def newton_likelihood(ticks: Floats, counts: Floats, extra: float) -> Fitted:
     """The maximum of Σ c_i·log(1 + extra·(ticks·p)_i) over proportions, from inside (a logarithmic barrier of falling weight μ).
 
     At the maximum with barrier the log-likelihood is within V·μ of the largest, for V categories.
@@ -93,9 +86,9 @@ def newton_likelihood(ticks: Floats, counts: Floats, extra: float, largest_gap: 
             proportions /= proportions.sum()
             if decrement < 0.01 * barrier * cells:
                 break
-        if barrier * cells <= largest_gap / 2:
+        if barrier * cells <= LARGEST_GAP / 2:
             break
-        barrier = max(barrier / 8, largest_gap / (2 * cells))
+        barrier = max(barrier / 8, LARGEST_GAP / (2 * cells))
     records = float(counts.sum())
     weights = counts / records / (1 + extra * (ticks @ proportions))
     factors = weights.sum() + extra * (weights @ ticks)
@@ -115,11 +108,24 @@ def _newton_move(
     return move, float(gradient @ move) / 2
 
 
-def projected_on_simplex(point: Floats) -> Floats:
-    """The nearest proportions to a point, in the Euclidean sense (Held, Wolfe and Crowder 1974)."""
-    flat = point.ravel()
-    falling = np.sort(flat)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, len(flat) + 1)
+def stacked_weights(channel: Channel, candidates: Sequence[Floats], parts: Sequence[Floats]) -> Floats:
+    """Weights of the candidates with the largest likelihood of held-out records (Breiman 1996; a concave problem).
+
+    `candidates` has for each method one reconstruction a part, made without that part.
+    """
+    if len(candidates) == 1:
+        return np.ones(1)
+    predicted = np.column_stack([channel.forward(reconstructed).ravel() for reconstructed in candidates])
+    counts = np.concatenate([part.ravel() for part in parts])
+    seen = counts > 0
+    # A factor for each answer changes nothing but keeps products of small probabilities away from zero.
+    likelihoods = predicted[seen] / np.maximum(predicted[seen].max(axis=1, keepdims=True), _SMALLEST)
+    return maximum_likelihood(ProductChannel([likelihoods]), counts[seen], most_steps=_STACKING_STEPS).proportions
+
+
+def projected_on_simplex(point: Floats, total: float = 1.0) -> Floats:
+    """The nearest point without negative entries that add up to `total`, in the Euclidean sense (Held, Wolfe and Crowder 1974)."""
+    falling = np.sort(point, axis=None)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, point.size + 1)
     threshold = excess[np.flatnonzero(falling > excess)[-1]]
-    nearest: Floats = np.maximum(point - threshold, 0.0)
-    return nearest
+    return np.asarray(np.maximum(point - threshold, 0.0))

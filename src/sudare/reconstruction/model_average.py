@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, States, whole_states
 from sudare.reconstruction.confidence_bands import Member, Seen
 from sudare.reconstruction.distribution import Clusters, Distribution, Layout
-from sudare.reconstruction.laplace_approximation import Fit, averaged, log_sum, normalised
+from sudare.reconstruction.laplace_approximation import Fit, averaged
 from sudare.reconstruction.normal_mixture import (
     MOST_COMPONENTS,
     TYPICAL_SCALES,
@@ -26,7 +26,7 @@ from sudare.reconstruction.normal_mixture import (
     log_evidence,
     mixture_fits,
 )
-from sudare.reconstruction.smooth_density import LENGTHS, LogDensity, smooth_fits
+from sudare.reconstruction.smooth_density import AMPLITUDES, LENGTHS, LogDensity, smooth_fits
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class Family:
     @property
     def evidence(self) -> float:
         """log of the mean evidence over what was to be chosen: lengths and amplitudes, or numbers of components."""
-        return log_sum(self.log_weights) - math.log(self.choices)
+        return float(logsumexp(self.log_weights)) - math.log(self.choices)
 
     @property
     def is_smooth(self) -> bool:
@@ -75,9 +75,11 @@ class Family:
         return self.fits[int(self.log_weights.argmax())]
 
 
-def smooth_family(states: States, counts: Counts) -> Family:
-    """Smooth log-densities of all lengths and amplitudes."""
-    fits = smooth_fits(states, counts)
+def smooth_family(
+    states: States, counts: Counts, lengths: Sequence[float] = LENGTHS, amplitudes: Sequence[float] = AMPLITUDES
+) -> Family:
+    """Smooth log-densities of all these lengths and amplitudes."""
+    fits = smooth_fits(states, counts, lengths, amplitudes)
     return Family("smooth", fits, np.array([fit.log_evidence for fit in fits]), len(fits))
 
 
@@ -118,7 +120,7 @@ def combined(families: Sequence[Family], counts: Counts, perturbation: NumberPer
     for family, share, band_share in zip(families, shares, band_shares(families, shares), strict=True):
         carrying = layout.carrying(family.best.states)
         by_name[family.name] = by_name.get(family.name, 0.0) + float(share)
-        for fit, weight in zip(family.fits, normalised(family.log_weights), strict=True):
+        for fit, weight in zip(family.fits, softmax(family.log_weights), strict=True):
             carried = carrying @ fit.probabilities
             probabilities += share * weight * carried
             if band_share * weight >= _LEAST_WEIGHT:
@@ -144,7 +146,7 @@ def shares_of(families: Sequence[Family]) -> Floats:
     undecided = np.array([family.share is None for family in families])
     evidence = np.array([family.evidence if family.share is None else -np.inf for family in families])
     preference = np.array([1.0 if family.is_smooth else _PREFERENCE_FOR_MIXTURES for family in families])
-    weights = preference * normalised(evidence, _TEMPERATURE)
+    weights = preference * softmax((evidence - evidence.max()) / _TEMPERATURE)
     return np.where(undecided, (1 - decided.sum()) * weights / weights.sum(), decided)
 
 

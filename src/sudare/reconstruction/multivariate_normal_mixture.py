@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
-from sudare.reconstruction.product_channel import ProductChannel, along_axes
+from sudare.reconstruction.channels import ProductChannel
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Grid:
 
     @cached_property
     def points(self) -> Floats:
-        """One row a cell."""
+        """The middles, one row a cell."""
         axes = [(np.arange(size) + 0.5) / size for size in self.shape]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.columns)
 
@@ -112,7 +112,7 @@ class MixtureLikelihood:
         self._diagonal = np.flatnonzero(self._lower[0] == self._lower[1])
 
     def packed(self, weights: Floats, means: Floats, covariances: Floats) -> Floats:
-        """Parameters."""
+        """The vector of parameters for given weights, means and covariances, within their limits."""
         factors = np.linalg.cholesky(np.linalg.inv(covariances))[:, self._lower[0], self._lower[1]]
         factors[:, self._diagonal] = np.clip(np.log(factors[:, self._diagonal]), *_LOG_PRECISION_LIMITS)
         logarithms = np.log(np.maximum(weights, 1e-4 * weights.max()))[:, np.newaxis]
@@ -202,9 +202,8 @@ class MixtureLikelihood:
         for number in range(self.components):
             centred = statistics - densities[:, number] @ statistics
             slopes.append((weights[number] * densities[:, number])[:, np.newaxis] * centred)
-        stacked = np.hstack(slopes).reshape(*self.grid.shape, -1)
-        # With several problems in the last axis, the axes of the answers come last.
-        seen = along_axes(self.channel.matrices, stacked).reshape(stacked.shape[-1], -1)
+        stacked = np.ascontiguousarray(np.hstack(slopes).T).reshape(-1, *self.grid.shape)
+        seen = self.channel.forward(stacked).reshape(len(stacked), -1)
         seen *= np.sqrt(self.counts.sum() / np.maximum(expected.ravel(), _LEAST_PROBABILITY))
         chain = self._chain(weights, means, factors)
         return np.asarray(chain.T @ (seen @ seen.T) @ chain + self._prior_curvature(weights, factors))

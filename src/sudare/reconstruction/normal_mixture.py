@@ -103,7 +103,7 @@ class NormalMixture:
         return probabilities, slopes
 
     def described(self, parameters: Floats) -> Components:
-        """In the column's unit."""
+        """Weights, means and scales in the column's unit."""
         weights, means, scales = self.unpacked(parameters)
         low, width = self.states.edges[0], self.states.edges[-1] - self.states.edges[0]
         return Components(weights, low + width * means, width * scales)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sudare.perturbation.number_channels import checked_edges
 from sudare.reconstruction.distribution import Distribution
-from sudare.report.plots import BLUE, FONT_POINTS, VERMILLION, Panel, Theme
+from sudare.report.plots import BLUE, VERMILLION, Panel, Theme, finished
 
 
 def histogram_panel(
@@ -42,16 +42,6 @@ def histogram_panel(
             axes.text(0.01, 0.98, "band not calibrated", transform=axes.transAxes, va="top", color=theme.ink)
         axes.stairs(band.estimate, places, color=BLUE, lw=1.4, label="reconstructed")
         axes.set_ylim(bottom=0.0)
-        axes.set_xlabel(x_label, color=theme.ink)
-        axes.set_ylabel("share of records", color=theme.ink)
-        axes.set_title(title, color=theme.ink, loc="left", fontsize=FONT_POINTS + 1)
-        axes.legend(
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            ncols=2,
-            frameon=False,
-            labelcolor=theme.ink,
-            fontsize=FONT_POINTS - 1,
-        )
+        finished(axes, theme, x_label, "share of records", title)
 
     return panel

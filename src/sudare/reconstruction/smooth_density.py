@@ -90,10 +90,7 @@ def smooth_curves(cells: int, length: float) -> Floats:
 
 
 def smooth_fits(
-    states: States,
-    counts: Counts,
-    lengths: Sequence[float] = LENGTHS,
-    amplitudes: Sequence[float] = AMPLITUDES,
+    states: States, counts: Counts, lengths: Sequence[float], amplitudes: Sequence[float]
 ) -> list[Fit[LogDensity]]:
     """One fit for each length and amplitude; each starts where the one of the next smaller amplitude ended."""
     fits = []

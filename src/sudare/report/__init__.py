@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from sudare.report.budget import BudgetBar
     from sudare.report.card import Card, Strength, card_text, strength_of
     from sudare.report.page import Page, Part, Table, Transcript, page_html
-    from sudare.report.patterns import dependency_graph, shaded, stacked_shares, timeline
+    from sudare.report.pattern_plots import dependency_graph, shaded, stacked_shares, timeline
     from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
 else:
     __getattr__, __dir__ = opened_on_use(
@@ -17,7 +17,7 @@ else:
             "budget": "BudgetBar",
             "card": "Card Strength card_text strength_of",
             "page": "Page Part Table Transcript page_html",
-            "patterns": "dependency_graph shaded stacked_shares timeline",
+            "pattern_plots": "dependency_graph shaded stacked_shares timeline",
             "plots": "Picture Series compared_bars curves picture rendered",
         },
     )

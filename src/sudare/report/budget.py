@@ -51,12 +51,12 @@ class BudgetBar:
 
     @property
     def epsilon_text(self) -> str:
-        """Spent of budget."""
+        """How much of ε is spent, of how much."""
         return f"ε {rounded_up(self.epsilon_spent)} of {rounded_up(self.epsilon_budget)}"
 
     @property
     def delta_text(self) -> str:
-        """Spent of budget; an account without δ says so."""
+        """How much of δ is spent, of how much; an account without δ says so."""
         if self.delta_budget == 0:
             return "δ 0 of 0"
         spent = "0" if self.delta_spent == 0 else rounded_up(self.delta_spent)

@@ -65,16 +65,14 @@ class Card:
 def card_of(
     manifest: Mapping[str, Any],
     sizes: Mapping[str, int],
+    remarks: Sequence[tuple[str, str]] = (),
     *,
     signature: Signature,
     signed_by: str | None = None,
     digest: str | None = None,
 ) -> Card:
-    """The card of a release from its manifest and how many numbers each of its tensors has."""
+    """The card of a release from its manifest, how many numbers leave under each name, and what else has to be said of it."""
     promise, receipt, parameters = manifest["guarantee"], manifest["receipt"], manifest["parameters"]
-    if manifest["learner"] == "RecordPerturbation":
-        # The tensor is a Parquet file; what leaves is a perturbed value a row of each column.
-        sizes = {name: parameters["rows"] for name, _ in parameters["columns"]}
     numbers = ", ".join(
         f"{whole(size)} {'number' if size == 1 else 'numbers'} ({name})" for name, size in sizes.items()
     )
@@ -97,44 +95,8 @@ def card_of(
         digest=digest,
         schema_digest=manifest["schema"],
         versions=manifest["versions"],
-        remarks=remarks_of(parameters),
+        remarks=tuple(remarks),
     )
-
-
-def remarks_of(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What a release's parameters oblige its card to say: inexact noise, and the promise to a parameter beside that to a record."""
-    remarks = []
-    if parameters.get("exact_noise") is False:
-        remarks.append(
-            (
-                "arithmetic",
-                "floating-point noise: drawn and added in 32-bit floats, so the guarantee is that of ideal arithmetic",
-            )
-        )
-    elif parameters.get("approach") == "gradient":
-        remarks.append(
-            (
-                "arithmetic",
-                "whole-numbered noise, its distance to the ideal law counted in δ; gradients were multiplied in 32-bit floats, with room "
-                "for their rounding if the processor keeps to IEEE 754",
-            )
-        )
-    promised = parameters.get("parameter_epsilon")
-    if promised is not None:
-        remarks.append(
-            (
-                "beside it",
-                f"ε = {rounded_up(promised)} for one parameter of the model; for a record it is the guarantee above",
-            )
-        )
-    if parameters.get("vacuous"):
-        remarks.append(
-            (
-                "accepted",
-                "the guarantee to a record says next to nothing; its owner released it all the same",
-            )
-        )
-    return tuple(remarks)
 
 
 def sureness(epsilon: float) -> float:

@@ -25,7 +25,7 @@ def nearest(number: float, digits: int = SIGNIFICANT_DIGITS) -> str:
 
 
 def whole(number: int) -> str:
-    """A count with its thousands apart."""
+    """A count with commas between thousands."""
     return f"{number:,}"
 
 

@@ -32,7 +32,7 @@ Format = Literal["svg", "png"]
 
 @dataclass(frozen=True)
 class Theme:
-    """Ink on paper, by day or by night."""
+    """Colours of lines and text, of what is faint, and of the background; for light and dark pages."""
 
     ink: str
     faint: str

@@ -1,6 +1,6 @@
 """How many members exact sums need: what everybody learns from a sum of few comes close to what one of them put in.
 
-From the sums of ten iterations a member of two can compute all records of the other (tests/dictionary/test_reconstruction.py).
+From the sums of ten iterations a member of two can compute all records of the other (tests/papers/p003_decentralised/test_record_reconstruction.py).
 """
 
 from __future__ import annotations

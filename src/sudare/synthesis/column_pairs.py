@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,42 +72,35 @@ def chosen_pairs(
     return Pairs(strongest.forest, tuple(further))
 
 
-def walk(forest: Sequence[Pair], columns: int) -> list[tuple[int, int | None]]:
-    """All columns in an order in which each comes after its parent; (column, parent), or None for the first of a tree."""
+def breadth_first_order(forest: Sequence[Pair], columns: int) -> dict[int, int | None]:
+    """All columns in an order in which each comes after its parent, with that parent; None for the first of a tree."""
     beside: dict[int, list[int]] = {column: [] for column in range(columns)}
     for first, second in forest:
         beside[first].append(second)
         beside[second].append(first)
-    order: list[tuple[int, int | None]] = []
-    seen: set[int] = set()
-    for start in range(columns):
-        if start in seen:
+    parents: dict[int, int | None] = {}
+    for root in range(columns):
+        if root in parents:
             continue
-        seen.add(start)
-        waiting: deque[tuple[int, int | None]] = deque([(start, None)])
-        while waiting:
-            column, parent = waiting.popleft()
-            order.append((column, parent))
-            for near in beside[column]:
-                if near not in seen:
-                    seen.add(near)
-                    waiting.append((near, column))
-    return order
+        parents[root] = None
+        reached = [root]
+        # Columns are added while the list is read.
+        for column in reached:
+            new = [near for near in beside[column] if near not in parents]
+            parents.update(dict.fromkeys(new, column))
+            reached += new
+    return parents
 
 
 def path_between(parents: Mapping[int, int | None], first: int, second: int) -> list[int] | None:
     """The columns from one to the other along the forest, both ends included; None where they are in different trees."""
-
-    def upwards(column: int) -> list[int]:
-        found = [column]
-        while (parent := parents[found[-1]]) is not None:
-            found.append(parent)
-        return found
-
-    from_first, from_second = upwards(first), upwards(second)
-    if from_first[-1] != from_second[-1]:
-        return None
-    while len(from_first) > 1 and len(from_second) > 1 and from_first[-2] == from_second[-2]:
-        from_first.pop()
-        from_second.pop()
-    return from_first + from_second[-2::-1]
+    upwards = [first]
+    while (parent := parents[upwards[-1]]) is not None:
+        upwards.append(parent)
+    back = [second]
+    while back[-1] not in upwards:
+        parent = parents[back[-1]]
+        if parent is None:
+            return None
+        back.append(parent)
+    return upwards[: upwards.index(back[-1])] + back[::-1]

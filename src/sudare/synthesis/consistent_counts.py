@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.reconstruction.maximum_likelihood import projected_on_simplex
+
 Floats = NDArray[np.float64]
 
 _RAKINGS: Final = 20
@@ -26,14 +28,6 @@ _ROUNDING_VARIANCE: Final = 1 / 12
 def noise_variance(standard_deviation: float) -> float:
     """Of a noisy count that was rounded to a whole number."""
     return standard_deviation**2 + _ROUNDING_VARIANCE
-
-
-def nonnegative_with_sum(values: Floats, total: float) -> Floats:
-    """The nearest vector without negative entries that adds up to `total` (> 0)."""
-    falling = np.sort(values)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
-    last = np.flatnonzero(falling > excess)[-1]
-    return np.asarray(np.maximum(values - excess[last], 0.0))
 
 
 def averaged(tables: Sequence[Floats], variances: Sequence[float]) -> tuple[Floats, float]:
@@ -51,7 +45,7 @@ def consistent_singles(tables: Sequence[Floats], variances: Sequence[float]) -> 
     )
     totals = np.maximum(averaged(sums, sum_variances)[0], _LEAST_CLASS)
     return [
-        np.column_stack([nonnegative_with_sum(table[:, each], totals[each]) for each in range(len(totals))])
+        np.column_stack([projected_on_simplex(table[:, each], totals[each]) for each in range(len(totals))])
         for table in tables
     ]
 

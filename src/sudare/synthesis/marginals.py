@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import WholeNoise
-from sudare.synthesis.column_pairs import Pair, Pairs, all_pairs, chosen_pairs, distance_to_model, path_between, walk
+from sudare.synthesis.column_pairs import (
+    Pair,
+    Pairs,
+    all_pairs,
+    breadth_first_order,
+    chosen_pairs,
+    distance_to_model,
+    path_between,
+)
 from sudare.synthesis.consistent_counts import (
     averaged,
     conditional,
@@ -244,7 +252,7 @@ class MarginalModel:
 
     layout: Layout
     singles: list[Floats]
-    order: list[tuple[int, int | None]]
+    parents: Mapping[int, int | None]
     steps: Mapping[Pair, Floats]
     further: Mapping[Pair, Floats]
 
@@ -260,7 +268,7 @@ class MarginalModel:
             joint = raked(drawn_in, singles[first], singles[second])
             steps[first, second] = conditional(joint, singles[second])
             steps[second, first] = conditional(np.swapaxes(joint, 0, 1), singles[first])
-        model = cls(layout, singles, walk(pairs.forest, len(singles)), steps, {})
+        model = cls(layout, singles, breadth_first_order(pairs.forest, len(singles)), steps, {})
         further = {
             pair: raked(
                 shrunk(tables[pair][:, :, 0], model.pair_table(pair).sum(axis=2), variance, _TRUST_IN_FURTHER),
@@ -269,7 +277,7 @@ class MarginalModel:
             )
             for pair in pairs.further
         }
-        return cls(layout, singles, model.order, steps, further)
+        return replace(model, further=further)
 
     @property
     def total(self) -> float:
@@ -278,7 +286,7 @@ class MarginalModel:
 
     def pair_table(self, pair: Pair) -> Floats:
         """Table (first cell, second cell, class) of two columns by the forest alone."""
-        path = path_between(dict(self.order), *pair)
+        path = path_between(self.parents, *pair)
         if path is None:
             return independent(self.singles[pair[0]], self.singles[pair[1]])
         joint = self.singles[path[0]][:, :, np.newaxis] * self.steps[path[0], path[1]]
@@ -307,7 +315,7 @@ class MarginalModel:
         """The cells of every column, and last the class."""
         label = drawn_cells(self.singles[0].sum(axis=0)[np.newaxis], np.zeros(rows, dtype=np.intp), generator)
         found: dict[int, Positions] = {}
-        for column, parent in self.order:
+        for column, parent in self.parents.items():
             if parent is None:
                 found[column] = drawn_cells(np.ascontiguousarray(self.singles[column].T), label, generator)
             else:

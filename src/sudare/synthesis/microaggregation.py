@@ -21,7 +21,7 @@ from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import WholeNoise
 from sudare.privacy.release_content import on_grid
-from sudare.synthesis.consistent_counts import nonnegative_with_sum
+from sudare.reconstruction.maximum_likelihood import projected_on_simplex
 from sudare.synthesis.marginals import MOST_CELLS, whole_counts
 from sudare.synthesis.row_sampling import drawn_cells
 from sudare.synthesis.staged_budget import StagedNoise
@@ -118,7 +118,7 @@ class MicroaggregationEngine:
                 means = table / of_group[:, np.newaxis]
                 found[name] = np.array([isotonic_regression(row, y_min=0.0, y_max=1.0) for row in means])
             else:
-                found[name] = np.array([nonnegative_with_sum(row, max(1.0, row.sum())) for row in table])
+                found[name] = np.array([projected_on_simplex(row, max(1.0, row.sum())) for row in table])
         return MicroaggregationModel(self.layout, self.numbers, np.maximum(tensors["classes"], 1), found)
 
 

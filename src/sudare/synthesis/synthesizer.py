@@ -160,9 +160,9 @@ class PrivateSynthesizer(PrivateEstimator):
         return Plan(self._staged(declared), guarantee)
 
     def _plan_for(self, X: Any, y: Any) -> Plan[StagedNoise]:
-        return self.rehearsed(X, y)[0]
+        return self.dry_run(X, y)[0]
 
-    def rehearsed(self, X: object, y: object = None) -> tuple[Plan[StagedNoise], CodedRows]:
+    def dry_run(self, X: object, y: object = None) -> tuple[Plan[StagedNoise], CodedRows]:
         """Plan, and what looking through the rows tells the owner. Nothing is counted with noise, charged or stored."""
         twin = clone(self)
         rows = twin._looked_through(X, y)
@@ -309,16 +309,13 @@ def declared_pairs(tree: object, names: Sequence[str]) -> tuple[Pair, ...] | Non
         "tree is not a list of pairs of different columns, each pair once and without the label.",
         'Give for example tree=[("age", "sex")], or leave it out to have pairs chosen privately.',
     )
-    if isinstance(tree, str | Mapping) or not isinstance(tree, Sequence):
+    if isinstance(tree, str) or not isinstance(tree, Sequence):
         raise wrong
-    pairs: list[Pair] = []
-    for pair in tree:
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise wrong
-        if not all(isinstance(name, str) and name in places for name in pair) or pair[0] == pair[1]:
-            raise wrong
-        first, second = sorted(places[name] for name in pair)
-        pairs.append((first, second))
-    if len(set(pairs)) < len(pairs):
+    if not all(isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in tree):
+        raise wrong
+    if not all(isinstance(name, str) and name in places for pair in tree for name in pair):
+        raise wrong
+    pairs = [(min(places[a], places[b]), max(places[a], places[b])) for a, b in tree]
+    if len(set(pairs)) < len(pairs) or any(first == second for first, second in pairs):
         raise wrong
     return tuple(pairs)

@@ -34,9 +34,7 @@ def tables(members: int) -> list[np.ndarray]:
 
 
 def estimator() -> PatternDictionary:
-    return PatternDictionary(
-        2, family="diagonal_gaussian", bounds=BOUNDS, search=False, most_iterations=4, tolerance=1e-3
-    )
+    return PatternDictionary(2, family="diagonal_gaussian", bounds=BOUNDS, search=False, max_iter=4, tol=1e-3)
 
 
 def dictionary_walk(members: int) -> Callable[[int], DictionaryWalk]:
@@ -60,7 +58,7 @@ def check_same_bits(results: dict[str, object], members: int) -> None:
         natural = found.dictionary.natural()
         for key, expected in in_process.patterns_.arrays.items():
             np.testing.assert_array_equal(natural.arrays[key], expected)
-        np.testing.assert_array_equal(found.home.weights, in_process.weights_[position])
+        np.testing.assert_array_equal(found.own_part.weights, in_process.weights_[position])
 
 
 @pytest.mark.long
@@ -76,14 +74,14 @@ def test_what_a_member_learns_at_home_is_the_same_as_in_one_process() -> None:
 
     consortium = Consortium(3, None, walk)
     assert consortium.run()
-    expected = clone(model).fit(own).homes_
+    expected = clone(model).fit(own).own_parts_
     assert any(home.pattern is not None for home in expected)
     for (_, found), home in zip(sorted(consortium.results().items()), expected, strict=True):
-        assert found.home.pattern_weight == home.pattern_weight
-        assert (found.home.pattern is None) == (home.pattern is None)
+        assert found.own_part.pattern_weight == home.pattern_weight
+        assert (found.own_part.pattern is None) == (home.pattern is None)
         if home.pattern is not None:
             for name, values in home.pattern.arrays.items():
-                np.testing.assert_array_equal(found.home.pattern.arrays[name], values)
+                np.testing.assert_array_equal(found.own_part.pattern.arrays[name], values)
 
 
 def test_a_training_between_members_gives_the_bits_of_one_process() -> None:

@@ -23,7 +23,8 @@ from tests.consortium.clinics import SCHEMA, patients
 
 TARGET = Schema({"age": Number(0.0, 100.0), "pressure": Number(80.0, 200.0)}, target="pressure")
 # Of text, so nothing in an agreement could be its loss.
-NO_TASK = {"GibbsPosterior"}
+# What text cannot describe, and what is in papers: for own data.
+NO_TASK = {"GibbsPosterior"} | {name for name, module in LEARNERS.items() if module.startswith("sudare.papers.")}
 NAMED = {"epsilon", "delta", "schema", "account", "random_state"}
 
 
@@ -140,6 +141,25 @@ def test_a_learner_that_text_cannot_describe(task: ModelsTask) -> None:
         check_parameters(task)
 
 
+def test_an_agreement_with_the_former_names_of_parameters_means_the_same() -> None:
+    former = {"approach": "gradient", "steps": 7, "rate": 0.5, "physical_batch": 64, "accept_parameter_guarantee": True}
+    task = ModelsTask("net", "PrivateMLPClassifier", 1.0, 1e-6, parameters=former)
+    check_parameters(task)
+    learner = learner_of(task, SCHEMA, None)
+    assert (learner.max_iter, learner.learning_rate, learner.max_physical_batch_size) == (7, 0.5, 64)
+    assert learner.accept_weak_guarantee
+    both = ModelsTask("net", "PrivateMLPClassifier", 1.0, 1e-6, parameters={"steps": 7, "max_iter": 7})
+    with pytest.raises(AgreementError, match=r"parameters\.steps` is not a parameter"):
+        check_parameters(both)
+
+
+def test_an_approach_of_a_paper_is_no_task() -> None:
+    task = ModelsTask("net", "PrivateMLPClassifier", 0.1, 1e-6, parameters={"approach": "learning_first"})
+    for act in (check_parameters, lambda task: learner_of(task, SCHEMA, None)):
+        with pytest.raises(AgreementError, match="an approach of paper 002"):
+            act(task)
+
+
 # What is promised is what is charged
 
 
@@ -155,15 +175,7 @@ PRICED = [
     task_for("PrivateSynthesizer", neighbours="add-remove", engine="marginals"),
     task_for("RecordPerturbation"),
     CensusTask("survey", ("age", "smoker"), 1.0),
-    pytest.param(task_for("PrivateMLPClassifier", steps=2), marks=pytest.mark.long),
-    pytest.param(
-        task_for("PrivateMLPClassifier", approach="learning_first", accept_parameter_guarantee=True),
-        marks=pytest.mark.long,
-    ),
-    pytest.param(
-        task_for("PrivateMLPClassifier", approach="anonymized_learning", accept_parameter_guarantee=True),
-        marks=pytest.mark.long,
-    ),
+    pytest.param(task_for("PrivateMLPClassifier", max_iter=2), marks=pytest.mark.long),
 ]
 
 
@@ -205,3 +217,13 @@ class Unknown(Task):
     """A kind of task that this version does not know."""
 
     kind = "later"  # type: ignore[assignment]
+
+
+def test_a_dictionary_task_of_an_earlier_version_means_the_same() -> None:
+    earlier = DictionaryTask("patterns", 2, consent=True, parameters={"most_iterations": 7, "tolerance": 1e-3})
+    now = DictionaryTask("patterns", 2, consent=True, parameters={"max_iter": 7, "tol": 1e-3})
+    found = [dictionary_of(task, SCHEMA).get_params() for task in (earlier, now)]
+    assert found[0]["max_iter"] == 7
+    assert {name: repr(value) for name, value in found[0].items()} == {
+        name: repr(value) for name, value in found[1].items()
+    }

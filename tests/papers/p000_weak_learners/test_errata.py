@@ -14,7 +14,7 @@ import pytest
 from sudare.experts.weights import LOGISTIC_TEMPERATURE, gibbs_weights, logistic_losses, mirror_average
 from sudare.linear.calibration import pure_rate
 from sudare.linear.losses import Logistic
-from sudare.papers.p000_weak_learners import recipes
+from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.learning_tasks import synthetic
 from sudare.privacy.accounting import exact
 
@@ -26,32 +26,34 @@ def task():
 
 def test_the_local_baseline_of_figure_3_is_an_artefact(task):
     """Printed: 0.559. A free intercept under strong shrinkage gives that; the printed λ = 0.01 gives 0.9 and more."""
-    artefact = recipes.local_with_free_intercept(task, recipes.ARTEFACT_PENALTY)
+    artefact = simulated_members.local_with_free_intercept(task, simulated_members.ARTEFACT_PENALTY)
     assert artefact.mean() == pytest.approx(0.559, abs=0.02)
-    assert task.accuracy(recipes.plain_messages(task)).mean() > 0.9
-    assert task.accuracy(recipes.own_without_messages(task)).mean() > 0.94
+    assert task.accuracy(simulated_members.plain_messages(task)).mean() > 0.9
+    assert task.accuracy(simulated_members.own_without_messages(task)).mean() > 0.94
     # Most members answer with one class: accuracy on balanced test rows is then one half exactly.
     assert np.mean(np.abs(artefact - 0.5) < 0.05) > 0.5
 
 
 def test_at_epsilon_0_1_the_combined_models_beat_the_artefact_and_not_a_correct_local_model(task):
     generator = np.random.default_rng(0)
-    combined = task.accuracy(recipes.mirror_averaged(task, recipes.chaudhuri_messages(task, 0.1, generator)))
-    artefact = recipes.local_with_free_intercept(task, recipes.ARTEFACT_PENALTY)
-    correct = task.accuracy(recipes.plain_messages(task))
+    combined = task.accuracy(
+        simulated_members.mirror_averaged(task, simulated_members.chaudhuri_messages(task, 0.1, generator))
+    )
+    artefact = simulated_members.local_with_free_intercept(task, simulated_members.ARTEFACT_PENALTY)
+    correct = task.accuracy(simulated_members.plain_messages(task))
     assert np.mean(combined > artefact) > 0.8
     assert np.mean(combined > correct) < 0.1
 
 
 def test_models_exchanged_without_noise_do_better_than_printed(task):
     """Printed: 0.973. With the printed settings there is almost no error left."""
-    combined = task.accuracy(recipes.mirror_averaged(task, recipes.plain_messages(task)))
+    combined = task.accuracy(simulated_members.mirror_averaged(task, simulated_members.plain_messages(task)))
     assert combined.mean() > 0.99
 
 
 def test_the_determinant_needs_no_square_and_joint_slack_less_still():
     """At nΛ = 10 and ε = 0.1 the published calibration leaves 0.0506 for the noise; one factor 0.0753; jointly 0.0930."""
-    published, extra = recipes.chaudhuri_calibration(0.1, 50, 0.2)
+    published, extra = simulated_members.chaudhuri_calibration(0.1, 50, 0.2)
     assert extra == 0
     assert published == pytest.approx(0.0506, abs=1e-4)
     assert 0.1 - math.log1p(0.25 / 10) == pytest.approx(0.0753, abs=1e-4)
@@ -63,7 +65,7 @@ def test_condition_19_needs_scores_within_one_and_the_experiment_exceeds_them(ta
     for largest in (1.0, 2.0, 5.0):
         slope = 1 / (1 + math.exp(-largest))
         assert slope**2 / (slope * (1 - slope)) == pytest.approx(math.exp(largest))
-    messages = recipes.chaudhuri_messages(task, 0.1, np.random.default_rng(0))
+    messages = simulated_members.chaudhuri_messages(task, 0.1, np.random.default_rng(0))
     scores = np.einsum("kti,mi->ktm", task.rows[:5], messages)
     assert np.mean(np.abs(scores) > math.log(3)) > 0.3
 

@@ -13,25 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.neural.clipped_network import gradient_sum, layer_slopes, layer_values, output_residuals
-from sudare.neural.training_methods import flattened
-from sudare.neural.training_settings import Course
+from sudare.neural.training_methods import Facts, flattened
 from sudare.papers.p002_networks import anonymized_learning as module
 from sudare.papers.p002_networks.anonymized_learning import (
     Quantisation,
     clipped_sum,
-    dealt_out,
-    descended_with_noise,
     entry_levels,
+    fixed_batches,
     largest_entries,
     levels_of,
     noisy_update,
     shaped_like,
     shortened_gradients,
+    trained_with_noisy_updates,
     update_intervals,
 )
+from sudare.papers.p002_networks.approaches import AnonymizedLearning
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.privacy.noise import SeededNoise, SystemNoise
+from sudare.schema import Number, Schema
 from tests.papers.p002_networks.test_parameter_intervals import network
 
 LOSS = "cross_entropy"
@@ -244,19 +245,10 @@ def test_noise_is_drawn_for_every_update_of_every_epoch_in_parts_that_memory_hol
     monkeypatch.setattr(module, "discrete_laplace", recorded)
     monkeypatch.setattr(module, "_MOST_DRAWN_AT_ONCE", 2 * 8)
     x, targets = map(np.asarray, rows_of(3, 20))
-    layers = descended_with_noise(
-        x,
-        targets,
-        (3, 2),
-        LOSS,
-        Course(3, 4, 0.1),
-        THRESHOLD,
-        Fraction(3, 2),
-        "example",
-        (np.zeros(3), np.ones(3)),
-        8.0,
-        SeededNoise(0),
-    )
+    schema = Schema({name: Number(0, 1) for name in "abc"})
+    facts = Facts(20, (3, 2), LOSS, "replace-one", schema, "scaled", (0, 1))
+    method = AnonymizedLearning(facts, 2.0, epochs=3, batch_size=4, learning_rate=0.1, threshold=THRESHOLD)
+    layers = trained_with_noisy_updates(method, x, targets, SeededNoise(0))
     assert np.all(np.abs(flattened(layers)) <= 8)
     scale = levels_of(4, Fraction(3, 2)) * Fraction(3, 2)
     assert drawn == 3 * [(2 * 8, scale), (2 * 8, scale), (8, scale)]
@@ -266,7 +258,7 @@ def test_noise_is_drawn_for_every_update_of_every_epoch_in_parts_that_memory_hol
 @given(rows=st.integers(1, 300), batch=st.integers(1, 64))
 def test_every_row_is_dealt_out_once(rows, batch):
     order = np.random.default_rng(rows).random(rows)
-    chosen, kept = dealt_out(rows, batch, order)
+    chosen, kept = fixed_batches(rows, batch, order)
     assert sorted(chosen[kept == 1].tolist()) == list(range(rows))
     assert kept.sum() == rows
     assert np.ptp(kept.sum(axis=1)) <= 1

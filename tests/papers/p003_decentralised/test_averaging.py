@@ -13,10 +13,8 @@ from sudare.papers.p003_decentralised.averaging import (
     AveragingResult,
     Method,
     Plan,
-    advanced,
     averaged,
     averaging_plan,
-    begun,
     polynomial_plan,
     trajectory,
 )
@@ -122,18 +120,15 @@ def test_messages_of_finite_time() -> None:
 
 
 def exchanged(values: np.ndarray, plan: Plan) -> np.ndarray:
-    """Members that know nothing but the plan and their messages, which pass through one mailbox a round."""
-    begins = [begun(plan, member, values[member]) for member in range(plan.members)]
-    states, sent = [state for state, _ in begins], [outgoing for _, outgoing in begins]
-    while any(sent):
-        incoming = [
-            {sender: outgoing[member] for sender, outgoing in enumerate(sent) if member in outgoing}
-            for member in range(plan.members)
+    """Members that know nothing but the plan, their own values and what the neighbours of a round send."""
+    before = current = values
+    for each in plan.rounds:
+        moved = [
+            own + each.step * sum((current[other] - own for other in neighbours), start=np.zeros_like(own))
+            for own, neighbours in zip(current, each.graph.neighbours, strict=True)
         ]
-        steps = [advanced(plan, state, received) for state, received in zip(states, incoming, strict=True)]
-        states, sent = [state for state, _ in steps], [outgoing for _, outgoing in steps]
-    assert {state.finished for state in states} == {len(plan.rounds)}
-    return np.array([state.current for state in states])
+        before, current = current, each.weight * np.array(moved) + (1 - each.weight) * before
+    return current
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -143,31 +138,6 @@ def test_messages_between_members_give_the_same(graph: Graph, method: Method) ->
     plan = averaging_plan(graph, method, 1e-6)
     *_, together = trajectory(values, plan)
     np.testing.assert_allclose(exchanged(values, plan), together, atol=1e-12)
-
-
-def test_a_step_changes_no_state_and_no_message() -> None:
-    plan = averaging_plan(cycle(3), "chebyshev", rounds=2)
-    state, outgoing = begun(plan, 0, [1.0, 2.0])
-    assert set(outgoing) == {1, 2}
-    before = state.current.copy()
-    incoming = {1: np.array([5.0, 5.0]), 2: np.array([7.0, 1.0])}
-    after, again = advanced(plan, state, incoming), advanced(plan, state, incoming)
-    np.testing.assert_array_equal(after[0].current, again[0].current)
-    np.testing.assert_array_equal(state.current, before)
-    np.testing.assert_array_equal(incoming[1], [5.0, 5.0])
-
-
-def test_a_member_waits_for_all_its_neighbours_and_listens_to_nobody_else() -> None:
-    plan = averaging_plan(cycle(4), "constant", rounds=1)
-    state, _ = begun(plan, 0, [1.0])
-    one = np.ones(1)
-    for incoming in ({}, {1: one}, {1: one, 2: one}, {1: one, 2: one, 3: one}):
-        with pytest.raises(DataError, match="2 neighbours"):
-            advanced(plan, state, incoming)
-    finished, outgoing = advanced(plan, state, {1: one, 3: one})
-    assert outgoing == {}
-    with pytest.raises(InvalidParameter, match="no more rounds"):
-        advanced(plan, finished, {1: one, 3: one})
 
 
 def test_callers_keep_their_values() -> None:
@@ -191,11 +161,6 @@ def test_bad_values(values: np.ndarray, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
         averaged(values, cycle(5))
     assert "2." not in str(caught.value)
-
-
-def test_a_member_with_a_bad_value_sends_nothing() -> None:
-    with pytest.raises(DataError, match="finite"):
-        begun(averaging_plan(cycle(3)), 0, [np.nan])
 
 
 @pytest.mark.parametrize(

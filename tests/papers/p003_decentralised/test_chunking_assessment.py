@@ -53,15 +53,15 @@ def test_colluders_are_told_about(generator):
     pooled = {each.what: each.one_sum for each in found.breaches if "colluders" in each.what}
     assert pooled["a given member, 3 colluders: exactly"] == float(coalition_probability(graph, 3, 4))
     assert pooled["anybody, 3 colluders: simulated"] > pooled["a given member, 3 colluders: exactly"]
-    assert found.chain_share == 0.25
-    assert found.chain_confirmations == 20
+    assert found.chain.share == 0.25
+    assert found.chain.confirmations_needed == 20
 
 
 def test_nothing_hides_the_last_honest_member(generator):
     found = assessed(Proposal(cycle(3), colluders=2), 100, generator)
     assert not found.masks_hide
     assert found.to_dict()["masks"]["breach"] == 1.0
-    assert found.chain_confirmations is None
+    assert found.chain.confirmations_needed is None
 
 
 def test_finite_time_counts_what_a_member_sends(generator):

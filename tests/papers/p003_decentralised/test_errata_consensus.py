@@ -24,7 +24,6 @@ from sudare.papers.p003_decentralised.chunking_risk import (
     nakamoto_probability,
     neighbour_probability,
     rewrite_probability,
-    secure_product,
     simulated_any_breach,
 )
 from sudare.papers.p003_decentralised.graphs import (
@@ -38,14 +37,71 @@ from sudare.papers.p003_decentralised.spectra import (
     adjacency,
     constant_rounds,
     contraction,
-    cycle_decay,
-    cycle_mixing_eigenvalues,
-    cycle_rounds,
     cycle_second_eigenvalue,
     laplacian,
     nonzero_range,
     rounds_to,
 )
+
+# The chapter's closed forms, corrected
+
+
+def cycle_adjacency_eigenvalues(members, reach):
+    """λ_l = Σ_j 2cos(2π(l−1)j/S) for l = 1 … S (1.43), not in descending order."""
+    frequencies = 2 * np.pi * np.arange(members) / members
+    return 2 * np.cos(np.outer(frequencies, np.arange(1, reach + 1))).sum(axis=1)
+
+
+def cycle_mixing_eigenvalues(members, reach, step):
+    """ν̃_l = 1 − 4ε Σ_j sin²(π(l−1)j/S) for l = 1 … S (1.45)."""
+    frequencies = np.pi * np.arange(members) / members
+    return 1 - 4 * step * (np.sin(np.outer(frequencies, np.arange(1, reach + 1))) ** 2).sum(axis=1)
+
+
+def cycle_rate(members, reach, step):
+    return 2 * math.pi**2 * step * reach * (reach + 1) * (2 * reach + 1) / (3 * members**2)
+
+
+def cycle_decay(members, reach, step, rounds):
+    """(ν₂/ν₁)^t ≈ exp(−(2π²/3S²)·ε·t·b(b+1)(2b+1)) for S ≫ πb: (1.49), which prints the exponential's first two terms."""
+    return math.exp(-cycle_rate(members, reach, step) * rounds)
+
+
+def cycle_rounds(members, reach, tolerance):
+    """t ≈ 3S² ln(√S/δ)/(2π²ε·b(b+1)(2b+1)) (1.50) with ε = 1/4b, the largest safe step: it grows like S²/b², not S²/b³."""
+    return math.log(math.sqrt(members) / tolerance) / cycle_rate(members, reach, 1 / (4 * reach))
+
+
+def gap_rounds(members, step, gap, tolerance):
+    """t ≈ ln(√S/δ)/|ln(1 − εΔ)| for a spectral gap Δ (1.53); right where the most negative eigenvalue of W matters less."""
+    return math.log(math.sqrt(members) / tolerance) / abs(math.log1p(-step * gap))
+
+
+CYCLES = [(members, reach) for reach in (1, 2, 3, 5) for members in range(2 * reach + 1, 40)]
+
+
+def test_closed_forms_are_eigenvalues():
+    """(1.43), (1.45) and (1.46) for every cycle up to 39 members."""
+    for members, reach in CYCLES:
+        graph, step = cycle(members, reach), 1 / (4 * reach)
+        np.testing.assert_allclose(
+            sorted(cycle_adjacency_eigenvalues(members, reach)), np.linalg.eigvalsh(adjacency(graph)), atol=1e-10
+        )
+        mixing = np.linalg.eigvalsh(np.eye(members) - step * laplacian(graph))
+        np.testing.assert_allclose(sorted(cycle_mixing_eigenvalues(members, reach, step)), mixing, atol=1e-10)
+        assert cycle_second_eigenvalue(members, reach) == pytest.approx(mixing[-2], abs=1e-10)
+
+
+def test_approximations_for_long_cycles():
+    """(1.49) and (1.50) against the true eigenvalue, S ≫ πb."""
+    for members, reach in ((200, 1), (300, 2), (500, 4)):
+        step = 1 / (4 * reach)
+        second = cycle_second_eigenvalue(members, reach, step)
+        rounds = math.log(math.sqrt(members) / 1e-3) / -math.log(second)
+        assert cycle_rounds(members, reach, 1e-3) == pytest.approx(rounds, rel=0.01)
+        assert cycle_decay(members, reach, step, 100) == pytest.approx(second**100, rel=0.01)
+        gap = (1 - second) / step
+        assert gap_rounds(members, step, gap, 1e-3) == pytest.approx(rounds, rel=1e-9)
 
 
 def test_iteration_counts_of_ten_members():
@@ -202,8 +258,7 @@ def test_the_product_of_equation_1_35_needs_factors_that_are_probabilities():
     """S = 20, d = 4: at N_c = 1 every factor is −3, and the “probability” is above 3²⁰."""
     graph = cycle(20, 2)
     assert (1 - breach_bound(graph, 1)) ** 20 == pytest.approx(3.0**20)
-    assert secure_product(graph, 1) is None
-    assert secure_product(graph, 5) == pytest.approx(0.854, abs=1e-3)
+    assert (1 - breach_bound(graph, 5)) ** 20 == pytest.approx(0.854, abs=1e-3)
 
 
 def test_equation_1_35_counts_every_pair_twice():

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 from sudare.dictionary import PatternDictionary
-from sudare.dictionary.families import Frame, Overall, Patterns
-from sudare.dictionary.gaussian_families import SparseGaussian, symmetric
+from sudare.dictionary.families import Frame, Overall, Patterns, symmetric
+from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.errors import DataError, NotSolved

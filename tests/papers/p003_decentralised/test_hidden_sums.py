@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from sudare.errors import DataError, ImplausibleTotal, InvalidParameter
 from sudare.papers.p003_decentralised.graphs import cycle
-from sudare.papers.p003_decentralised.hidden_sums import OTHER_HIDES, hidden_sum
+from sudare.papers.p003_decentralised.hidden_sums import OTHER_HIDES, additive_shares, chunk_runs, chunked, hidden_sum
 from sudare.sums import FixedPoint, secure_sum
 
 EXACT = ("shares", "shamir")
+SEED = bytes(range(32))
+
+
+def words(values):
+    return np.array(values, dtype=np.uint64)
 
 
 @given(st.integers(1, 9), st.data())
@@ -45,9 +50,6 @@ def test_chunks_and_paillier_are_close_only():
     same = hidden_sum(list(vectors), hide="chunks", over=cycle(6, 2), tolerance=1e-6)
     assert (same.rounds, same.bits_sent) == (over_graph.rounds, over_graph.bits_sent)
     assert same.bits_sent == same.rounds * 6 * 4 * 2 * 64
-    by_dissemination = hidden_sum(list(vectors), hide="chunks", chunks=3)
-    np.testing.assert_allclose(by_dissemination.total, expected, atol=1e-12)
-    assert (by_dissemination.rounds, by_dissemination.values_per_round) == (9, 1)
     encrypted = hidden_sum(list(vectors), hide="paillier", over="complete", key_bits=256, tolerance=1e-4)
     np.testing.assert_allclose(encrypted.totals, np.tile(expected, (6, 1)), atol=1e-2)
 
@@ -66,7 +68,7 @@ def test_chunks_and_paillier_are_close_only():
     ],
 )
 def test_vectors_that_cannot_be_summed(hide, vectors):
-    over = "dissemination" if hide in EXACT else "complete"
+    over = None if hide in EXACT else "complete"
     with pytest.raises(DataError) as refused:
         hidden_sum(vectors, hide=hide, over=over)
     assert "31.25" not in str(refused.value)
@@ -79,6 +81,7 @@ def test_vectors_that_cannot_be_summed(hide, vectors):
         ({"hide": "shares", "over": "cycle"}, "exactly"),
         ({"hide": "shamir", "over": cycle(3)}, "exactly"),
         ({"hide": "paillier"}, "graph"),
+        ({"hide": "chunks"}, "graph"),
         ({"hide": "chunks", "over": "knitting"}, "'knitting'"),
         ({"hide": "chunks", "over": cycle(4)}, "4 members"),
         ({"hide": "chunks", "over": cycle(3), "chunks": 0}, "chunks"),
@@ -111,3 +114,49 @@ def test_a_hostile_addend_that_leaves_the_ranges_stops_the_sum(hide, monkeypatch
     monkeypatch.setattr(FixedPoint, "encode", by_member)
     with pytest.raises(ImplausibleTotal):
         hidden_sum([[0.5], [50.0], [0.5]], hide, fixed_point=FixedPoint(-1.0, 1.0, 2.0**-20))
+
+
+# Additive shares
+
+
+@given(st.integers(1, 8), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
+def test_additive_shares_add_up(count, values):
+    shares = additive_shares(words(values), count)
+    assert len(shares) == count
+    assert np.sum(shares, axis=0, dtype=np.uint64).tolist() == values
+    if count > 1:
+        assert not np.array_equal(shares[0], additive_shares(words(values), count)[0])
+
+
+def test_no_shares_at_all_are_refused():
+    with pytest.raises(InvalidParameter):
+        additive_shares(words([1]), 0)
+
+
+# Chunks
+
+
+@given(st.integers(1, 6), st.floats(0.1, 1e3), st.lists(st.floats(-10, 10), min_size=1, max_size=5))
+def test_chunks_add_up_and_all_but_the_last_are_bounded(count, spread, values):
+    chunks = chunked(np.array(values), count, spread, SEED)
+    assert chunks.shape == (count, len(values))
+    assert (np.abs(chunks[:-1]) <= spread).all()
+    np.testing.assert_allclose(chunks.sum(axis=0), values, atol=1e-9 * spread)
+
+
+@pytest.mark.parametrize(("count", "spread"), [(0, 1.0), (3, 0.0), (3, math.nan)])
+def test_chunks_that_mean_nothing(count, spread):
+    with pytest.raises(InvalidParameter):
+        chunked(np.ones(2), count, spread, SEED)
+
+
+def test_algorithm_2_shuffles_places_and_averages_every_chunk():
+    graph = cycle(9, 2)
+    vectors = np.random.default_rng(0).normal(size=(9, 3))
+    runs = list(chunk_runs(vectors, graph, 4, 5.0, "constant", 1e-6, SEED))
+    np.testing.assert_allclose(sum(run.values for run in runs), vectors, atol=1e-12)
+    assert len({run.plan.rounds[0].graph.neighbours for run in runs}) == 4
+    for run in runs:
+        first_error = np.abs(run.values - run.values.mean(axis=0)).max()
+        np.testing.assert_allclose(run.sums, np.tile(run.values.sum(axis=0), (9, 1)), atol=9e-6 * 9 * first_error)
+    np.testing.assert_allclose(sum(run.sums for run in runs), np.tile(vectors.sum(axis=0), (9, 1)), atol=1e-3)

@@ -60,5 +60,5 @@ def test_values_too_large_are_refused(pairs):
 
 def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "phe", None)
-    with pytest.raises(ExtraMissing, match=r"sudare\[consortium\]"):
+    with pytest.raises(ExtraMissing, match=r"sudare\[papers\]"):
         paillier.keypairs(1, 256)

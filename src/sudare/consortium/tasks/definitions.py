@@ -9,7 +9,14 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
 from sudare.consortium.agreement.document_fields import Field, Reader, Scalar, whole
-from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, LEARNING_DEFAULTS
+from sudare.consortium.tasks.task_defaults import (
+    DICTIONARY_DEFAULTS,
+    EARLIER_DICTIONARY_NAMES,
+    LEARNER_DEFAULTS,
+    LEARNING_DEFAULTS,
+    NETWORKS,
+    current_parameters,
+)
 from sudare.errors import AgreementError
 from sudare.privacy.ledger_chain import canonical_json
 
@@ -21,9 +28,7 @@ Parameters = Mapping[str, Scalar]
 PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
 PRIVATE_FAMILIES: Final = ("sparse_gaussian", "diagonal_gaussian")
 # By the task's own fields, by the agreement, or by nobody: a cluster and a checkpoint's path are each member's own.
-_DECIDED_ELSEWHERE: Final = frozenset(
-    {"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "progress"}
-)
+_DECIDED_ELSEWHERE: Final = frozenset({"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "verbose"})
 _METHODS: Final = ("one-sum", "descent")
 # What earlier versions asked for in tasks of these kinds; the agreement's own numbers say it now (`Agreement.colluders`).
 _REPLACED_FIELDS: Final = {"dictionary": "colluders", "learning": "tolerance", "scaler": "tolerance"}
@@ -149,7 +154,8 @@ def check_parameters(task: Task) -> None:
             f"`tasks.{task.name}.learner` is not one of {', '.join(LEARNER_DEFAULTS)}.", "Correct this field."
         )
     known = _known_parameters(task)
-    for name in task.parameters:
+    learner = task.learner if isinstance(task, ModelsTask) else ""
+    for name in current_parameters(task.name, learner, task.parameters):
         if name not in known:
             takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
             raise AgreementError(f"`tasks.{task.name}.parameters.{name}` is not a parameter of this task.", takes)
@@ -163,9 +169,7 @@ def check_parameters(task: Task) -> None:
 
 
 def _needs_delta(task: ModelsTask) -> bool:
-    defaults = LEARNER_DEFAULTS[task.learner]
-    is_descent = "approach" in defaults and task.parameters.get("approach", defaults["approach"]) == "gradient"
-    return "draws" in defaults or is_descent
+    return task.learner in NETWORKS or "draws" in LEARNER_DEFAULTS[task.learner]
 
 
 def _check_private_values(task: DictionaryTask) -> None:
@@ -186,7 +190,9 @@ def _known_parameters(task: Task) -> frozenset[str]:
         case DictionaryTask() if task.is_private:
             return PRIVATE_DICTIONARY_PARAMETERS
         case DictionaryTask():
-            return (frozenset(DICTIONARY_DEFAULTS) - _DECIDED_ELSEWHERE) | {"most_numbers"}
+            return (frozenset({*DICTIONARY_DEFAULTS, *EARLIER_DICTIONARY_NAMES}) - _DECIDED_ELSEWHERE) | {
+                "most_numbers"
+            }
         case LearningTask():
             return frozenset(LEARNING_DEFAULTS)
         case _:

@@ -26,7 +26,7 @@ from sudare.consortium.tasks.task_account import Permission, TaskAccount, entrie
 from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS, MOST_NUMBERS
 from sudare.consortium.tasks.task_planning import columns_of, dictionary_of, learner_of, promise_of
 from sudare.dictionary.private_training import PrivateTerms
-from sudare.dictionary.training import limited, trained
+from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
 from sudare.files import make_private_folder, set_aside, write_atomically
 from sudare.frames import read
@@ -178,7 +178,7 @@ def _dictionary_walk(
     account = here.paying(permission, store, is_resumed=True)
     account.disclose("exact sums over all members, for a pattern dictionary", towards, most_numbers)
     position = here.agreement.member_names.index(here.member.name)
-    return DictionaryWalk(lambda: limited(trained(terms), most_numbers), records, members, position=position)
+    return DictionaryWalk(lambda: trained(terms, most_numbers), records, members, position=position)
 
 
 def _table_or_path(here: TaskEnvironment) -> object:

@@ -9,26 +9,34 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from sudare.errors import AgreementError
+
 _DRAWS: Final = {"draws": 1, "fixed_work": False}
 _LINEAR: Final = {"norm_bound": 1.0, "regularization": None, "fit_intercept": True, "encoding": "centred"}
 _METHOD: Final = {"method": "auto", "sampling_rate": None}
 _NETWORK: Final = {
-    "approach": "gradient",
-    "hidden": (64, 64),
+    "hidden_layer_sizes": (64, 64),
     "bounds": None,
     "neighbours": "replace-one",
     "expected_rows": None,
-    "steps": None,
+    "max_iter": None,
     "sampling_rate": None,
     "clip": 1.0,
-    "rate": None,
+    "learning_rate": None,
     "momentum": 0.9,
-    "physical_batch": None,
+    "max_physical_batch_size": None,
     "encoding": "binned",
-    "approach_options": None,
-    "accept_parameter_guarantee": False,
+    "accept_weak_guarantee": False,
     "checkpoint": None,
-    "progress": False,
+    "verbose": False,
+}
+NETWORKS: Final = ("PrivateMLPClassifier", "PrivateMLPRegressor")
+# What agreements called parameters of networks before; an agreement that was signed so means the same.
+_FORMER_NAMES: Final = {
+    "steps": "max_iter",
+    "rate": "learning_rate",
+    "physical_batch": "max_physical_batch_size",
+    "accept_parameter_guarantee": "accept_weak_guarantee",
 }
 
 # What a task that says nothing gets: every parameter but epsilon, delta, schema, account and random_state, which are never left out.
@@ -73,8 +81,8 @@ DICTIONARY_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "concentration": 1.01,
         "min_others": 3.0,
         "search": True,
-        "most_iterations": 300,
-        "tolerance": 1e-6,
+        "max_iter": 300,
+        "tol": 1e-6,
         "false_alarm_rate": 0.01,
         "hide": "masks",
         "dtype": "float64",
@@ -82,8 +90,25 @@ DICTIONARY_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "private_iterations": None,
     }
 )
+# What agreements of earlier versions call two of them.
+EARLIER_DICTIONARY_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"most_iterations": "max_iter", "tolerance": "tol"}
+)
 # Of an exact dictionary's sums, over all of them together.
 MOST_NUMBERS: Final = 1_000_000
 LEARNING_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {"encoding": "centred", "fit_intercept": True, "norm_bound": None, "scaler_share": 0.0}
 )
+
+
+def current_parameters(task: str, learner: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A task's parameters under the names of this version. Raise AgreementError for a way of training that tasks no longer have."""
+    if learner not in NETWORKS:
+        return dict(parameters)
+    if parameters.get("approach", "gradient") != "gradient":
+        raise AgreementError(
+            f"`tasks.{task}.parameters.approach` asks for an approach of paper 002; tasks of networks have DP-SGD only.",
+            "Leave it out; or let members use the estimators of sudare.papers.p002_networks on their own.",
+        )
+    renamed = {old: new for old, new in _FORMER_NAMES.items() if new not in parameters}
+    return {renamed.get(name, name): value for name, value in parameters.items() if name != "approach"}

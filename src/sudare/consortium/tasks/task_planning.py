@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
-from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS
+from sudare.consortium.tasks.task_defaults import (
+    DICTIONARY_DEFAULTS,
+    EARLIER_DICTIONARY_NAMES,
+    LEARNER_DEFAULTS,
+    current_parameters,
+)
 from sudare.errors import InvalidParameter, LedgerMissing, UnknownAccount
 from sudare.frames import batches, row_count
 from sudare.privacy.account_balance import Amount, Terms
@@ -40,14 +45,19 @@ def learner_of(task: ModelsTask | CensusTask, schema: Schema, account: Account |
         if delta != 0:
             raise InvalidParameter(f"{name} has a pure ε; the task agrees on a δ.", "Leave delta out of the task.")
         del agreed["delta"]
-    return _built(learner, {**LEARNER_DEFAULTS[name], **task.parameters, **agreed})
+    parameters = current_parameters(task.name, name, task.parameters)
+    return _built(learner, {**LEARNER_DEFAULTS[name], **parameters, **agreed})
 
 
 def dictionary_of(task: DictionaryTask, schema: Schema) -> PatternDictionary:
     """The untrained dictionary of a task, likewise. The noise is the walk's, which draws it and charges for it (`Agreement.colluders`)."""
     from sudare.dictionary import PatternDictionary
 
-    parameters = {name: value for name, value in task.parameters.items() if name != "most_numbers"}
+    parameters = {
+        EARLIER_DICTIONARY_NAMES.get(name, name): value
+        for name, value in task.parameters.items()
+        if name != "most_numbers"
+    }
     agreed = {"n_patterns": task.patterns, "epsilon": None, "delta": None, "colluders": 1}
     here = {"schema": schema, "account": None, "random_state": None}
     built: PatternDictionary = _built(PatternDictionary, {**DICTIONARY_DEFAULTS, **parameters, **agreed, **here})

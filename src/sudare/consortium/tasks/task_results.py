@@ -65,14 +65,14 @@ def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, here: 
 
 
 def _dictionary_values(found: TrainedDictionary, here: TaskEnvironment) -> dict[str, Any]:
-    dictionary, home = found.dictionary, found.home
-    own = None if home.pattern is None else dictionary.family.natural(home.pattern, dictionary.frame)
+    dictionary, own_part = found.dictionary, found.own_part
+    own = None if own_part.pattern is None else dictionary.family.natural(own_part.pattern, dictionary.frame)
     exact = Guarantee.none(f"the {len(here.agreement.members)} members of {here.agreement.name}")
     return {
         "family": dictionary.family.name,
         "patterns": _lists(dictionary.natural()),
-        "own_weights": home.weights.tolist(),
-        "own_pattern": None if own is None else {"weight": home.pattern_weight, **_lists(own)},
+        "own_weights": own_part.weights.tolist(),
+        "own_pattern": None if own is None else {"weight": own_part.pattern_weight, **_lists(own)},
         "sums": found.sums,
         "numbers": found.numbers,
         "objective": list(dictionary.history),

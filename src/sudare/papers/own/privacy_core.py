@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sudare.audit import Audit, precision
+from sudare.audit import Audit, distinguish_lowest_bits
 from sudare.papers.datasets import data
 from sudare.papers.own.batch_composition import declared_batch
 from sudare.papers.study import Estimate, ResultTable, Study, StudyResult, Tell
@@ -31,7 +31,6 @@ LEAK_EPSILONS: Final = (0.5, 1.0, 2.0)
 LEAK_SAMPLES: Final = 20_000
 CHARGES: Final = (1, 10, 25, 50, 100)
 TOTAL_DELTA: Final = 1e-6
-PROTOTYPE_LEAK: Final = "21–26 / 0 %"
 
 
 @dataclass(frozen=True)
@@ -148,14 +147,16 @@ def leak(epsilon: float, samples: int) -> tuple[Audit, Audit]:
     generator = np.random.default_rng(0)
     mechanism, source = Laplace(1.0, epsilon), SystemNoise()
     pair = np.zeros(1), np.ones(1)
-    naive = precision(
+    naive = distinguish_lowest_bits(
         lambda value, count: value + generator.laplace(scale=1 / epsilon, size=(count, 1)),
         pair,
         epsilon,
         samples,
         batched=True,
     )
-    ours = precision(lambda value, count: mechanism.draws(value, count, source), pair, epsilon, samples, batched=True)
+    ours = distinguish_lowest_bits(
+        lambda value, count: mechanism.draws(value, count, source), pair, epsilon, samples, batched=True
+    )
     return naive, ours
 
 
@@ -173,16 +174,14 @@ def leak_table(leaks: Sequence[tuple[float, Audit, Audit]]) -> ResultTable:
     rows = []
     for epsilon, naive, ours in leaks:
         shares = [f"{likelier:.1f} / {rarer:.1f} %" for likelier, rarer in map(event_shares, (naive, ours))]
-        rows.append(
-            (epsilon, naive.epsilon_lower_bound, shares[0], PROTOTYPE_LEAK, ours.epsilon_lower_bound, shares[1])
-        )
+        rows.append((epsilon, naive.epsilon_lower_bound, shares[0], ours.epsilon_lower_bound, shares[1]))
     return ResultTable(
         "Lowest bits of value + Laplace noise",
-        ("claimed ε", "numpy: ε at least", "numpy: seen", "earlier prototype: numpy", "ours: ε at least", "ours: seen"),
+        ("claimed ε", "numpy: ε at least", "numpy: seen", "ours: ε at least", "ours: seen"),
         rows,
         f"Neighbours: the numbers 0 and 1 (replace-one, sensitivity 1), δ = 0; {LEAK_SAMPLES:,} draws on each, bounds right with "
         "probability 1 − 10⁻⁶. Seen: how often the most telling bits appear on either neighbour; on one and never on the other "
-        "refutes every ε. The prototype did not record its ε, on which the share depends.",
+        "refutes every ε.",
     )
 
 

@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.papers.p000_weak_learners import recipes
-from sudare.papers.p000_weak_learners.census import fresh_table, official_table, one_site, one_site_panel
-from sudare.papers.p000_weak_learners.floors import PROTOTYPE_CHAUDHURI, Parts, floors_table
+from sudare.papers.p000_weak_learners import simulated_members
+from sudare.papers.p000_weak_learners.adult_accuracy import fresh_table, official_table, one_site, one_site_panel
 from sudare.papers.p000_weak_learners.learning_tasks import Task, breast_cancer, diabetes, synthetic
-from sudare.papers.p000_weak_learners.repetitions import Found, accuracies_panel
+from sudare.papers.repetitions import Measurements, accuracies_panel, repeated
 from sudare.papers.study import ResultTable, Study, StudyResult, Tell
 from sudare.report.plots import Panel
 
@@ -22,8 +21,6 @@ EPSILONS: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9)
 REAL_EPSILONS: Final = (0.1, 0.3, 0.5, 1.0, 1.5, 2.0, 2.5, 5.0)
 PAPER_IMPROVED: Final = (88, 88, 92, 97, 97, 97, 97, 99, 99, 100)
 PAPER_LOCAL, PAPER_EXCHANGED, PAPER_POOLED = 0.559, 0.973, 0.999
-PROTOTYPE_MEAN: Final = (0.849, 0.906, 0.936, 0.958, 0.977, 0.984, 0.985, 0.988, 0.988, 0.994)
-PROTOTYPE_BEST: Final = {0.1: 0.953, 0.5: 0.964, 1.1: 0.988, 1.9: 0.994}
 # Parts that cost little are repeated this many times as often: their spread over seeds is large, or margins are small.
 CHEAP_FACTOR, ADULT_FACTOR = 3, 2
 CANCER_TITLE, PIMA_TITLE = "Figure 4: breast cancer", "Figure 5: diabetes (Pima)"
@@ -50,7 +47,6 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         real_table(PIMA_TITLE, pima),
         official_table(adult),
         fresh_table(adult),
-        floors_table(Parts(printed, best, cancer, pima, adult), EPSILONS, REAL_EPSILONS),
     ]
     panels = [
         figure_3_panel(printed, best),
@@ -64,34 +60,33 @@ def run(tell: Tell, repeats: int) -> StudyResult:
 # Figure 3 and table 2: the paper's recipe on its synthetic data
 
 
-def figure_3(tell: Tell, repeats: int) -> Found:
+def figure_3(tell: Tell, repeats: int) -> Measurements:
     """The paper's messages and receiver, its baselines, and the noisy mean under the same receiver."""
-    found = Found()
-    for seed in range(repeats):
-        tell(f"figure 3, repetition {seed + 1} of {repeats}")
-        generator = np.random.default_rng((FIGURE_3_SEED, seed))
-        note_paper_recipe(found, synthetic(generator), EPSILONS, generator)
-    return found
+    return repeated(tell, "figure 3", repeats, FIGURE_3_SEED, note_paper_recipe)
 
 
-def note_paper_recipe(found: Found, task: Task, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_paper_recipe(found: Measurements, generator: np.random.Generator) -> None:
     """Accuracies of one repetition, and how many members gain over each local baseline."""
-    plain = recipes.plain_messages(task)
-    artefact = recipes.local_with_free_intercept(task, recipes.ARTEFACT_PENALTY)
+    task = synthetic(generator)
+    plain = simulated_members.plain_messages(task)
+    artefact = simulated_members.local_with_free_intercept(task, simulated_members.ARTEFACT_PENALTY)
     correct = task.accuracy(plain)
     found.note("artefact", artefact.mean())
     found.note("local", correct.mean())
-    found.note("exchanged", task.accuracy(recipes.mirror_averaged(task, plain)).mean())
-    found.note("pooled", task.accuracy(recipes.pooled(task)).mean())
-    for epsilon in epsilons:
-        messages = recipes.chaudhuri_messages(task, epsilon, generator)
-        combined = task.accuracy(recipes.mirror_averaged(task, messages))
+    found.note("exchanged", task.accuracy(simulated_members.mirror_averaged(task, plain)).mean())
+    found.note("pooled", task.accuracy(simulated_members.pooled(task)).mean())
+    for epsilon in EPSILONS:
+        messages = simulated_members.chaudhuri_messages(task, epsilon, generator)
+        combined = task.accuracy(simulated_members.mirror_averaged(task, messages))
         found.note("single", task.accuracy(messages).mean(), epsilon)
         found.note("chaudhuri", combined.mean(), epsilon)
         found.note("over artefact", share_of_hundred(combined > artefact), epsilon)
         found.note("over local", share_of_hundred(combined > correct), epsilon)
-        for name, send in (("mean", recipes.mean_messages), ("objective", recipes.objective_messages)):
-            other = recipes.mirror_averaged(task, send(task, epsilon, generator))
+        for name, send in (
+            ("mean", simulated_members.mean_messages),
+            ("objective", simulated_members.objective_messages),
+        ):
+            other = simulated_members.mirror_averaged(task, send(task, epsilon, generator))
             found.note(name, task.accuracy(other).mean(), epsilon)
 
 
@@ -100,7 +95,7 @@ def share_of_hundred(better: NDArray[np.bool_]) -> float:
     return float(100 * better.mean())
 
 
-def baseline_table(found: Found, best: Found) -> ResultTable:
+def baseline_table(found: Measurements, best: Measurements) -> ResultTable:
     """Lines of figure 3 that do not depend on ε."""
     return ResultTable(
         "Figure 3, levels without privacy",
@@ -114,12 +109,12 @@ def baseline_table(found: Found, best: Found) -> ResultTable:
         ],
         f"Synthetic task, 100 members × 50 rows; no privacy; ± one standard error over {found.repeats} seeds "
         f"(tuned: {best.repeats}). The paper's 0.559 is reproduced by leaving the intercept unpenalised under a summed penalty of "
-        f"{recipes.ARTEFACT_PENALTY:g}, found by trying: most members then answer with their more frequent class. The printed setting gives far "
+        f"{simulated_members.ARTEFACT_PENALTY:g}, found by trying: most members then answer with their more frequent class. The printed setting gives far "
         "more. No single setting gave 0.973.",
     )
 
 
-def figure_3_table(found: Found) -> ResultTable:
+def figure_3_table(found: Measurements) -> ResultTable:
     """Accuracy against ε under mirror averaging."""
     return ResultTable(
         "Figure 3: mirror averaging (β = 3) of private models",
@@ -127,29 +122,16 @@ def figure_3_table(found: Found) -> ResultTable:
             "ε",
             "one private model",
             "combined, the paper's messages",
-            "prototype",
             "our objective perturbation",
             "noisy means",
-            "prototype: means",
         ),
-        [
-            (
-                epsilon,
-                found.at("single", epsilon),
-                found.at("chaudhuri", epsilon),
-                PROTOTYPE_CHAUDHURI[epsilon],
-                found.at("objective", epsilon),
-                found.at("mean", epsilon),
-                PROTOTYPE_MEAN[number],
-            )
-            for number, epsilon in enumerate(EPSILONS)
-        ],
+        found.rows(("single", "chaudhuri", "objective", "mean"), EPSILONS),
         f"{NEIGHBOURS} {found.repeats} seeds. 100 members × 50 rows. The figure prints no numbers. At ε = 0.1 the combined models beat "
         "the artefact (0.56) and not a correct local model: the paper's claim there does not hold.",
     )
 
 
-def table_2(found: Found) -> ResultTable:
+def table_2(found: Measurements) -> ResultTable:
     """Members that gain, per hundred."""
     return ResultTable(
         "Table 2: members (of 100) whose combined model is better than their own",
@@ -165,26 +147,27 @@ def table_2(found: Found) -> ResultTable:
 # What wins
 
 
-def winning(tell: Tell, repeats: int) -> Found:
+def winning(tell: Tell, repeats: int) -> Measurements:
     """Own plus consensus over noisy means, beside the same receiver without messages."""
-    found = Found()
-    for seed in range(repeats):
-        tell(f"own plus consensus, repetition {seed + 1} of {repeats}")
-        generator = np.random.default_rng((WINNING_SEED, seed))
+
+    def note(found: Measurements, generator: np.random.Generator) -> None:
         note_winning_recipe(found, synthetic(generator), EPSILONS, generator)
-    return found
+
+    return repeated(tell, "own plus consensus", repeats, WINNING_SEED, note)
 
 
-def note_winning_recipe(found: Found, task: Task, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_winning_recipe(
+    found: Measurements, task: Task, epsilons: Sequence[float], generator: np.random.Generator
+) -> None:
     """Accuracy, paired gain and members that gain, of one repetition."""
-    alone = task.accuracy(recipes.own_without_messages(task))
+    alone = task.accuracy(simulated_members.own_without_messages(task))
     found.note("alone", alone.mean())
-    found.note("pooled", task.accuracy(recipes.pooled(task)).mean())
+    found.note("pooled", task.accuracy(simulated_members.pooled(task)).mean())
     for epsilon in epsilons:
-        messages = recipes.mean_messages(task, epsilon, generator)
-        combined = task.accuracy(recipes.own_and_others(task, messages))
-        averaged = task.accuracy(recipes.mirror_averaged(task, messages))
-        paper = recipes.mirror_averaged(task, recipes.chaudhuri_messages(task, epsilon, generator))
+        messages = simulated_members.mean_messages(task, epsilon, generator)
+        combined = task.accuracy(simulated_members.own_and_others(task, messages))
+        averaged = task.accuracy(simulated_members.mirror_averaged(task, messages))
+        paper = simulated_members.mirror_averaged(task, simulated_members.chaudhuri_messages(task, epsilon, generator))
         found.note("combined", combined.mean(), epsilon)
         found.note("gain", (combined - alone).mean(), epsilon)
         found.note("better", share_of_hundred(combined > alone), epsilon)
@@ -192,28 +175,19 @@ def note_winning_recipe(found: Found, task: Task, epsilons: Sequence[float], gen
         found.note("paper", task.accuracy(paper).mean(), epsilon)
 
 
-def winning_table(found: Found) -> ResultTable:
+def winning_table(found: Measurements) -> ResultTable:
     """Own plus consensus on the synthetic task."""
     return ResultTable(
         "What wins: own plus consensus over noisy means",
-        ("ε", "accuracy", "prototype", "gain over μ = 0, paired", "members (of 100) better than their tuned own model"),
-        [
-            (
-                epsilon,
-                found.at("combined", epsilon),
-                PROTOTYPE_BEST.get(epsilon),
-                found.at("gain", epsilon),
-                found.at("better", epsilon),
-            )
-            for epsilon in EPSILONS
-        ],
+        ("ε", "accuracy", "gain over μ = 0, paired", "members (of 100) better than their tuned own model"),
+        found.rows(("combined", "gain", "better"), EPSILONS),
         f"{NEIGHBOURS} {found.repeats} seeds. The tuned own model is the same receiver with no messages (μ = 0): "
         f"{found.at('alone')}. Penalties are chosen on own rows by cross-validation. The rule for the doubt κ was "
         "chosen among about a dozen by test accuracy on other seeds; the seeds reported here were drawn afterwards.",
     )
 
 
-def figure_3_panel(printed: Found, best: Found) -> Panel:
+def figure_3_panel(printed: Measurements, best: Measurements) -> Panel:
     """All recipes against ε."""
     lines = [
         (best, "combined", "own plus consensus"),
@@ -229,19 +203,18 @@ def figure_3_panel(printed: Found, best: Found) -> Panel:
 # Figures 4 and 5: patients
 
 
-def real(tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, repeats: int) -> Found:
+def real(tell: Tell, deal: Callable[[np.random.Generator], Task], title: str, repeats: int) -> Measurements:
     """All recipes on one of the medical tables, dealt out anew in every repetition."""
-    found = Found()
-    for seed in range(repeats):
-        tell(f"{title}, repetition {seed + 1} of {repeats}")
-        generator = np.random.default_rng((PATIENTS_SEED, seed))
+
+    def note(found: Measurements, generator: np.random.Generator) -> None:
         task = deal(generator)
-        found.note("free intercept", recipes.local_with_free_intercept(task, penalty=1.0).mean())
+        found.note("free intercept", simulated_members.local_with_free_intercept(task, penalty=1.0).mean())
         note_winning_recipe(found, task, REAL_EPSILONS, generator)
-    return found
+
+    return repeated(tell, title, repeats, PATIENTS_SEED, note)
 
 
-def real_table(title: str, found: Found) -> ResultTable:
+def real_table(title: str, found: Measurements) -> ResultTable:
     """Accuracy against ε for patients."""
     claims = {
         CANCER_TITLE: "The paper claims a gain over own data from ε ≈ 2.5 (printed “ε ≤ 2.5”, which must be ≥).",
@@ -256,16 +229,7 @@ def real_table(title: str, found: Found) -> ResultTable:
             "own plus consensus",
             "gain over μ = 0, paired",
         ),
-        [
-            (
-                epsilon,
-                found.at("paper", epsilon),
-                found.at("averaged", epsilon),
-                found.at("combined", epsilon),
-                found.at("gain", epsilon),
-            )
-            for epsilon in REAL_EPSILONS
-        ],
+        found.rows(("paper", "averaged", "combined", "gain"), REAL_EPSILONS),
         f"{NEIGHBOURS} {found.repeats} random splits. {claims[title]} The figures print no numbers. Own data only: tuned, no intercept "
         f"{found.at('alone')}; with a free intercept {found.at('free intercept')} (test classes are balanced, training classes are not). "
         f"Everybody's data in one place: {found.at('pooled')}. The rule for κ and the choice of no intercept were made by test accuracy on other "
@@ -273,7 +237,7 @@ def real_table(title: str, found: Found) -> ResultTable:
     )
 
 
-def real_panel(title: str, found: Found) -> Panel:
+def real_panel(title: str, found: Measurements) -> Panel:
     """The same as a picture."""
     lines = [
         (found, "combined", "own plus consensus"),

@@ -94,6 +94,14 @@ def dealt(
     most_rows: int | None = None,
 ) -> Task:
     """Test rows with so many of each class (+1, −1), and the rest in equal parts to the members, at random."""
+    kept_out, members = dealt_places(labels, tested, nodes, generator, most_rows)
+    return Task(features[members], labels[members], features[kept_out], labels[kept_out])
+
+
+def dealt_places(
+    labels: Floats, tested: tuple[int, int], nodes: int, generator: np.random.Generator, most_rows: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of test rows, so many of each class (+1, −1), and of each member's rows (members × rows), at random."""
     kept_out = np.concatenate(
         [
             generator.permutation(np.flatnonzero(labels == sign))[:count]
@@ -101,10 +109,4 @@ def dealt(
         ]
     )
     rest = generator.permutation(np.setdiff1d(np.arange(len(labels)), kept_out))[:most_rows]
-    rest = rest[: len(rest) // nodes * nodes]
-    return Task(
-        features[rest].reshape(nodes, -1, features.shape[1]),
-        labels[rest].reshape(nodes, -1),
-        features[kept_out],
-        labels[kept_out],
-    )
+    return kept_out, rest[: len(rest) // nodes * nodes].reshape(nodes, -1)

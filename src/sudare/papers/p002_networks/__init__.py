@@ -14,17 +14,16 @@ def run(tell: Tell, repeats: int) -> StudyResult:
     """All sections. `repeats` is the number of folds (of ten) in figure 5, and of seeds at the record level."""
     require_jax()
     # Here and not above: a list of studies needs no JAX.
-    from sudare.papers.p002_networks import canary_table, errata, figure5, floors, record_level
+    from sudare.papers.p002_networks import canaries, errata, figure5, record_level
 
     figure = figure5.measured(tell, repeats)
     records = record_level.measured(tell, repeats)
-    canaries = canary_table.measured(tell)
+    audits = canaries.measured(tell)
     tell("errata")
     tables = [
         figure5.table(figure),
         record_level.table(records),
-        floors.floors_table(records),
-        canary_table.table(canaries),
+        canaries.table(audits),
         errata.table(errata.theorem_4_audit(4, THEOREM_4_RUNS)),
     ]
     return StudyResult(tables, [figure5.panel(figure), figure5.honest_panel(figure), record_level.panel(records)])

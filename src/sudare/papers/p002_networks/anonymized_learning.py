@@ -25,23 +25,23 @@ from sudare.neural.clipped_network import (
     LARGEST_VALUE,
     Array,
     Loss,
-    Pace,
     Parameters,
     State,
+    StepSettings,
     gradient_sum,
     layer_slopes,
     layer_values,
     mapped,
     output_residuals,
-    parameter_count,
     stepped,
 )
+from sudare.neural.training import as_layers
 from sudare.neural.training_methods import Floats, Layers, Singles
-from sudare.neural.training_settings import Clipping, Course
+from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
-from sudare.papers.p002_networks.ordinary_training import as_layers, fresh_keys, started
+from sudare.papers.p002_networks.ordinary_training import fresh_keys, started
 from sudare.papers.p002_networks.parameter_intervals import Interval, gradient_intervals
-from sudare.privacy.noise import NoiseSource, WordSource
+from sudare.privacy.noise import NoiseSource
 
 Places = NDArray[np.int32]
 
@@ -63,10 +63,10 @@ class Quantisation(NamedTuple):
     levels: int
 
 
-def levels_of(batch_rows: int, noise_factor: Fraction) -> int:
+def levels_of(batch_size: int, noise_factor: Fraction) -> int:
     """K for batches of so many rows and noise of noise_factor intervals: the power of two for which all fits into 32 bits."""
     noise = Fraction(_LARGEST_WHOLE, _LARGEST_NOISE_IN_SCALES) / noise_factor
-    most = int(min(Fraction(_MOST_LEVELS), Fraction(_LARGEST_WHOLE, batch_rows), noise))
+    most = int(min(Fraction(_MOST_LEVELS), Fraction(_LARGEST_WHOLE, batch_size), noise))
     return 1 << max(0, most.bit_length() - 1)
 
 
@@ -249,7 +249,7 @@ def after_updates(
     chosen: Array,
     kept: Array,
     drawn: Array,
-    pace: Pace,
+    settings: StepSettings,
     inputs: Interval,
     quantisation: Quantisation,
     loss: Loss,
@@ -261,17 +261,17 @@ def after_updates(
         chosen_rows, chosen_kept, noise = batch
         x, wanted = rows[chosen_rows], targets[chosen_rows]
         update = noisy_update(current.parameters, x, wanted, chosen_kept, noise, inputs, quantisation, loss, clipping)
-        return stepped(current, update, pace), None
+        return stepped(current, update, settings), None
 
     return jax.lax.scan(step, state, (chosen, kept, drawn))[0]
 
 
-def dealt_out(rows: int, batch_rows: int, order: Floats) -> tuple[Places, Singles]:
+def fixed_batches(rows: int, batch_size: int, order: Floats) -> tuple[Places, Singles]:
     """Row numbers of every batch, a line each, and 1 for a row and 0 for padding: each row is in one batch.
 
     `order` has a number for each row; batches are cut from the order that these make. They never depend on data.
     """
-    batch = min(batch_rows, rows)
+    batch = min(batch_size, rows)
     lines = -(-rows // batch)
     chosen, kept = np.zeros(lines * batch, dtype=np.int32), np.zeros(lines * batch, dtype=np.float32)
     # The padding is spread: no batch has more than one row less than another.
@@ -280,54 +280,49 @@ def dealt_out(rows: int, batch_rows: int, order: Floats) -> tuple[Places, Single
     return chosen.reshape(lines, batch), kept.reshape(lines, batch)
 
 
-def drawn_noise(updates: int, parameters: int, scale: Fraction, source: WordSource) -> Places:
-    """Noise in levels, a line for each update."""
-    return discrete_laplace(updates * parameters, scale, source).reshape(updates, parameters)
-
-
-def descended_with_noise(
-    rows: Singles,
-    targets: Singles,
-    sizes: tuple[int, ...],
-    loss: Loss,
-    course: Course,
-    threshold: float,
-    noise_factor: Fraction,
-    clipping: Clipping,
-    bounds: tuple[Floats, Floats],
-    limit: float,
-    source: NoiseSource,
+def trained_with_noisy_updates(
+    method: AnonymizedLearning, rows: Singles, targets: Singles, source: NoiseSource
 ) -> Layers:
     """The running average of the parameters: every epoch reads every row once, always in the same batch.
 
-    Noise has noise_factor times the width of an entry's interval as its scale.
+    Noise has `method.noise_factor` times the width of an entry's interval as its scale.
     """
-    chosen, kept = dealt_out(len(rows), course.batch_rows, source.words(len(rows)).astype(np.float64))
+    facts, sgd, clipping, threshold = method.facts, method.sgd, method.clipping, method.entry_threshold
+    chosen, kept = fixed_batches(len(rows), sgd.batch_size, source.words(len(rows)).astype(np.float64))
     lines, batch = chosen.shape
-    quantisation = Quantisation(threshold, levels_of(batch, noise_factor))
-    scale = quantisation.levels * noise_factor
-    pace = Pace(
-        steps=float(course.epochs * lines),
-        rate=course.rate,
-        momentum=course.momentum,
+    quantisation = Quantisation(threshold, levels_of(batch, method.noise_factor))
+    scale = quantisation.levels * method.noise_factor
+    settings = StepSettings(
+        max_iter=float(sgd.epochs * lines),
+        learning_rate=sgd.learning_rate,
+        momentum=sgd.momentum,
         clip=threshold,
         noise_multiplier=0.0,
         expected_rows=len(rows) / lines if clipping == "example" else 1.0,
-        limit=limit,
+        limit=method.limit,
     )
     (start_key,) = fresh_keys(source, 1)
-    inputs = Interval(
-        *(jnp.asarray(np.clip(bound, -_LARGEST_SINGLE, _LARGEST_SINGLE), jnp.float32) for bound in bounds)
-    )
-    state = started(start_key, sizes, limit)
+    bounds = (np.clip(end, -_LARGEST_SINGLE, _LARGEST_SINGLE) for end in facts.declared.bounds(facts.encoding))
+    inputs = Interval(*(jnp.asarray(end, jnp.float32) for end in bounds))
+    state = started(start_key, facts.sizes, method.limit)
     held, wanted = jnp.asarray(rows, jnp.float32), jnp.asarray(targets, jnp.float32)
-    d = parameter_count(sizes)
+    d = method.parameters
     at_once = max(1, _MOST_DRAWN_AT_ONCE // d)
-    for _ in range(course.epochs):
+    for _ in range(sgd.epochs):
         for start in range(0, lines, at_once):
             part = slice(start, start + at_once)
-            noise = drawn_noise(len(chosen[part]), d, scale, source)
+            noise = discrete_laplace(len(chosen[part]) * d, scale, source).reshape(-1, d)
             state = after_updates(
-                state, held, wanted, chosen[part], kept[part], noise, pace, inputs, quantisation, loss, clipping
+                state,
+                held,
+                wanted,
+                chosen[part],
+                kept[part],
+                noise,
+                settings,
+                inputs,
+                quantisation,
+                facts.loss,
+                clipping,
             )
     return as_layers(state.average)

@@ -1,6 +1,6 @@
 """AnonymizingFirst: a private table first, ordinary learning after (paper 002). Everything after the table is free.
 
-The encoded rows are read back as cells, the engines of `sudare.records` count them with noise, and new rows are drawn, encoded and
+The encoded rows are read back as cells, the engines of `sudare.synthesis` count them with noise, and new rows are drawn, encoded and
 learned from. "marginals" reads one-hot cells (encoding "binned"); "microaggregation", the paper's own route, reads numbers
 (encoding "scaled").
 """
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.neural.training_methods import Facts, Layers, Singles
-from sudare.neural.training_settings import Course
+from sudare.papers.p002_networks.approaches import SgdSettings
+from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Encoding, Number
 from sudare.synthesis import marginals, microaggregation
@@ -30,7 +32,8 @@ from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, cell_co
 # No column of a schema has this name: names are not empty.
 _LABEL: Final = ""
 _FEWEST_SYNTHETIC_ROWS: Final = 50_000
-_MOST_SYNTHETIC_ROWS: Final = 10**8
+_SYNTHETIC_ROWS: Final = Numbers(1, 10**8, whole=True, optional=True)
+_GROUPS: Final = Numbers(2, MOST_GROUPS, whole=True)
 _BINS_OF_A_NUMBER: Final = 20
 _GRID: Final = 2.0**-20
 _ENCODINGS: Final[Mapping[EngineName, Encoding]] = {"marginals": "binned", "microaggregation": "scaled"}
@@ -48,12 +51,11 @@ class AnonymizingFirst:
     groups: int = 20
     synthetic_rows: int | None = None
     epochs: int = 10
-    batch_rows: int = 256
-    rate: float = 0.1
+    batch_size: int = 256
+    learning_rate: float = 0.1
 
-    exact_noise = True
-    grid = _GRID
-    parameter_guarantee = None
+    grid: ClassVar[float] = _GRID
+    parameter_guarantee: ClassVar[Guarantee | None] = None
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -64,22 +66,14 @@ class AnonymizingFirst:
                 f"got {self.facts.encoding!r}.",
                 f"Give encoding={_ENCODINGS[self.engine]!r}, or another engine.",
             )
-        rows: Any = self.synthetic_rows
-        if rows is not None and (
-            isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_SYNTHETIC_ROWS
-        ):
-            raise InvalidParameter(
-                f"synthetic_rows must be a whole number from 1 to 10⁸, or None, got {rows!r}.", "Leave it out."
-            )
-        groups: Any = self.groups
-        if isinstance(groups, bool) or not isinstance(groups, int) or not 2 <= groups <= MOST_GROUPS:
-            raise InvalidParameter(f"groups must be a whole number from 2 to {MOST_GROUPS}.", "Use for example 20.")
-        _ = self.course, self._counting(), self.cost
+        _SYNTHETIC_ROWS.check("synthetic_rows", self.synthetic_rows)
+        _GROUPS.check("groups", self.groups)
+        _ = self.sgd, self._counting(), self.cost
 
     @property
-    def course(self) -> Course:
+    def sgd(self) -> SgdSettings:
         """How the network is learned from the synthetic rows."""
-        return Course(self.epochs, self.batch_rows, self.rate)
+        return SgdSettings(self.epochs, self.batch_size, self.learning_rate)
 
     @property
     def noise(self) -> StagedNoise:
@@ -106,14 +100,14 @@ class AnonymizingFirst:
 
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """Counted with noise, drawn anew, learned from."""
-        from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+        from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 
         facts, engine = self.facts, self._counting()
         model = engine.model(engine.measured(self._coded(rows, targets), source))
         count = max(facts.rows, _FEWEST_SYNTHETIC_ROWS) if self.synthetic_rows is None else self.synthetic_rows
         drawn = model.drawn(count, np.random.default_rng(source.words(4).tolist()))
         made, wanted = self._encoded(drawn)
-        return ordinarily_learned(made, wanted, facts.sizes, facts.loss, self.course, source)
+        return trained_without_privacy(made, wanted, facts.sizes, facts.loss, self.sgd, source)
 
     def _counting(self) -> MarginalEngine | MicroaggregationEngine:
         if self.engine == "marginals":

@@ -1,8 +1,7 @@
-"""The three approaches of paper 002 as they were meant: noise before learning, after it, or in every update.
+"""Two approaches of paper 002 as they were meant: noise on every parameter after learning, or in every update.
 
-Noise on every parameter of its own ("parameter-based ε") is what `LearningFirst` and `AnonymizedLearning` are built on. A record
-moves all d parameters at once, so what it gets is d times as much. Both numbers are given; the promise is the record's.
-Proof: proofs/neural_approaches.md.
+Noise on every parameter of its own ("parameter-based ε") is what both are built on. A record moves all d parameters at once, so what
+it gets is d times as much. Both numbers are given; the promise is the record's. Proof: proofs/neural_approaches.md.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
 from sudare.errors import InvalidParameter
-from sudare.neural.training_methods import Facts, Layers, Route, Singles, flattened, layered, parameters_in
-from sudare.neural.training_settings import Clipping, Course
-from sudare.papers.p002_networks.anonymizing_first import AnonymizingFirst
+from sudare.neural.training_methods import Facts, Layers, Singles, flattened, layered, parameters_in
+from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import (
     Cost,
     decimal_up,
@@ -32,49 +30,41 @@ from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.mechanisms import Laplace, power_of_two_below
 from sudare.privacy.noise import NoiseSource
 
-Approach = Literal["anonymizing_first", "learning_first", "anonymized_learning"]
-APPROACHES: Final[tuple[Approach, ...]] = ("anonymizing_first", "learning_first", "anonymized_learning")
+Clipping = Literal["example", "batch"]
 
-# Parameters averaged over noisy updates are rounded to this share of their limit.
-_GRID_BITS: Final = 20
 # Beyond this μ the Gaussian composition is no better than the plain sum, and slow to compute.
 _LARGEST_MU: Final = 100.0
-ANONYMIZED_LIMIT: Final = 8.0
 # Far within what 32-bit floats hold, so that no interval of an update overflows or vanishes.
-_LARGEST_THRESHOLD: Final = 2.0**60
+_THRESHOLDS: Final = Numbers(2.0**-60, 2.0**60)
+_SGD_RANGES: Final = {
+    "epochs": Numbers(1, 2**31, whole=True),
+    "batch_size": Numbers(1, 2**31, whole=True),
+    # Far within what 32-bit floats hold.
+    "learning_rate": Numbers(0, 1e30, open_low=True),
+    "momentum": Numbers(0, 1, open_high=True),
+}
 
 
 @dataclass(frozen=True)
-class _Habit:
-    """What is used where nothing else is said: found on a part of Adult's training rows (docs/neural.md)."""
+class SgdSettings:
+    """Public numbers of learning in batches: passes over the rows, rows a batch, first learning rate and momentum."""
 
-    batch_rows: int
-    threshold: float
-    rate: float
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        for name, numbers in _SGD_RANGES.items():
+            numbers.check(name, getattr(self, name))
+        # Whole numbers beyond 64 bits are numbers too, but not to JAX.
+        object.__setattr__(self, "learning_rate", float(self.learning_rate))
 
 
-_HABITS: Final[dict[Clipping, _Habit]] = {"example": _Habit(512, 0.05, 0.3), "batch": _Habit(50, 0.3, 0.001)}
-
-
-def planned(approach: str, facts: Facts, epsilon: float, delta: float, **options: Any) -> Route:
-    """The route of that name. `epsilon` is a record's for "anonymizing_first", and one parameter's for the other two."""
-    if approach not in APPROACHES:
-        raise InvalidParameter(
-            f"approach must be one of {', '.join(APPROACHES)}, got {approach!r}.", "Use one of these words."
-        )
-    routes: dict[str, Any] = {
-        "anonymizing_first": AnonymizingFirst,
-        "learning_first": LearningFirst,
-        "anonymized_learning": AnonymizedLearning,
-    }
-    chosen = routes[approach]
-    known = set(chosen.__dataclass_fields__) - {"facts", "epsilon", "delta", "parameter_epsilon", "record_delta"}
-    if unknown := set(options) - known:
-        raise InvalidParameter(
-            f"{approach} has no option {', '.join(sorted(unknown))}.", f"There are: {', '.join(sorted(known))}."
-        )
-    route: Route = chosen(facts, epsilon, delta, **options)
-    return route
+# What AnonymizedLearning takes where nothing else is said: found on a part of Adult's training rows (docs/neural.md).
+_BATCH_SIZES: Final[dict[Clipping, int]] = {"example": 512, "batch": 50}
+_LEARNING_RATES: Final[dict[Clipping, float]] = {"example": 0.3, "batch": 0.001}
+_ENTRY_THRESHOLDS: Final[dict[Clipping, float]] = {"example": 0.05, "batch": 0.3}
 
 
 def record_cost(parameter_epsilon: float, parameters: int, updates: int, delta: float) -> Cost:
@@ -146,12 +136,12 @@ class LearningFirst(_OnParameters):
 
     limit: float = 0.125
     epochs: int = 10
-    batch_rows: int = 256
-    rate: float = 0.1
+    batch_size: int = 256
+    learning_rate: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.course
+        _ = self.sgd
         limit: Any = self.limit
         if not (
             isinstance(limit, int | float) and 0 < limit <= 2.0**10 and power_of_two_below(self.limit) == self.limit
@@ -161,9 +151,9 @@ class LearningFirst(_OnParameters):
             )
 
     @property
-    def course(self) -> Course:
+    def sgd(self) -> SgdSettings:
         """How the network is learned before the noise."""
-        return Course(self.epochs, self.batch_rows, self.rate)
+        return SgdSettings(self.epochs, self.batch_size, self.learning_rate)
 
     @property
     def mechanism(self) -> Laplace:
@@ -182,17 +172,12 @@ class LearningFirst(_OnParameters):
         """That of the noise."""
         return self.mechanism.grid
 
-    @property
-    def exact_noise(self) -> bool:
-        """OpenDP's discrete Laplace law."""
-        return True
-
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """Learned within the limit, then noised, then clipped."""
-        from sudare.papers.p002_networks.ordinary_training import ordinarily_learned
+        from sudare.papers.p002_networks.ordinary_training import trained_without_privacy
 
         sizes = self.facts.sizes
-        layers = ordinarily_learned(rows, targets, sizes, self.facts.loss, self.course, source, self.limit)
+        layers = trained_without_privacy(rows, targets, sizes, self.facts.loss, self.sgd, source, self.limit)
         # Whatever learning did: the noise rests on the limit, and no error may tell that something went wrong.
         within = np.clip(np.nan_to_num(flattened(layers), nan=0.0), -self.limit, self.limit)
         noisy = self.mechanism.apply(within, source)
@@ -209,42 +194,43 @@ class AnonymizedLearning(_OnParameters):
     """
 
     epochs: int = 1
-    batch_rows: int | None = None
+    batch_size: int | None = None
     threshold: float | None = None
-    rate: float | None = None
+    learning_rate: float | None = None
     momentum: float = 0.9
     clipping: Clipping = "example"
+
+    # No parameter leaves ±limit.
+    limit: ClassVar[float] = 8.0
+    # A fine share of the limit.
+    grid: ClassVar[float] = limit * 2.0**-20
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.facts.neighbours != "replace-one":
             raise InvalidParameter(
-                "anonymized_learning promises something to replaced records only: its batches have a public size.",
-                "Use neighbours='replace-one', or approach='gradient'.",
+                "AnonymizedLearning promises something to replaced records only: its batches have a public size.",
+                "Use neighbours='replace-one', or sudare.neural.",
             )
-        if self.clipping not in _HABITS:
+        if self.clipping not in _ENTRY_THRESHOLDS:
             raise InvalidParameter(f"clipping must be 'example' or 'batch', got {self.clipping!r}.", "Use 'example'.")
-        threshold: Any = self.entry_threshold
-        if not isinstance(threshold, int | float) or not 1 / _LARGEST_THRESHOLD <= threshold <= _LARGEST_THRESHOLD:
-            raise InvalidParameter(
-                f"threshold must be positive and from 2⁻⁶⁰ to 2⁶⁰, got {self.threshold!r}.", "Use for example 0.05."
-            )
-        _ = self.course
+        _THRESHOLDS.check("threshold", self.entry_threshold)
+        _ = self.sgd
 
     @property
-    def course(self) -> Course:
-        """Epochs, batches and rate, by a public rule where they are not given."""
-        habit = _HABITS[self.clipping]
-        rows = habit.batch_rows if self.batch_rows is None else self.batch_rows
-        course = Course(self.epochs, rows, habit.rate if self.rate is None else self.rate, self.momentum)
-        if self.rate is None and self.clipping == "example":
-            return replace(course, rate=habit.rate * min(1.0, math.sqrt(self.parameter_epsilon / self.epochs)))
-        return course
+    def sgd(self) -> SgdSettings:
+        """Epochs, batches and learning rate, by a public rule where they are not given."""
+        rows = _BATCH_SIZES[self.clipping] if self.batch_size is None else self.batch_size
+        rate = _LEARNING_RATES[self.clipping] if self.learning_rate is None else self.learning_rate
+        given = SgdSettings(self.epochs, rows, rate, self.momentum)
+        if self.learning_rate is None and self.clipping == "example":
+            return replace(given, learning_rate=rate * min(1.0, math.sqrt(self.parameter_epsilon / self.epochs)))
+        return given
 
     @property
     def entry_threshold(self) -> float:
         """What an entry of a row's gradient, or of a batch's, is clipped to."""
-        return _HABITS[self.clipping].threshold if self.threshold is None else self.threshold
+        return _ENTRY_THRESHOLDS[self.clipping] if self.threshold is None else self.threshold
 
     @property
     def updates(self) -> int:
@@ -261,31 +247,8 @@ class AnonymizedLearning(_OnParameters):
         """Of an entry of an update, where only the threshold bounds it."""
         return rounded_up(2 * Fraction(self.entry_threshold) * self.noise_factor)
 
-    @property
-    def grid(self) -> float:
-        """A fine share of the limit."""
-        return ANONYMIZED_LIMIT * 2.0**-_GRID_BITS
-
-    @property
-    def exact_noise(self) -> bool:
-        """The discrete Laplace law on whole numbers of levels."""
-        return True
-
     def fitted(self, rows: Singles, targets: Singles, source: NoiseSource) -> Layers:
         """The running average of the parameters after all updates."""
-        from sudare.papers.p002_networks.anonymized_learning import descended_with_noise
+        from sudare.papers.p002_networks.anonymized_learning import trained_with_noisy_updates
 
-        facts = self.facts
-        return descended_with_noise(
-            rows,
-            targets,
-            facts.sizes,
-            facts.loss,
-            self.course,
-            self.entry_threshold,
-            self.noise_factor,
-            self.clipping,
-            facts.declared.bounds(facts.encoding),
-            ANONYMIZED_LIMIT,
-            source,
-        )
+        return trained_with_noisy_updates(self, rows, targets, source)

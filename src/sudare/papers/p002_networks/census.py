@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.metrics import f1_score
 
 from sudare.papers.adult import LABEL, with_known_columns
 from sudare.papers.datasets import DataName, data
+from sudare.papers.repetitions import Measurements
 
 FOLDS: Final = 10
 
@@ -46,6 +48,20 @@ class Scores(NamedTuple):
 
     accuracy: float
     macro_f1: float
+
+
+@dataclass
+class ScoresByMethod:
+    """Accuracy and macro-F1 of every repetition by method and ε, and the ε that a record is promised."""
+
+    accuracy: Measurements = field(default_factory=Measurements)
+    macro_f1: Measurements = field(default_factory=Measurements)
+    record_epsilon: dict[tuple[str, float], float] = field(default_factory=dict)
+
+    def note(self, name: str, found: Scores, epsilon: float | None = None) -> None:
+        """Keep the scores of one repetition."""
+        self.accuracy.note(name, found.accuracy, epsilon)
+        self.macro_f1.note(name, found.macro_f1, epsilon)
 
 
 def scores(model: Any, test: pd.DataFrame) -> Scores:

@@ -12,59 +12,59 @@ from sudare.neural.clipped_network import (
     LARGEST_PARAMETER,
     Array,
     Loss,
-    Pace,
-    Parameters,
     State,
+    StepSettings,
     initial_parameters,
     initial_state,
     plain_step,
     weight_count,
 )
 from sudare.neural.seeded_randomness import random_order, standard_normals
+from sudare.neural.training import as_layers
 from sudare.neural.training_methods import Layers, Singles
-from sudare.neural.training_settings import Course
+from sudare.papers.p002_networks.approaches import SgdSettings
 from sudare.privacy.noise import NoiseSource
 from sudare.sums.streams import SEED_BYTES
 
 
-def ordinarily_learned(
+def trained_without_privacy(
     rows: Singles,
     targets: Singles,
     sizes: tuple[int, ...],
     loss: Loss,
-    course: Course,
+    sgd: SgdSettings,
     source: NoiseSource,
     limit: float | None = None,
 ) -> Layers:
     """A network without any protection; with a limit, no parameter ever leaves [−limit, limit]."""
-    batch = min(course.batch_rows, len(rows))
+    batch = min(sgd.batch_size, len(rows))
     batches = len(rows) // batch
     bound = LARGEST_PARAMETER if limit is None else limit
-    pace = Pace(
-        steps=float(course.epochs * batches),
-        rate=course.rate,
-        momentum=course.momentum,
+    settings = StepSettings(
+        max_iter=float(sgd.epochs * batches),
+        learning_rate=sgd.learning_rate,
+        momentum=sgd.momentum,
         clip=1.0,
         noise_multiplier=0.0,
         expected_rows=float(batch),
         limit=bound,
     )
-    start_key, *order_keys = fresh_keys(source, course.epochs + 1)
+    start_key, *order_keys = fresh_keys(source, sgd.epochs + 1)
     state = started(start_key, sizes, bound)
     held, wanted = jnp.asarray(rows, jnp.float32), jnp.asarray(targets, jnp.float32)
     for order_key in order_keys:
         order = random_order(order_key, len(rows)).astype(np.int32)[: batches * batch].reshape(batches, batch)
-        state = _after_epoch(state, held, wanted, order, pace, loss)
+        state = _after_epoch(state, held, wanted, order, settings, loss)
     return as_layers(state.average)
 
 
 @functools.partial(jax.jit, static_argnames="loss")
-def _after_epoch(state: State, rows: Array, targets: Array, order: Array, pace: Pace, loss: Loss) -> State:
+def _after_epoch(state: State, rows: Array, targets: Array, order: Array, settings: StepSettings, loss: Loss) -> State:
     """The state after one pass over the rows in a random order, a batch a line; what fills no batch waits for another order."""
     kept = jnp.ones(order.shape[1], jnp.float32)
 
     def step(current: State, chosen: Array) -> tuple[State, None]:
-        return plain_step(current, rows[chosen], targets[chosen], kept, pace, loss), None
+        return plain_step(current, rows[chosen], targets[chosen], kept, settings, loss), None
 
     after: State = jax.lax.scan(step, state, order)[0]
     return after
@@ -80,10 +80,3 @@ def fresh_keys(source: NoiseSource, count: int) -> list[bytes]:
     """Keys of 256 fresh bits each."""
     drawn = np.ascontiguousarray(source.words(count * SEED_BYTES // 8)).tobytes()
     return [drawn[start : start + SEED_BYTES] for start in range(0, len(drawn), SEED_BYTES)]
-
-
-def as_layers(parameters: Parameters) -> Layers:
-    """Parameters as numpy arrays, for the outside."""
-    return tuple(
-        (np.asarray(weights, dtype=np.float64), np.asarray(bias, dtype=np.float64)) for weights, bias in parameters
-    )

@@ -6,22 +6,21 @@ from typing import Final
 
 import numpy as np
 
-from sudare.papers.p003_decentralised.consensus_figures import (
-    attack_table,
-    breach_panel,
-    breach_table,
-    chain_figure,
-    chain_table,
-    figure_1_4,
-    figure_1_5,
-    figure_1_6,
-    figure_1_9_counts,
-    rounds_table,
+from sudare.papers.p003_decentralised.averaging_figures import figure_1_4, figure_1_5, figure_1_6, rounds_table
+from sudare.papers.p003_decentralised.chunking_assessment import Proposal
+from sudare.papers.p003_decentralised.chunking_plots import chain_panel, chunks_panel
+from sudare.papers.p003_decentralised.chunking_tables import attack_table, breach_table, chain_table
+from sudare.papers.p003_decentralised.dictionary_figures import (
+    anomaly_table,
+    few_records_results,
+    figure_1_8,
+    hard_table,
+    recovery_table,
 )
-from sudare.papers.p003_decentralised.examples import anomaly_table, few_records_results, hard_table, recovery_table
-from sudare.papers.p003_decentralised.figures import figure_1_8, figure_1_9, records_attack_table
+from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.private_dictionary import private_results
-from sudare.papers.p003_decentralised.sums_table import sums_table
+from sudare.papers.p003_decentralised.record_reconstruction import records_attack_table
+from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_counts, sums_table
 from sudare.papers.study import Study, StudyResult, Tell
 
 SEED: Final = 2021
@@ -62,8 +61,8 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         four_panel,
         *five_panels,
         *six_panels,
-        breach_panel(),
-        chain_figure(),
+        chunks_panel(Proposal(cycle(20, 2), colluders=3)),
+        chain_panel(0.1),
         nine_panel,
         eight_panel,
         records_panel,

@@ -2,8 +2,8 @@
 
 Averaging is linear and public: whoever knows the plan and watches its neighbours sees known linear combinations of everyone's first values. Once
 these determine a member's value (observability, in the words of control theory), it is solved for. Chunking does not help: every chunk is
-averaged the same way, so all chunks are recovered and added up. Against masks the same equations are solved exactly modulo 2^64,
-and yield masked words, which are uniform whatever they hide.
+averaged the same way, so all chunks are recovered and added up. Against masks the same equations, solved exactly modulo 2^64, yield masked
+words, which are uniform whatever they hide (tests/sums/test_word_equations.py).
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.averaging import Plan, trajectory
-from sudare.sums.dissemination import Parcel, covered
 
 Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 Transcript = Sequence[Mapping[int, Floats]]
 """For each round the value that each watched member sent; watchers' own values are in it too."""
@@ -29,16 +27,14 @@ Transcript = Sequence[Mapping[int, Floats]]
 # Combinations weaker than this cannot be told from the rounding of doubles.
 _SMALLEST_SINGULAR_VALUE: Final = 1e-13
 _DETERMINED: Final = 1e-6
-_TWO_TO_64: Final = 1 << 64
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """First values (members × numbers; NaN where the messages do not determine them) and how much solving magnified rounding."""
+    """First values (members × numbers; NaN where the messages do not determine them)."""
 
     values: Floats
     determined: NDArray[np.bool_]
-    magnification: Floats
 
 
 def watched_members(plan: Plan, watchers: Iterable[int], round_number: int) -> tuple[int, ...]:
@@ -72,8 +68,7 @@ def recovered(plan: Plan, watchers: Iterable[int], transcript: Transcript) -> Re
             )
     observed = np.concatenate([[sent[member] for member in sorted(sent)] for sent in transcript])
     inverse, determined = _inverse(_combinations(plan, watching, len(transcript)))
-    values = np.where(determined[:, np.newaxis], inverse @ observed, np.nan)
-    return Recovery(values, determined, np.where(determined, np.linalg.norm(inverse, axis=1), np.inf))
+    return Recovery(np.where(determined[:, np.newaxis], inverse @ observed, np.nan), determined)
 
 
 def determined_members(plan: Plan, watchers: Iterable[int], rounds: int | None = None) -> NDArray[np.bool_]:
@@ -106,49 +101,3 @@ def _inverse(combinations: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     inverse = (basis.T / strengths[kept]) @ left[:, : len(strengths)][:, kept].T @ orthogonal.T
     hidden = 1 - (basis**2).sum(axis=0)
     return inverse, hidden < _DETERMINED**2
-
-
-# Words modulo 2^64
-
-
-def recovered_words(combinations: ArrayLike, observed: ArrayLike) -> dict[int, Words]:
-    """Members' words that sums of words modulo 2^64 determine, exactly: observed = combinations @ words.
-
-    Elimination with odd pivots, which have inverses modulo 2^64. What a member sent is found; what it hid behind a mask is not in the equations.
-    """
-    left = np.array(combinations, dtype=np.uint64)
-    right = np.array(observed, dtype=np.uint64)
-    if left.ndim != 2 or right.ndim != 2 or len(left) != len(right):
-        raise DataError("Combinations and observations differ in length.", "Give one row of each for every message.")
-    done = 0
-    for column in range(left.shape[1]):
-        odd = np.flatnonzero(left[done:, column] & np.uint64(1))
-        if len(odd):
-            _eliminate(left, right, done, done + int(odd[0]), column)
-            done += 1
-    alone = [(row, np.flatnonzero(left[row])) for row in range(done)]
-    return {int(found[0]): right[row] for row, found in alone if len(found) == 1}
-
-
-def parcel_equations(members: int, position: int, word: ArrayLike, parcels: Iterable[Parcel]) -> tuple[Words, Words]:
-    """What one member holds in a dissemination sum, as equations for `recovered_words`: its own word, and the sums in parcels it got."""
-    rows, observed = [np.eye(members, dtype=np.uint64)[position]], [np.asarray(word, dtype=np.uint64)]
-    for parcel in parcels:
-        for over, value in zip(covered(parcel, members), (parcel.window, parcel.partial), strict=True):
-            if value is not None:
-                rows.append(np.bincount(np.array(over) % members, minlength=members).astype(np.uint64))
-                observed.append(np.asarray(value, dtype=np.uint64))
-    return np.array(rows), np.array(observed)
-
-
-def _eliminate(left: Any, right: Any, target: int, pivot: int, column: int) -> None:
-    """Bring the pivot's row to its place, make it one, and take the column out of all other rows; all wraps at 2^64."""
-    for matrix in (left, right):
-        matrix[[target, pivot]] = matrix[[pivot, target]]
-    unit = np.uint64(pow(int(left[target, column]), -1, _TWO_TO_64))
-    left[target] *= unit
-    right[target] *= unit
-    factors = left[:, column].copy()
-    factors[target] = 0
-    left -= np.outer(factors, left[target])
-    right -= np.outer(factors, right[target])

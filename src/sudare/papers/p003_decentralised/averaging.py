@@ -1,14 +1,13 @@
 """Dynamic consensus: everyone talks to its neighbours until all hold the mean (1.27), with no server.
 
 A plan says what every round does: x⁺ = w·(x − ε·(D − A)x) + (1 − w)·x⁻ with the step ε, the weight w and the graph of that round. It is computed
-from public facts before anybody sends anything, so the number of rounds tells nothing about the values. `averaged` runs a plan in one process;
-`begun` and `advanced` are the same for one member between machines: pure steps from a state and incoming messages to a state and outgoing ones.
+from public facts before anybody sends anything, so the number of rounds tells nothing about the values.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -182,69 +181,15 @@ def trajectory(values: ArrayLike, plan: Plan) -> Iterator[Floats]:
 
 def checked_values(values: ArrayLike, members: int) -> Floats:
     """Finite numbers, one row a member; a plain list of numbers is one number a member."""
-    rows = _as_numbers(values)
+    rows = attempt(lambda: np.array(values, dtype=np.float64))
+    if rows is None:
+        raise DataError("The values hold other than numbers, or rows of different lengths.", "Give numbers only.")
     rows = rows[:, np.newaxis] if rows.ndim == 1 else rows
     if rows.ndim != 2 or len(rows) != members:
         raise DataError(f"Values have shape {rows.shape}; the graph has {members} members.", "Give one row a member.")
     if not np.isfinite(rows).all():
         raise DataError("Some values are not finite.", "Averages need finite numbers from everyone.")
     return rows
-
-
-def _as_numbers(values: ArrayLike) -> Floats:
-    rows = attempt(lambda: np.array(values, dtype=np.float64))
-    if rows is None:
-        raise DataError("The values hold other than numbers, or rows of different lengths.", "Give numbers only.")
-    return rows
-
-
-# One member among others
-
-
-@dataclass(frozen=True)
-class MemberState:
-    """What a member remembers between rounds: how many it has finished, its value, and the value before."""
-
-    member: int
-    finished: int
-    current: Floats
-    previous: Floats
-
-
-Messages = dict[int, Floats]
-
-
-def begun(plan: Plan, member: int, values: ArrayLike) -> tuple[MemberState, Messages]:
-    """The state before the first round, and what to send to whom."""
-    own = _as_numbers(values)
-    if not np.isfinite(own).all():
-        raise DataError("Some values are not finite.", "Averages need finite numbers from everyone.")
-    state = MemberState(member, 0, own, own)
-    return state, _outgoing(plan, state)
-
-
-def advanced(plan: Plan, state: MemberState, incoming: Mapping[int, Floats]) -> tuple[MemberState, Messages]:
-    """The state after one more round, from what all neighbours of that round sent, and what to send for the next; nothing at the end."""
-    if state.finished >= len(plan.rounds):
-        raise InvalidParameter("The plan has no more rounds.", "Take the state's current value as the result.")
-    round_ = plan.rounds[state.finished]
-    neighbours = round_.graph.neighbours[state.member]
-    if set(incoming) != set(neighbours):
-        raise DataError(
-            f"Round {state.finished + 1} needs a message from each of {len(neighbours)} neighbours; got {len(incoming)}.",
-            "Wait for those who are missing; take none from others.",
-        )
-    pulled = sum((incoming[other] - state.current for other in neighbours), start=np.zeros_like(state.current))
-    moved = state.current + round_.step * pulled
-    value = round_.weight * moved + (1 - round_.weight) * state.previous
-    after = MemberState(state.member, state.finished + 1, value, state.current)
-    return after, _outgoing(plan, after)
-
-
-def _outgoing(plan: Plan, state: MemberState) -> Messages:
-    if state.finished == len(plan.rounds):
-        return {}
-    return dict.fromkeys(plan.rounds[state.finished].graph.neighbours[state.member], state.current)
 
 
 # Plans

@@ -85,6 +85,18 @@ class Breach:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """How likely a chain of blocks is rewritten by this share of the power, and confirmations needed for a small risk."""
+
+    share: float
+    confirmations: int
+    rewritten: float
+    rewritten_nakamoto: float
+    confirmations_needed: int | None
+    risk: float
+
+
+@dataclass(frozen=True)
 class Assessment:
     """Everything there is to say about a proposal."""
 
@@ -93,10 +105,7 @@ class Assessment:
     breaches: tuple[Breach, ...]
     recovered: int | None
     honest: int
-    chain_share: float
-    chain_rewritten: float
-    chain_rewritten_nakamoto: float
-    chain_confirmations: int | None
+    chain: Chain
 
     @property
     def masks_hide(self) -> bool:
@@ -122,14 +131,7 @@ class Assessment:
                 "breach": 0.0 if self.masks_hide else 1.0,
                 "tolerated_colluders": graph.members - 2,
             },
-            "chain": {
-                "share": self.chain_share,
-                "confirmations": CONFIRMATIONS,
-                "rewritten": self.chain_rewritten,
-                "rewritten_nakamoto": self.chain_rewritten_nakamoto,
-                "confirmations_needed": self.chain_confirmations,
-                "risk": CONFIRMED_RISK,
-            },
+            "chain": asdict(self.chain),
         }
 
 
@@ -143,10 +145,14 @@ def assessed(proposal: Proposal, trials: int, generator: np.random.Generator) ->
         breaches_of(proposal, trials, generator),
         observed_addends(proposal, generator) if members <= MOST_ATTACKED_MEMBERS else None,
         members - colluders,
-        share,
-        rewrite_probability(share, CONFIRMATIONS),
-        nakamoto_probability(share, CONFIRMATIONS),
-        confirmations_needed(share, CONFIRMED_RISK),
+        Chain(
+            share,
+            CONFIRMATIONS,
+            rewrite_probability(share, CONFIRMATIONS),
+            nakamoto_probability(share, CONFIRMATIONS),
+            confirmations_needed(share, CONFIRMED_RISK),
+            CONFIRMED_RISK,
+        ),
     )
 
 

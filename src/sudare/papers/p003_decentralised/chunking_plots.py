@@ -42,7 +42,7 @@ def assessment_panels(assessment: Assessment) -> list[Panel]:
         chunks_panel(proposal),
         sums_panel(assessment),
         rounds_panel(proposal),
-        chain_panel(assessment.chain_share),
+        chain_panel(assessment.chain.share),
     ]
 
 

@@ -100,15 +100,6 @@ def any_pair_bound(graph: Graph, chunks: int) -> float:
     return float(pairs * neighbour_probability(graph) ** _positive("chunks", chunks))
 
 
-def secure_product(graph: Graph, chunks: int) -> float | None:
-    """The middle form of (1.35), the product over members; None where a factor is negative and the formula means nothing.
-
-    It treats members as independent, which they are not; it follows from `any_pair_bound` where S times (1.34) is at most 1.59.
-    """
-    factor = 1 - breach_bound(graph, chunks)
-    return None if factor < 0 else float(factor**graph.members)
-
-
 def composed(probability: float, iterations: int) -> float:
     """That it happens at least once in so many independent sums."""
     _positive("iterations", iterations)
@@ -131,11 +122,8 @@ class Simulation:
 
     def interval(self, confidence: float = 0.99) -> tuple[float, float]:
         """Clopper and Pearson's: covers the truth with at least this probability."""
-        tail = (1 - confidence) / 2
-        low = float(stats.beta.ppf(tail, self.hits, self.trials - self.hits + 1)) if self.hits else 0.0
-        missed = self.trials - self.hits
-        high = float(stats.beta.ppf(1 - tail, self.hits + 1, missed)) if missed else 1.0
-        return low, high
+        found = stats.binomtest(self.hits, self.trials).proportion_ci(confidence, method="exact")
+        return float(found.low), float(found.high)
 
 
 def simulated_any_breach(graph: Graph, chunks: int, trials: int, generator: np.random.Generator) -> Simulation:

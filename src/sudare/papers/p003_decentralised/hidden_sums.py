@@ -1,31 +1,36 @@
-"""Other ways to hide addends than the product's masks, on the same vectors: additive and Shamir shares, chunks, Paillier."""
+"""Other ways to hide addends than the product's masks, on the same vectors: additive and Shamir shares, chunks, Paillier.
+
+Additive shares modulo 2^64 (proofs/secure_sums.md): each member gives one share to every member, adds what it received, and the members sum those
+sums. Fewer than S − 1 colluders learn nothing but the sum of the others, as with masks, but everyone sends S − 1 vectors.
+
+Random chunking (Algorithm 2 of Ide 2021): split a value, average each chunk over the graph with members' places shuffled, add up. It hides little.
+A member that sees a neighbour's first message of every chunk knows its value; one that remembers what it sees recovers everyone's (`attacks`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.papers.p003_decentralised.additive_shares import additive_shares, words_sum
-from sudare.papers.p003_decentralised.averaging import Method
-from sudare.papers.p003_decentralised.chunks import averaged_sum, chunk_runs, chunked
+from sudare.papers.p003_decentralised.averaging import Method, Plan, averaging_plan, trajectory
 from sudare.papers.p003_decentralised.graphs import Graph, graph_named
 from sudare.papers.p003_decentralised.paillier import keypairs, paillier_average
 from sudare.parameter_checks import Numbers
 from sudare.sums import shamir
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.sums.in_process import SecureSum, WordSum, check_lengths, decoded_sum, disseminated, encoded_vectors
-from sudare.sums.streams import fresh_seed
+from sudare.sums.streams import derived, fresh_seed, permutation, stretched, unit_floats
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 OtherHide = Literal["shares", "shamir", "chunks", "paillier"]
 OTHER_HIDES: Final[tuple[OtherHide, ...]] = get_args(OtherHide)
-DISSEMINATION: Final = "dissemination"
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),
     "chunks": Numbers(1, whole=True),
@@ -38,7 +43,7 @@ _ARGUMENTS: Final = {
 def hidden_sum(
     vectors: Sequence[ArrayLike],
     hide: OtherHide,
-    over: str | Graph = DISSEMINATION,
+    over: str | Graph | None = None,
     *,
     fixed_point: FixedPoint | None = None,
     threshold: int | None = None,
@@ -54,7 +59,7 @@ def hidden_sum(
     ----------
     vectors : one float array for each member, all of one length.
     hide : "shares" (additive), "shamir", "chunks" (Algorithm 2 of Ide 2021) or "paillier" (Ruan et al. 2017).
-    over : "dissemination", or for chunks and Paillier a graph or its name. Chunks without a graph go over dissemination too.
+    over : chunks and Paillier only: the graph they are averaged over, or its name.
     fixed_point : declared range and precision of shares; ±2^20 in steps of 2^−32 if not given.
     threshold : Shamir only: so many shares open the sum; ⌊S/2⌋ + 1 if not given.
     chunks, chunk_spread : how many chunks, uniform in ± the spread.
@@ -75,18 +80,27 @@ def hidden_sum(
     if threshold is not None and hide != "shamir":
         raise InvalidParameter(f"Sums under {hide} have no threshold.", "Leave threshold away, or hide by 'shamir'.")
     if hide in ("shares", "shamir"):
-        if over != DISSEMINATION:
+        if over is not None:
             raise InvalidParameter(
-                f"Under {hide} words are summed exactly; averaging over a graph would not.", "Use over='dissemination'."
+                f"Under {hide} words are summed exactly; averaging over a graph would not.", "Leave over= away."
             )
         return _shared_sum(vectors, hide, FixedPoint() if fixed_point is None else fixed_point, threshold)
     rows = _finite_rows(vectors)
+    graph = _graph(over, len(rows), hide)
     if hide == "paillier":
-        return _under_paillier(rows, _graph(over, len(rows), hide), tolerance, key_bits)
-    return _in_chunks(rows, over, chunks, chunk_spread, method, tolerance)
+        return _under_paillier(rows, graph, tolerance, key_bits)
+    return _in_chunks(chunk_runs(rows, graph, chunks, chunk_spread, method, tolerance, fresh_seed()), rows)
 
 
 # Exact ways: words modulo 2^64, or modulo a prime
+
+
+def additive_shares(words: Words, count: int) -> list[Words]:
+    """So many vectors that add up to the words modulo 2^64, any count − 1 of them uniform and independent."""
+    if count < 1:
+        raise InvalidParameter(f"{count} shares of a vector are not defined.", "Make at least one.")
+    free = stretched(fresh_seed(), (count - 1) * len(words)).reshape(count - 1, len(words))
+    return [*free, words - free.sum(axis=0, dtype=np.uint64)]
 
 
 def _shared_sum(vectors: Sequence[ArrayLike], hide: OtherHide, grid: FixedPoint, threshold: int | None) -> SecureSum:
@@ -99,22 +113,19 @@ def _shared_sum(vectors: Sequence[ArrayLike], hide: OtherHide, grid: FixedPoint,
         found = _in_shares(words)
     else:
         found = _in_shamir_shares(words, members // 2 + 1 if threshold is None else threshold)
-    return decoded_sum(found, grid, tuple(saturated))
-
-
-def _with_dealing(found: WordSum, length: int) -> WordSum:
-    """With the round before, in which everyone sent one vector to every other."""
-    members = len(found.totals)
-    bits = members * (members - 1) * length * WORD_BITS
-    most = max(found.values_per_round, members - 1)
-    return WordSum(found.totals, found.included, found.rounds + 1, most, found.bits_sent + bits)
+    # Before that everyone sent one vector to every other.
+    dealt = replace(
+        found,
+        rounds=found.rounds + 1,
+        values_per_round=max(found.values_per_round, members - 1),
+        bits_sent=found.bits_sent + members * (members - 1) * len(words[0]) * WORD_BITS,
+    )
+    return decoded_sum(dealt, grid, tuple(saturated))
 
 
 def _in_shares(words: Sequence[Words]) -> WordSum:
-    members, length = len(words), len(words[0])
-    dealt = [additive_shares(vector, members) for vector in words]
-    received = [words_sum((shares[member] for shares in dealt), length) for member in range(members)]
-    return _with_dealing(disseminated(received), length)
+    dealt = [additive_shares(vector, len(words)) for vector in words]
+    return disseminated(list(np.sum(dealt, axis=0, dtype=np.uint64)))
 
 
 def _in_shamir_shares(words: Sequence[Words], threshold: int) -> WordSum:
@@ -128,35 +139,60 @@ def _in_shamir_shares(words: Sequence[Words], threshold: int) -> WordSum:
             held = shamir.field_sum(held, shares[member])
         received.append(shamir.field_product(held, np.full(length, weight, dtype=np.uint64)))
     found = disseminated(received, shamir.field_sum)
-    signed = tuple(None if total is None else shamir.signed_words(total) for total in found.totals)
-    return _with_dealing(WordSum(signed, found.included, found.rounds, found.values_per_round, found.bits_sent), length)
+    return replace(found, totals=tuple(None if total is None else shamir.signed_words(total) for total in found.totals))
 
 
 # Inexact ways: floats
 
 
-def _in_chunks(
-    rows: Floats, over: str | Graph, count: int, spread: float, method: Method, tolerance: float
-) -> SecureSum:
-    members, length = rows.shape
-    if isinstance(over, str) and over == DISSEMINATION:
-        return _chunks_disseminated(rows, count, spread)
-    graph = _graph(over, members, "chunks")
+@dataclass(frozen=True)
+class ChunkRun:
+    """One chunk of every member (members × numbers) and the plan that averages it, over a graph with shuffled places."""
+
+    values: Floats
+    plan: Plan
+
+    @property
+    def sums(self) -> Floats:
+        """What each member takes for the sum of the chunk: S times its value after the last round (1.30)."""
+        *_, last = trajectory(self.values, self.plan)
+        return np.asarray(self.plan.members * last)
+
+
+def chunked(values: Floats, count: int, spread: float, seed: bytes) -> Floats:
+    """Chunks (count × numbers) that add up to the values (1.31): all but the last uniform in ±spread, whatever the values are."""
+    if count < 1 or not spread > 0:
+        raise InvalidParameter(
+            f"{count} chunks of spread {spread} are not defined.", "Use at least one chunk and a positive spread."
+        )
+    free = spread * (2 * unit_floats(seed, (count - 1) * len(values)) - 1)
+    rows = free.reshape(count - 1, len(values))
+    return np.vstack([rows, values - rows.sum(axis=0)])
+
+
+def chunk_runs(
+    vectors: Floats, graph: Graph, count: int, spread: float, method: Method, tolerance: float, seed: bytes
+) -> Iterator[ChunkRun]:
+    """Lines 3 to 8 of Algorithm 2 for members' vectors (members × numbers). Places are public; chunks are each member's own."""
+    chunks = np.stack(
+        [
+            chunked(vector, count, spread, derived(seed, b"chunks", member.to_bytes(4, "big")))
+            for member, vector in enumerate(vectors)
+        ]
+    )
+    for number in range(count):
+        places = permutation(derived(seed, b"places", number.to_bytes(4, "big")), graph.members)
+        yield ChunkRun(chunks[:, number], averaging_plan(graph.relabelled(places), method, tolerance))
+
+
+def _in_chunks(runs: Iterator[ChunkRun], rows: Floats) -> SecureSum:
     totals, rounds, bits, most = np.zeros_like(rows), 0, 0, 0
-    for run in chunk_runs(rows, graph, count, spread, method, tolerance, fresh_seed()):
-        totals += averaged_sum(run)
+    for run in runs:
+        totals += run.sums
         rounds += len(run.plan.rounds)
         most = max(most, run.plan.values_per_round)
-        bits += sum(2 * len(each.graph.edges) for each in run.plan.rounds) * length * WORD_BITS
+        bits += sum(2 * len(each.graph.edges) for each in run.plan.rounds) * rows.shape[1] * WORD_BITS
     return _float_sum(totals, rounds, most, bits)
-
-
-def _chunks_disseminated(rows: Floats, count: int, spread: float) -> SecureSum:
-    split = np.stack([chunked(row, count, spread, fresh_seed()) for row in rows])
-    found = [disseminated(list(split[:, number])) for number in range(count)]
-    totals = np.sum([np.stack([total for total in each.totals if total is not None]) for each in found], axis=0)
-    bits = sum(each.bits_sent for each in found)
-    return _float_sum(totals, sum(each.rounds for each in found), max(each.values_per_round for each in found), bits)
 
 
 def _under_paillier(rows: Floats, graph: Graph, tolerance: float, key_bits: int) -> SecureSum:
@@ -170,10 +206,10 @@ def _float_sum(totals: Floats, rounds: int, values_per_round: int, bits: int) ->
     return SecureSum(tuple(totals), totals[0], everyone, (0,) * len(totals), rounds, values_per_round, bits)
 
 
-def _graph(over: str | Graph, members: int, hide: str) -> Graph:
-    graph = over if isinstance(over, Graph) else graph_named(over, members) if over != DISSEMINATION else None
-    if graph is None:
+def _graph(over: str | Graph | None, members: int, hide: str) -> Graph:
+    if over is None:
         raise InvalidParameter(f"{hide} averages over a graph.", "Give over= a graph or its name, such as 'cycle'.")
+    graph = over if isinstance(over, Graph) else graph_named(over, members)
     if graph.members != members:
         raise InvalidParameter(
             f"The graph has {graph.members} members; there are {members} vectors.", "Make them equal."

@@ -1,4 +1,4 @@
-"""Averaging under Paillier encryption, by the exchange of Ruan, Ahmad and Wang (2017); needs the extra `consortium`.
+"""Averaging under Paillier encryption, by the exchange of Ruan, Ahmad and Wang (2017); needs the extra `papers`.
 
 Member i sends E_i(−x_i) to its neighbour j, which adds its own x_j and multiplies by a secret weight a_j, all under encryption. Member i
 decrypts a_j(x_j − x_i) and multiplies by its own secret weight a_i. Both ends of an edge move by a_i·a_j times the difference, so the sum stays,
@@ -75,7 +75,7 @@ def _library() -> Any:
         import phe
     except ImportError:
         raise ExtraMissing(
-            "Paillier encryption needs the packages phe and gmpy2.", "Install them: pip install 'sudare[consortium]'"
+            "Paillier encryption needs the packages phe and gmpy2.", "Install them: pip install 'sudare[papers]'"
         ) from None
     return phe
 

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from sudare.dictionary import PatternDictionary
-from sudare.papers.p003_decentralised.examples import mixture_by_bic
+from sudare.papers.p003_decentralised.dictionary_figures import mixture_by_bic
 from sudare.papers.p003_decentralised.made_up_consortia import Floats, chapter_truth, dictionary_scores
+from sudare.papers.repetitions import estimated_series, repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.report.plots import Panel, Series, curves
 
@@ -73,10 +74,8 @@ def private_results(repeats: int, tell: Tell) -> tuple[ResultTable, list[Panel]]
     rows: list[Sequence[Cell]] = []
     gaps, areas = [], []
     for epsilon in (*EPSILONS, None):
-        runs = []
-        for seed in range(repeats):
-            tell(f"private dictionary at ε = {'∞' if epsilon is None else f'{epsilon:g}'}, {seed + 1} of {repeats}")
-            runs.append(private_run(epsilon, seed))
+        title = f"private dictionary at ε = {'∞' if epsilon is None else f'{epsilon:g}'}"
+        runs = [private_run(epsilon, seed) for seed in repetitions(tell, title, repeats)]
         gap, area = Estimate.of([run.gap for run in runs]), Estimate.of([run.area for run in runs])
         found = sum(run.patterns == 3 for run in runs)
         rows.append(("none" if epsilon is None else epsilon, gap, area, f"{found} of {repeats}"))
@@ -96,7 +95,7 @@ def private_results(repeats: int, tell: Tell) -> tuple[ResultTable, list[Panel]]
         curves(
             EPSILONS,
             [
-                Series("with ε", [each.value for each in gaps], [each.standard_error for each in gaps]),
+                estimated_series("with ε", gaps),
                 Series("own mixture", [own.value] * len(EPSILONS), dashed=True),
             ],
             x_label="ε",
@@ -106,7 +105,7 @@ def private_results(repeats: int, tell: Tell) -> tuple[ResultTable, list[Panel]]
         ),
         curves(
             EPSILONS,
-            [Series("with ε", [each.value for each in areas], [each.standard_error for each in areas])],
+            [estimated_series("with ε", areas)],
             x_label="ε",
             y_label="AUC",
             title="Anomalies found by the private dictionary",

@@ -1,8 +1,7 @@
-"""How fast a graph agrees: Laplacian and mixing matrix, their eigenvalues, the best step, predicted rounds.
+"""How fast a graph agrees: its Laplacian, eigenvalues, the best step, predicted rounds.
 
 One round of dynamic consensus is ξ ← Wξ with W = I − ε(D − A) (1.28). Disagreement is the distance from the vector whose entries are all
-the mean; its contraction in a round is the largest |1 − ελ| over the non-zero eigenvalues λ of D − A. Closed forms for cycles are those of
-Ide (2021), (1.43) to (1.53), with its misprints corrected; tests/papers/p003_decentralised/test_errata_consensus.py shows each.
+the mean; its contraction in a round is the largest |1 − ελ| over the non-zero eigenvalues λ of D − A. Equations are those of Ide (2021).
 """
 
 from __future__ import annotations
@@ -42,11 +41,6 @@ def laplacian(graph: Graph) -> Floats:
 def sparse_laplacian(graph: Graph) -> Any:
     """D − A in compressed rows, for products with many values."""
     return sparse.csr_matrix(laplacian(graph))
-
-
-def mixing_matrix(graph: Graph, step: float) -> Floats:
-    """W_ε = I − ε(D − A) (1.28)."""
-    return np.eye(graph.members) - step * laplacian(graph)
 
 
 @lru_cache(maxsize=64)
@@ -126,45 +120,10 @@ def chebyshev_rounds(graph: Graph, tolerance: float) -> int:
     return max(1, math.ceil(math.acosh(1 / tolerance) / math.acosh((largest + least) / spread) - _ROUNDING))
 
 
-# The chapter's closed forms
-
-
-def cycle_adjacency_eigenvalues(members: int, reach: int) -> Floats:
-    """λ_l = Σ_j 2cos(2π(l−1)j/S) for l = 1 … S (1.43), not in descending order."""
-    frequencies = 2 * np.pi * np.arange(members) / members
-    return np.asarray(2 * np.cos(np.outer(frequencies, np.arange(1, reach + 1))).sum(axis=1))
-
-
-def cycle_mixing_eigenvalues(members: int, reach: int, step: float) -> Floats:
-    """ν̃_l = 1 − 4ε Σ_j sin²(π(l−1)j/S) for l = 1 … S (1.45)."""
-    frequencies = np.pi * np.arange(members) / members
-    return np.asarray(1 - 4 * step * (np.sin(np.outer(frequencies, np.arange(1, reach + 1))) ** 2).sum(axis=1))
-
-
 def cycle_second_eigenvalue(members: int, reach: int, step: float | None = None) -> float:
     """ν₂ = 1 − 4ε Σ_j sin²(πj/S) (1.46), at l = 2 and l = S (printed: l = 1 and S − 1); ε = 1/4b if none is given."""
     used = 1 / (4 * reach) if step is None else step
     return 1 - 4 * used * sum(math.sin(math.pi * j / members) ** 2 for j in range(1, reach + 1))
-
-
-def cycle_decay(members: int, reach: int, step: float, rounds: float) -> float:
-    """(ν₂/ν₁)^t ≈ exp(−(2π²/3S²)·ε·t·b(b+1)(2b+1)) for S ≫ πb: (1.49), which prints the exponential's first two terms."""
-    return math.exp(-_cycle_rate(members, reach, step) * rounds)
-
-
-def cycle_rounds(members: int, reach: int, tolerance: float, step: float | None = None) -> float:
-    """t ≈ 3S² ln(√S/δ)/(2π²ε·b(b+1)(2b+1)) (1.50). With ε = 1/4b, the largest safe step, that grows like S²/b², not S²/b³."""
-    used = 1 / (4 * reach) if step is None else step
-    return math.log(math.sqrt(members) / tolerance) / _cycle_rate(members, reach, used)
-
-
-def gap_rounds(members: int, step: float, gap: float, tolerance: float) -> float:
-    """t ≈ ln(√S/δ)/|ln(1 − εΔ)| for a spectral gap Δ (1.53); right where the most negative eigenvalue of W matters less."""
-    return math.log(math.sqrt(members) / tolerance) / abs(math.log1p(-step * gap))
-
-
-def _cycle_rate(members: int, reach: int, step: float) -> float:
-    return 2 * math.pi**2 * step * reach * (reach + 1) * (2 * reach + 1) / (3 * members**2)
 
 
 def _within_unit(name: str, value: float) -> None:

@@ -7,46 +7,40 @@ from typing import Final
 from sudare.papers.p004_reconstruction import (
     bands_table,
     figure2,
-    floors,
     limits,
     other_columns,
+    several_columns,
     square_waves,
-)
-from sudare.papers.p004_reconstruction import (
-    several_columns_study as multivariate,
-)
-from sudare.papers.p004_reconstruction import (
-    table2 as columns,
+    table2,
 )
 from sudare.papers.study import Study, StudyResult, Tell
 
 
 def run(tell: Tell, repeats: int) -> StudyResult:
     """All tables and figures."""
-    table_2 = columns.measured(tell, repeats)
+    columns = table2.measured(tell, repeats)
     simulated = figure2.measured(tell, repeats)
     others = other_columns.measured(tell, repeats)
     bands = bands_table.measured(tell, repeats)
     waves = square_waves.measured(tell, repeats)
-    joint = multivariate.measured(tell, repeats)
+    joint = several_columns.measured(tell, repeats)
     return StudyResult(
         [
-            columns.table_2(table_2),
+            table2.table_2(columns),
             *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
-            floors.floors_table(table_2, simulated, joint),
-            limits.limits_table(tell, table_2, simulated, repeats),
+            limits.limits_table(tell, columns, simulated, repeats),
             other_columns.accuracy_table(others),
             bands_table.coverage_table(bands),
             square_waves.accuracy_table(waves),
             figure2.speed_table(tell),
-            multivariate.accuracy_table(joint),
-            multivariate.covariance_table(joint),
-            multivariate.census_table(tell, repeats),
+            several_columns.accuracy_table(joint),
+            several_columns.covariance_table(joint),
+            several_columns.census_table(tell, repeats),
         ],
         [
             figure2.figure_2_panel(simulated),
             figure2.picture(),
-            *(columns.picture(column) for column in columns.COLUMNS[:2]),
+            *(table2.picture(column) for column in table2.COLUMNS[:2]),
             *(square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]),
         ],
     )

@@ -19,7 +19,6 @@ TABLE_2: Final = {
     "education-num": {"iterative": 58.20, "proposed": 62.76},
     "capital-gain": {"iterative": 91.60, "proposed": 91.67},
 }
-TABLE_2_NOISE: Final = {"age": 14.05, "capital-gain": 19247.53, "education-num": 2.88}
 FIGURE_2_NOISE: Final = {1_000: 3.18, 10_000: 2.45, 100_000: 2.03, 1_000_000: 1.75}
 FIGURE_1: Final = Parameters(
     np.array([0.1, 0.6, 0.2, 0.1]), np.array([-1.0, 3.0, 5.0, 9.0]), np.sqrt([0.1, 0.2, 0.5, 0.01])

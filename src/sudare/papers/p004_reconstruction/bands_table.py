@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.datasets import data
-from sudare.papers.p004_reconstruction import figure2
-from sudare.papers.p004_reconstruction import table2 as columns
+from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.algorithm1 import FIGURE_2_NOISE
-from sudare.papers.p004_reconstruction.repetitions import Found
+from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation
@@ -81,12 +80,12 @@ def trials() -> list[Trial]:
     table_2 = [
         Trial(
             f"{column.name}, bins of {name}",
-            columns.perturbation_of(column, len(column.values())),
+            table2.perturbation_of(column, len(column.values())),
             edges,
             lambda generator, column=column: column.values(),  # type: ignore[misc]
             more=FEW_BINS_FACTOR if len(edges) <= _FEW_BINS else 1,
         )
-        for column in columns.COLUMNS
+        for column in table2.COLUMNS
         for name, edges in column.bins.items()
     ]
     others = [
@@ -97,17 +96,16 @@ def trials() -> list[Trial]:
     return [*laplace, *(trial.with_wave for trial in laplace)]
 
 
-def measured(tell: Tell, repeats: int, chosen: list[Trial] | None = None) -> Found:
+def measured(tell: Tell, repeats: int, chosen: list[Trial] | None = None) -> Measurements:
     """Coverage and width of each trial's bands, for bins and for running sums."""
-    found = Found()
+    found = Measurements()
     for trial in trials() if chosen is None else chosen:
-        for repetition in range(trial.more * repeats):
-            tell(f"bands, {trial.name}, repetition {repetition + 1} of {trial.more * repeats}")
+        for repetition in repetitions(tell, f"bands, {trial.name}", trial.more * repeats):
             note_trial(found, trial, repetition)
     return found
 
 
-def note_trial(found: Found, trial: Trial, repetition: int) -> None:
+def note_trial(found: Measurements, trial: Trial, repetition: int) -> None:
     """One repetition."""
     original = trial.records(np.random.default_rng((SEED, repetition)))
     y = trial.perturbation.perturb(original, random_state=SEED + repetition)
@@ -123,15 +121,13 @@ def note_trial(found: Found, trial: Trial, repetition: int) -> None:
             found.note((trial.name, name, "width"), float(100 * (band.high - band.low).mean()))
 
 
-def coverage_table(found: Found, chosen: list[Trial] | None = None) -> ResultTable:
+def coverage_table(found: Measurements, chosen: list[Trial] | None = None) -> ResultTable:
     """Coverage beside the level."""
     rows = []
     for trial in trials() if chosen is None else chosen:
         drawn = found.at((trial.name, "bins", "calibrated"))
         cells = [
-            found.at((trial.name, name, what))
-            if found.has((trial.name, name, what)) and len(found.values((trial.name, name, what))) > 1
-            else "not calibrated"
+            found.at((trial.name, name, what)) if len(found.values((trial.name, name, what))) > 1 else "not calibrated"
             for name, what in (("bins", "coverage"), ("bins", "width"), ("sums", "coverage"))
         ]
         rows.append((trial.name, len(trial.edges) - 1, round(100 * drawn.value), *cells))

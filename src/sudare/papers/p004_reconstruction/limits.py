@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sudare.papers.p004_reconstruction import figure2
-from sudare.papers.p004_reconstruction import table2 as columns
+from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.algorithm1 import FIGURE_1, l1_accuracy
-from sudare.papers.p004_reconstruction.repetitions import Found
+from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import States, bin_edges, cell_count, continuous_states, counted
 from sudare.reconstruction.distribution import Layout
-from sudare.reconstruction.estimators import MixtureReconstruction
+from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.normal_mixture import cell_masses
 
 Floats = NDArray[np.float64]
@@ -69,7 +68,7 @@ def known_family(perturbation: LaplacePerturbation, draws: int, generator: np.ra
     return KnownFamily(np.vstack(seen), {width: np.vstack(found) for width, found in histograms.items()})
 
 
-def note_known_family(found: Found, family: KnownFamily, repetition: int) -> None:
+def note_known_family(found: Measurements, family: KnownFamily, repetition: int) -> None:
     """The posterior mean on the records and noise of a repetition of figure 2, and how many draws it rests on."""
     original, perturbation, y = figure2.repetition_of(SMALL, repetition)
     weights = family.weights(counted(perturbation, y, cell_count(perturbation)).counts)
@@ -134,12 +133,11 @@ def mean_sizes(means: Floats, deviations: Floats) -> Floats:
     return np.asarray(deviations * bell + means * (1 - 2 * ndtr(-standard)))
 
 
-def known_family_rows(tell: Tell, simulated: Found, repetitions: int, draws: int = DRAWS) -> list[Sequence[Cell]]:
+def known_family_rows(tell: Tell, simulated: Measurements, repeats: int, draws: int = DRAWS) -> list[Sequence[Cell]]:
     """Figure 2 with 1,000 records: auto, and the posterior mean of somebody who knows the family."""
     family = known_family(figure2.perturbation_of(SMALL), draws, np.random.default_rng(figure2.SEED))
-    found = Found()
-    for repetition in range(repetitions):
-        tell(f"limits, repetition {repetition + 1} of {repetitions}")
+    found = Measurements()
+    for repetition in repetitions(tell, "limits", repeats):
         note_known_family(found, family, repetition)
     effective = found.at(("known", "draws")).value
     return [
@@ -153,13 +151,14 @@ def known_family_rows(tell: Tell, simulated: Found, repetitions: int, draws: int
     ]
 
 
-def known_count_rows(tell: Tell, simulated: Found, repetitions: int, size: int = LARGE) -> list[Sequence[Cell]]:
+def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: int = LARGE) -> list[Sequence[Cell]]:
     """Figure 2 with a million records: auto, and the mixture of somebody who knows how many components there are."""
-    found = Found()
-    for repetition in range(repetitions):
-        tell(f"limits, {size:,} records, repetition {repetition + 1} of {repetitions}")
+    found = Measurements()
+    for repetition in repetitions(tell, f"limits, {size:,} records", repeats):
         original, perturbation, y = figure2.repetition_of(size, repetition)
-        distribution = MixtureReconstruction(perturbation, len(FIGURE_1.weights), atoms=()).fit(y).distribution_
+        distribution = (
+            Reconstruction(perturbation, "mixture", components=len(FIGURE_1.weights), atoms=()).fit(y).distribution_
+        )
         for width in figure2.WIDTHS:
             edges = figure2.edges_of(width)
             found.note(width, l1_accuracy(distribution.histogram(edges), np.histogram(original, edges)[0] / size))
@@ -172,10 +171,10 @@ def known_count_rows(tell: Tell, simulated: Found, repetitions: int, size: int =
     return rows
 
 
-def census_rows(table_2: Found, column: columns.Column = columns.COLUMNS[2]) -> list[Sequence[Cell]]:
+def census_rows(table_2: Measurements, column: table2.Column = table2.COLUMNS[2]) -> list[Sequence[Cell]]:
     """Capital gains: with both atoms known, and with the law known but for four parameters."""
     values = column.values()
-    perturbation = columns.perturbation_of(column, len(values))
+    perturbation = table2.perturbation_of(column, len(values))
     rows: list[Sequence[Cell]] = []
     for bins, edges in column.bins.items():
         auto = table_2.at((column.name, bins, "auto"))
@@ -189,7 +188,7 @@ def census_rows(table_2: Found, column: columns.Column = columns.COLUMNS[2]) -> 
     return rows
 
 
-def limits_table(tell: Tell, table_2: Found, simulated: Found, repeats: int) -> ResultTable:
+def limits_table(tell: Tell, table_2: Measurements, simulated: Measurements, repeats: int) -> ResultTable:
     """What knowing more would be worth."""
     return ResultTable(
         "Limits: what somebody would reach who knows more",

@@ -111,12 +111,3 @@ def gradients(counts: Floats, found: Expectation, parameters: Parameters) -> tup
     by_mean = (shares * offset).sum(axis=0) / parameters.scales**2
     by_scale = (shares * (second - parameters.scales**2)).sum(axis=0) / parameters.scales**3
     return by_mean, by_scale
-
-
-def closed_form_update(counts: Floats, found: Expectation) -> Parameters:
-    """The M-step that equation (11) replaces by a gradient step: weighted means and variances of x given y."""
-    shares = found.responsibilities * counts[:, np.newaxis]
-    totals = shares.sum(axis=0)
-    means = (shares * found.moments.mean).sum(axis=0) / totals
-    variances = (shares * (found.moments.variance + (found.moments.mean - means) ** 2)).sum(axis=0) / totals
-    return Parameters(totals / counts.sum(), means, np.sqrt(variances))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.p004_reconstruction.algorithm1 import l1_accuracy
-from sudare.papers.p004_reconstruction.repetitions import Found
+from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.estimators import each_method
@@ -100,9 +100,11 @@ def edges_of(name: str) -> Floats:
     return np.concatenate(([-_TINY, _TINY], edges[1:])) if "zero" in name else edges
 
 
-def measured(tell: Tell, repeats: int, names: Sequence[str] = tuple(COLUMNS), sizes: Sequence[int] = SIZES) -> Found:
+def measured(
+    tell: Tell, repeats: int, names: Sequence[str] = tuple(COLUMNS), sizes: Sequence[int] = SIZES
+) -> Measurements:
     """Accuracy of every method, noise for k = 2; a third of the repetitions."""
-    found = Found()
+    found = Measurements()
     for place, name in enumerate(names):
         for size in sizes:
             tell(f"other columns, {name}, {size:,} records")
@@ -117,7 +119,9 @@ def measured(tell: Tell, repeats: int, names: Sequence[str] = tuple(COLUMNS), si
     return found
 
 
-def accuracy_table(found: Found, names: Sequence[str] = tuple(COLUMNS), sizes: Sequence[int] = SIZES) -> ResultTable:
+def accuracy_table(
+    found: Measurements, names: Sequence[str] = tuple(COLUMNS), sizes: Sequence[int] = SIZES
+) -> ResultTable:
     """A row for each column, then the mean of all, then how much auto is better than each method on the same records."""
     keys = [(size, method) for size in sizes for method in METHODS]
     rows: list[Sequence[Cell]] = [(name, *(found.at((name, *key)) for key in keys)) for name in names]

@@ -14,15 +14,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.papers.p004_reconstruction import figure2
-from sudare.papers.p004_reconstruction import table2 as columns
+from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.algorithm1 import l1_accuracy
-from sudare.papers.p004_reconstruction.repetitions import Found
+from sudare.papers.repetitions import Measurements, estimated_series, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.binning import bin_edges, continuous_states, counted
+from sudare.reconstruction.channels import ProductChannel
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import expectation_maximisation
 from sudare.report.plots import Panel, Series, curves
@@ -51,7 +51,7 @@ class Trial:
 
 def trials() -> list[Trial]:
     """Ages and capital gains of Adult, and the mixture of figure 1."""
-    age, _, gain = columns.COLUMNS
+    age, _, gain = table2.COLUMNS
     return [
         Trial("Adult, age", age.bounds, age.bins["one year"], lambda generator: age.values()),
         Trial(
@@ -80,10 +80,10 @@ def smoothed_expectation_maximisation(perturbation: NumberPerturbation, y: Float
     """EMS: edges of the cells, and the share of records in each."""
     counts = counted(perturbation, y, _CELLS)
     states = continuous_states(perturbation, bin_edges(perturbation, _CELLS), _CELLS, np.empty(0))
-    frequencies = counts.counts / counts.records
+    channel, frequencies = ProductChannel([states.channel]), counts.counts / counts.records
     shares, before = np.full(states.cells, 1 / states.cells), -np.inf
     for _ in range(_MOST_STEPS):
-        shares = smoothed(expectation_maximisation(shares, states.channel, frequencies, 1))
+        shares = smoothed(expectation_maximisation(shares, channel, frequencies, 1))
         now = float(counts.counts @ np.log(np.maximum(states.channel @ shares, 1e-300)))
         if abs(now - before) < _GAIN_AT_REST:
             break
@@ -100,18 +100,17 @@ def histogram_of(cells: Floats, shares: Floats, edges: Floats) -> Floats:
 
 def measured(
     tell: Tell, repeats: int, chosen: Sequence[Trial] | None = None, epsilons: Sequence[float] = EPSILONS
-) -> Found:
+) -> Measurements:
     """Accuracy of the three ways for every column and ε."""
-    found = Found()
+    found = Measurements()
     for trial in trials() if chosen is None else chosen:
         for epsilon in epsilons:
-            for repetition in range(repeats):
-                tell(f"square wave, {trial.name}, ε = {epsilon:g}, repetition {repetition + 1} of {repeats}")
+            for repetition in repetitions(tell, f"square wave, {trial.name}, ε = {epsilon:g}", repeats):
                 note_trial(found, trial, epsilon, repetition)
     return found
 
 
-def note_trial(found: Found, trial: Trial, epsilon: float, repetition: int) -> None:
+def note_trial(found: Measurements, trial: Trial, epsilon: float, repetition: int) -> None:
     """One repetition: both kinds of noise on the same records."""
     original = trial.records(np.random.default_rng((SEED, repetition)))
     truth = np.histogram(original, trial.edges)[0] / len(original)
@@ -128,7 +127,7 @@ def note_trial(found: Found, trial: Trial, epsilon: float, repetition: int) -> N
 
 
 def accuracy_table(
-    found: Found, chosen: Sequence[Trial] | None = None, epsilons: Sequence[float] = EPSILONS
+    found: Measurements, chosen: Sequence[Trial] | None = None, epsilons: Sequence[float] = EPSILONS
 ) -> ResultTable:
     """The three ways beside each other."""
     rows: list[Sequence[Cell]] = [
@@ -146,12 +145,11 @@ def accuracy_table(
     )
 
 
-def panel(found: Found, trial: Trial, epsilons: Sequence[float] = EPSILONS) -> Panel:
+def panel(found: Measurements, trial: Trial, epsilons: Sequence[float] = EPSILONS) -> Panel:
     """Accuracy against ε for one column."""
 
     def series(way: str, label: str) -> Series:
-        cells = [found.at((trial.name, epsilon, way)) for epsilon in epsilons]
-        return Series(label, [cell.value for cell in cells], [cell.standard_error for cell in cells])
+        return estimated_series(label, [found.at((trial.name, epsilon, way)) for epsilon in epsilons])
 
     labels = ("Square Wave, EMS", "Square Wave, auto", "Laplace, auto")
     return curves(

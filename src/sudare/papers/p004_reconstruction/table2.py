@@ -17,7 +17,7 @@ from sudare.papers.p004_reconstruction.algorithm1 import (
     l1_accuracy,
     mixture_histogram,
 )
-from sudare.papers.p004_reconstruction.repetitions import Found
+from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.estimators import Reconstruction, each_method
@@ -66,20 +66,19 @@ def perturbation_of(column: Column, records: int) -> LaplacePerturbation:
     return LaplacePerturbation(column.bounds, k=2, n_records=records)
 
 
-def measured(tell: Tell, repeats: int, columns: Sequence[Column] = COLUMNS, rows: int | None = None) -> Found:
+def measured(tell: Tell, repeats: int, columns: Sequence[Column] = COLUMNS, rows: int | None = None) -> Measurements:
     """Accuracy of every method, on all rows or the first few; the noise is drawn anew in every repetition."""
-    found = Found()
+    found = Measurements()
     for column in columns:
         original = column.values()[:rows]
         perturbation = perturbation_of(column, len(original))
-        for repetition in range(repeats):
-            tell(f"table 2, {column.name}, repetition {repetition + 1} of {repeats}")
+        for repetition in repetitions(tell, f"table 2, {column.name}", repeats):
             note_column(found, column, original, perturbation, repetition)
     return found
 
 
 def note_column(
-    found: Found, column: Column, original: Floats, perturbation: LaplacePerturbation, repetition: int
+    found: Measurements, column: Column, original: Floats, perturbation: LaplacePerturbation, repetition: int
 ) -> None:
     """One repetition: our methods, the technique compared with, and the paper's own."""
     y = perturbation.perturb(original, random_state=SEED + repetition)
@@ -97,7 +96,7 @@ def note_column(
         found.note((column.name, name, "proposed"), l1_accuracy(mixture_histogram(proposed, edges), truth[name]))
 
 
-def table_2(found: Found, columns: Sequence[Column] = COLUMNS) -> ResultTable:
+def table_2(found: Measurements, columns: Sequence[Column] = COLUMNS) -> ResultTable:
     """Our numbers beside the printed ones."""
     rows: list[Sequence[Cell]] = [
         (

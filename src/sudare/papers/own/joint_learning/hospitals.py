@@ -17,14 +17,15 @@ from sklearn.datasets import load_breast_cancer
 
 from sudare.experts.own_plus_consensus import LEAST_DOUBT, MOST_DOUBT, Consensus, own_plus_consensus
 from sudare.joint import ConsortiumModel, consortium_model
-from sudare.papers.p000_weak_learners import recipes
-from sudare.papers.p000_weak_learners.learning_tasks import REAL_NODES, Task, breast_cancer
-from sudare.papers.p000_weak_learners.repetitions import Found
+from sudare.papers.p000_weak_learners import simulated_members
+from sudare.papers.p000_weak_learners.learning_tasks import REAL_NODES, Task, breast_cancer, dealt_places
+from sudare.papers.repetitions import Measurements
 from sudare.schema import Label, Number, Schema, encode
 
 Floats = NDArray[np.float64]
 
 LABEL: Final = "malignant"
+EPSILONS: Final = (0.5, 1.0, 2.5, 5.0)
 DELTA: Final = 1e-5
 SCALER_SHARE: Final = 0.2
 TESTED: Final = (85, 84)
@@ -56,22 +57,14 @@ def dealt(generator: np.random.Generator) -> Patients:
     """400 patients of ten hospitals, 169 to test on, as in study 000 but with their measurements as they are."""
     bunch: Any = load_breast_cancer(as_frame=True)
     table = bunch.data.assign(**{LABEL: (bunch.target == 0).astype(int)})
-    is_ill = table[LABEL].to_numpy() == 1
-    chosen = [
-        generator.permutation(np.flatnonzero(kind))[:count]
-        for kind, count in zip((is_ill, ~is_ill), TESTED, strict=True)
-    ]
-    unseen = np.concatenate(chosen)
-    rest = generator.permutation(np.setdiff1d(np.arange(len(table)), unseen))
-    size = len(rest) // REAL_NODES
-    members = [table.iloc[rest[number * size : (number + 1) * size]] for number in range(REAL_NODES)]
-    return Patients(members, table.iloc[unseen])
+    unseen, members = dealt_places(np.where(table[LABEL] == 1, 1.0, -1.0), TESTED, REAL_NODES, generator)
+    return Patients([table.iloc[own] for own in members], table.iloc[unseen])
 
 
-def note_hospitals(found: Found, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_hospitals(found: Measurements, generator: np.random.Generator) -> None:
     """Accuracies of one split: of the common model, of every hospital's correction of it, and of its own patients alone."""
     patients, declared = dealt(generator), schema()
-    for epsilon in epsilons:
+    for epsilon in EPSILONS:
         for name, share in ((SCALED, SCALER_SHARE), (BOUNDED, 0.0)):
             together = consortium_model(
                 patients.members,
@@ -87,13 +80,13 @@ def note_hospitals(found: Found, epsilons: Sequence[float], generator: np.random
             _note(found, name, epsilon, task, together)
 
 
-def note_public_scales(found: Found, epsilons: Sequence[float], generator: np.random.Generator) -> None:
+def note_public_scales(found: Measurements, generator: np.random.Generator) -> None:
     """The same with the rows of study 000, and every combination of per-member models beside it."""
     task = breast_cancer(generator)
     members = [(rows, labels) for rows, labels in zip(task.rows, task.labels, strict=True)]
-    found.note("alone", task.accuracy(recipes.own_without_messages(task)).mean())
-    found.note("pooled", task.accuracy(recipes.pooled(task)).mean())
-    for epsilon in epsilons:
+    found.note("alone", task.accuracy(simulated_members.own_without_messages(task)).mean())
+    found.note("pooled", task.accuracy(simulated_members.pooled(task)).mean())
+    for epsilon in EPSILONS:
         together = consortium_model(
             members,
             classes=[-1, 1],
@@ -107,13 +100,13 @@ def note_public_scales(found: Found, epsilons: Sequence[float], generator: np.ra
         note_combinations(found, epsilon, task, generator)
 
 
-def note_combinations(found: Found, epsilon: float, task: Task, generator: np.random.Generator) -> None:
+def note_combinations(found: Measurements, epsilon: float, task: Task, generator: np.random.Generator) -> None:
     """What receivers make of models that members published one by one, at the same ε (pure)."""
-    means = recipes.mean_messages(task, epsilon, generator)
-    printed = recipes.chaudhuri_messages(task, epsilon, generator)
-    found.note("own and others", task.accuracy(recipes.own_and_others(task, means)).mean(), epsilon)
-    found.note("averaged means", task.accuracy(recipes.mirror_averaged(task, means)).mean(), epsilon)
-    found.note("averaged as printed", task.accuracy(recipes.mirror_averaged(task, printed)).mean(), epsilon)
+    means = simulated_members.mean_messages(task, epsilon, generator)
+    printed = simulated_members.chaudhuri_messages(task, epsilon, generator)
+    found.note("own and others", task.accuracy(simulated_members.own_and_others(task, means)).mean(), epsilon)
+    found.note("averaged means", task.accuracy(simulated_members.mirror_averaged(task, means)).mean(), epsilon)
+    found.note("averaged as printed", task.accuracy(simulated_members.mirror_averaged(task, printed)).mean(), epsilon)
 
 
 def corrected(task: Task, together: ConsortiumModel) -> Floats:
@@ -125,10 +118,10 @@ def corrected(task: Task, together: ConsortiumModel) -> Floats:
     return own_plus_consensus(task.rows, task.labels, consensus)[0]
 
 
-def _note(found: Found, name: str, epsilon: float, task: Task, together: ConsortiumModel) -> None:
+def _note(found: Measurements, name: str, epsilon: float, task: Task, together: ConsortiumModel) -> None:
     found.note(name, float(task.accuracy(together.learned.parameters).mean()), epsilon)
     found.note(f"{name}, with own", float(task.accuracy(corrected(task, together)).mean()), epsilon)
-    found.note(f"{name}, own only", float(task.accuracy(recipes.own_without_messages(task)).mean()), epsilon)
+    found.note(f"{name}, own only", float(task.accuracy(simulated_members.own_without_messages(task)).mean()), epsilon)
 
 
 def _encoded(patients: Patients, together: ConsortiumModel) -> Task:

@@ -1,0 +1,84 @@
+"""A member's weights of the patterns, from its own records alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sudare.dictionary.families import Booleans, Family, Floats, Frame, Patterns, log_weights
+from sudare.dictionary.member_records import Records
+
+_TINY_WEIGHT: Final = 1e-12
+_WEIGHT_STEPS: Final = 200
+# Nats by which a step must raise the log-likelihood of all own records for another one to be worth it.
+_WEIGHT_TOL: Final = 1e-3
+# Up to this many densities (a gigabyte) are kept between steps; beyond, records are read again.
+_HELD_DENSITIES: Final = 2**27
+
+
+def updated_weights(counts: Floats, concentration: float) -> Floats:
+    """π = (N_k + γ − 1)/(N + K(γ − 1)) (1.12)."""
+    raised = np.maximum(counts + concentration - 1, 0.0)
+    return np.asarray(raised / raised.sum())
+
+
+def inherited_weights(transfer: Floats, parents: Floats) -> Floats:
+    """The parent's weights carried over to other patterns; none of them is zero."""
+    inherited = transfer @ parents + _TINY_WEIGHT
+    return np.asarray(inherited / inherited.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _WeightFit:
+    weights: Floats
+    log_likelihood: float
+
+
+def needed_weights(records: Records, family: Family, frame: Frame, patterns: Patterns, start: Floats) -> Floats:
+    """A member's final weights, from its own records alone: most likely ones, without patterns it does not need.
+
+    A pattern stays only if it raises the log-likelihood by more than ½ ln N (BIC).
+    """
+
+    def densities() -> Iterator[Floats]:
+        return (family.log_densities(frame.applied(block), patterns) for block in records.blocks())
+
+    held = list(densities()) if records.rows * len(patterns) <= _HELD_DENSITIES else None
+    read = densities if held is None else lambda: iter(held)
+    used = np.ones(len(start), dtype=np.bool_)
+    best = _fitted_weights(read, start, used)
+    while used.sum() > 1:
+        smallest = np.flatnonzero(used)[np.argmin(best.weights[used])]
+        fewer = used.copy()
+        fewer[smallest] = False
+        candidate = _fitted_weights(read, best.weights, fewer)
+        if best.log_likelihood - candidate.log_likelihood > 0.5 * math.log(records.rows):
+            break
+        used, best = fewer, candidate
+    return best.weights
+
+
+def _fitted_weights(read: Callable[[], Iterator[Floats]], start: Floats, used: Booleans) -> _WeightFit:
+    """EM on the weights of the patterns in use."""
+    weights = start[used] + _TINY_WEIGHT
+    weights /= weights.sum()
+    log_likelihood = -math.inf
+    for _ in range(_WEIGHT_STEPS):
+        counts, following = np.zeros(len(weights)), 0.0
+        for densities in read():
+            log_joint = densities[:, used] + log_weights(weights)
+            log_total = logsumexp(log_joint, axis=1, keepdims=True)
+            counts += np.exp(log_joint - log_total).sum(axis=0)
+            following += float(log_total.sum())
+        rise, log_likelihood = following - log_likelihood, following
+        if rise < _WEIGHT_TOL:
+            break
+        weights = counts / counts.sum()
+    everywhere = np.zeros(len(used))
+    everywhere[used] = weights
+    return _WeightFit(everywhere, log_likelihood)

@@ -1,0 +1,55 @@
+"""The approaches of paper 002 as estimators: charged at the record's ε, released with what was promised to whom."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sudare.errors import InvalidParameter
+from sudare.papers.p002_networks.estimators import (
+    AnonymizedLearningClassifier,
+    AnonymizingFirstClassifier,
+    LearningFirstClassifier,
+)
+from sudare.privacy import Ledger, Release
+from sudare.schema import Category, Label, Number, Schema
+
+SCHEMA = Schema({"age": Number(0, 100, bins=(25, 50, 75)), "smoker": Category(("no", "yes")), "ill": Label((0, 1))})
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options"),
+    [
+        (AnonymizingFirstClassifier, {"synthetic_rows": 500}),
+        (LearningFirstClassifier, {}),
+        (AnonymizedLearningClassifier, {}),
+    ],
+)
+def test_a_release_tells_what_was_promised_to_whom(estimator, options, tmp_path):
+    """Charged at the record's ε before anything is learned; the paper's notion only beside it."""
+    generator = np.random.default_rng(2)
+    people = pd.DataFrame({"age": generator.uniform(0, 100, 200), "smoker": generator.choice(["no", "yes"], 200)})
+    people["ill"] = (people["age"] > 50).astype(int)
+    account = Ledger(tmp_path / "ledger.db").account("people", epsilon=100.0)
+    model = estimator((4,), epsilon=1.0, delta=0.0, schema=SCHEMA, account=account, epochs=1, **options)
+    of_parameters = estimator is not AnonymizingFirstClassifier
+    promised = 38.0 if of_parameters else 1.0
+    assert model.set_params(accept_weak_guarantee=True).declared_promise(lambda: 200).epsilon == promised
+    model.set_params(accept_weak_guarantee=False)
+    if of_parameters:
+        with pytest.raises(InvalidParameter, match="promises ε = 38"):
+            model.fit(people)
+        assert account.spent().epsilon == 0
+        model.set_params(accept_weak_guarantee=True)
+    model.fit(people)
+    assert account.spent().epsilon == model.guarantee_.epsilon == promised
+    key = Ed25519PrivateKey.generate()
+    Release.of(model).save(tmp_path / "network.sudare", key=key)
+    received = Release.load(tmp_path / "network.sudare", trusted=[key.public_key()])
+    np.testing.assert_array_equal(received.model().predict(people), model.predict(people))
+    told = dict(received.card().remarks)
+    assert ("beside it" in told) == ("accepted" in told) == of_parameters
+    assert "arithmetic" not in told
+    assert received.model().parameter_guarantee_ == model.parameter_guarantee_
