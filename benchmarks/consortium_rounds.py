@@ -28,13 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from sudare.consortium.network.event_loop import drive, settle
-from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.network.message_dispatch import MessageDispatcher, drive, settle
 from sudare.consortium.network.session import Session
-from sudare.consortium.network.transport.admission import CHANNEL, TOPIC
 from sudare.consortium.network.transport.flare import FlareTransport
-from sudare.consortium.tasks.checkpoints import FolderStore
-from sudare.consortium.tasks.sum_runner import Patience, SumRunner
+from sudare.consortium.network.transport.message_filter import CHANNEL, TOPIC
+from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.sum_runner import SumRunner, Timeouts
 from tests.consortium.namespaces import Network, network
 from tests.consortium.processes import Order, VectorWalk, identity_of, names_of, pins_of, processes
 
@@ -84,25 +83,30 @@ def take_part(order: Order) -> dict[str, Any]:
     name, identity, length = order.name, identity_of(order.name), int(order.options["length"])
     transport = FlareTransport(name, Path(order.folder) / "kits" / name, order.relay)
     pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
-    desk = Desk(Session(name, identity, keys.public, pins))
+    dispatcher = MessageDispatcher(Session(name, identity, keys.public, pins))
     found: dict[str, Any] = {"ours": [], "bare": [], "ready_after": 0.0}
     ring = Ring(transport, order, length)
     for block in range(BLOCKS):
         walk = VectorWalk(order.position, length, SUMS)
-        store = FolderStore(Path(order.folder) / f"state-{name}-{block}")
+        store = CheckpointStore(Path(order.folder) / f"state-{name}-{block}")
         runner = SumRunner(
-            f"block-{block}", order.circle(pins, keys), walk, store, desk.session.known_publics, Patience(120.0, 300.0)
+            f"block-{block}",
+            order.group(pins, keys),
+            walk,
+            store,
+            dispatcher.session.known_publics,
+            Timeouts(120.0, 300.0),
         )
-        desk.start(runner, time.monotonic())
+        dispatcher.start(runner, time.monotonic())
         if block == 0:
-            drive(desk, transport, lambda: len(desk.session.known_publics()) == order.members, 300.0)
+            drive(dispatcher, transport, lambda: len(dispatcher.session.known_publics()) == order.members, 300.0)
             found["ready_after"] = time.perf_counter() - began
-        drive(desk, transport, lambda at=runner: at.finished or bool(at.failure), 300.0)
+        drive(dispatcher, transport, lambda at=runner: at.finished or bool(at.failure), 300.0)
         if runner.failure is not None:
             raise runner.failure
         found["ours"] += np.diff(walk.ended_at).tolist()
         found["bare"] += [ring.turn() for _ in range(RING_ROUNDS)][2:]
-    settle(desk, transport, 10.0)
+    settle(dispatcher, transport, 10.0)
     transport.close()
     return found
 

@@ -21,7 +21,7 @@ from sudare.joint.sum_requests import GradientSum, MeanSum
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Label, Number, Schema
 from sudare.sums import serverless
-from sudare.sums.context import Roster, Seat, SumContext
+from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys
 
 COLUMNS, ROWS, MEMBERS, ALL_ROWS = 30, 4 * 65_536, 10_000, 10**9
@@ -88,8 +88,8 @@ def mask_costs(peers: int = 400) -> dict[str, float]:
     words = np.zeros(WIDTH, np.uint64)
 
     def seconds(iteration: int) -> float:
-        seat = Seat(SumContext("scale", "learning", iteration, 0, roster, peers, 0), 0, keys[0])
-        return least_seconds(lambda: serverless.begun(seat, words), 1)
+        participant = Participant(SumContext("scale", "learning", iteration, 0, roster, peers, 0), 0, keys[0])
+        return least_seconds(lambda: serverless.begun(participant, words), 1)
 
     first = seconds(0)
     return {

@@ -32,7 +32,7 @@ from benchmarks.secure_sums_cost import Cost, flower_cost, told
 from benchmarks.secure_sums_page import RESULTS, write_page
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Roster, Seat, SumContext, members_in, set_digest
+from sudare.sums.context import Participant, Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import MemberKeys
 from sudare.sums.member import MemberState
 from sudare.sums.messages import Advertised, Certified, Confirmed, Dealt, Heard, Masked, Message, Voted
@@ -75,7 +75,7 @@ class Clock:
 class SimulatedMember:
     """One member: its state, and what it has computed, sent and received. Who `leaves` says nothing after its `last_message`."""
 
-    seat: Seat
+    participant: Participant
     state: MemberState
     clock: Clock
     leaves: bool
@@ -96,7 +96,7 @@ class SimulatedMember:
         sent: list[Message] = []
         for message in messages:
             before = self.clock.seconds
-            self.state, answer = self.clock.timed(member.step, self.seat, self.state, message)
+            self.state, answer = self.clock.timed(member.step, self.participant, self.state, message)
             sent += answer
             if isinstance(message.body, (Certified, Confirmed)) and self.is_alone:
                 self.certificates.seconds += self.clock.seconds - before
@@ -132,12 +132,12 @@ def bytes_of(messages: Iterable[Message]) -> int:
 
 
 def begun(
-    seat: Seat, words: Words, last_message: type | None, *, leaves: bool, is_alone: bool
+    participant: Participant, words: Words, last_message: type | None, *, leaves: bool, is_alone: bool
 ) -> tuple[SimulatedMember, list[Message]]:
     """A member, and what it says first."""
     clock = Clock()
-    state, messages = clock.timed(member.begun, seat, words)
-    one = SimulatedMember(seat, state, clock, leaves, last_message, is_alone)
+    state, messages = clock.timed(member.begun, participant, words)
+    one = SimulatedMember(participant, state, clock, leaves, last_message, is_alone)
     return one, one.said(messages)
 
 
@@ -148,7 +148,7 @@ def begun(
 class Collecting:
     """The collector's part."""
 
-    seat: Seat
+    participant: Participant
     state: CollectorState
     clock: Clock
     bytes_sent: int = 0
@@ -159,9 +159,9 @@ class Collecting:
         stage = self.state.stage
         sent: list[Message] = []
         for message in messages:
-            sent += self.clock.timed(collector.step, self.seat, self.state, message)
+            sent += self.clock.timed(collector.step, self.participant, self.state, message)
         if self.state.stage == stage:
-            sent += self.clock.timed(collector.expired, self.seat, self.state)
+            sent += self.clock.timed(collector.expired, self.participant, self.state)
         self.bytes_sent += bytes_of(sent)
         return sent
 
@@ -199,7 +199,7 @@ def run_cost(sizes: Sizes, sample: int = SAMPLE) -> Cost:
     with _without_collections():
         for position, words in enumerate(vectors):
             one, messages = begun(
-                Seat(context, position, keys[position]),
+                Participant(context, position, keys[position]),
                 words,
                 last_messages.get(position),
                 leaves=position in last_messages,
@@ -207,8 +207,8 @@ def run_cost(sizes: Sizes, sample: int = SAMPLE) -> Cost:
             )
             simulated.append(one)
             first += messages
-        seat = simulated[context.collector].seat
-        collecting = Collecting(seat, collector.begun(sizes.members, sizes.numbers), Clock())
+        participant = simulated[context.collector].participant
+        collecting = Collecting(participant, collector.begun(sizes.members, sizes.numbers), Clock())
         run_rounds(simulated, collecting, first)
     check(vectors, simulated, collecting)
     measured = [simulated[position] for position in alone]

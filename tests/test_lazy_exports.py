@@ -55,7 +55,10 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
         ("import sudare.cli.main", set()),
         # What `sudare approve` and `sudare status` load: an agreement with its schema, and the ledger.
         ("from sudare.consortium import Agreement, Approvals", {"pyarrow", "sqlalchemy"}),
-        ("import sudare.consortium.agreement.member_settings, sudare.consortium.node_notes", {"pyarrow", "sqlalchemy"}),
+        (
+            "import sudare.consortium.agreement.member_settings, sudare.consortium.node_requests",
+            {"pyarrow", "sqlalchemy"},
+        ),
         ("import sudare.cli.approvals, sudare.report.numbers", set()),
         ("from sudare.privacy import Ledger", {"sqlalchemy"}),
         ("from sudare.schema import Schema", {"pyarrow"}),

@@ -1,4 +1,4 @@
-"""A member with a proper key and a program of its own: it seals whatever it likes, and hands it to an honest member's desk."""
+"""A member with a proper key and a program of its own: it seals whatever it likes, and hands it to an honest member's dispatcher."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.agreement.signed_statements import in_force
-from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.agreement.signed_statements import keys_in_force
+from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import Session
-from sudare.consortium.network.transport import Packet
+from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.node import pins_of
 from tests.consortium.clinics import IDENTITIES
 
@@ -17,9 +17,9 @@ HELLO, MESSAGE, RECEIPT, TERMS, REFUSAL, GOODBYE = range(1, 7)
 
 
 class HostileMember:
-    """Speaks to one honest desk, by hand: no threads, no clock."""
+    """Speaks to one honest dispatcher, by hand: no threads, no clock."""
 
-    def __init__(self, name: str, victim: Desk, session: Session) -> None:
+    def __init__(self, name: str, victim: MessageDispatcher, session: Session) -> None:
         self.name, self.victim, self.session = name, victim, session
         self.now = 0.0
 
@@ -29,12 +29,12 @@ class HostileMember:
     ) -> HostileMember:
         """The member of that name in the agreement of a node, or of another agreement among the same members."""
         agreement = node.agreement  # type: ignore[attr-defined]
-        pins = pins_of(agreement, in_force(agreement, node.member.statements()))  # type: ignore[attr-defined]
+        pins = pins_of(agreement, keys_in_force(agreement, node.member.statements()))  # type: ignore[attr-defined]
         if other_agreement:
             pins = replace(pins, agreement_digest=bytes(32))
         own = IDENTITIES[name] if identity is None else identity
         publics = own.member_keys(bytes.fromhex(agreement.digest)).public
-        return cls(name, node.desk, Session(name, own, publics, pins))  # type: ignore[attr-defined]
+        return cls(name, node.dispatcher, Session(name, own, publics, pins))  # type: ignore[attr-defined]
 
     def meet(self) -> HostileMember:
         """Hellos, until both know each other."""

@@ -24,18 +24,24 @@ from cryptography.hazmat.primitives.serialization import (
 
 from sudare.cli.key_files import private_key
 from sudare.consortium import Identity, Member, ModelsTask, ScalerTask, Task
-from sudare.consortium.agreement.joining import added
 from sudare.consortium.agreement.member_settings import Data
-from sudare.consortium.agreement.signed_statements import Revocation, Rotation, Statements, standing, statements_path
-from sudare.consortium.network.transport import LocalHub
+from sudare.consortium.agreement.membership import added
+from sudare.consortium.agreement.signed_statements import (
+    Revocation,
+    Rotation,
+    Statements,
+    signature_status,
+    statements_path,
+)
 from sudare.consortium.network.transport.certificates import kit_files, write_kits
-from sudare.consortium.tasks.task_kinds import activity_of
+from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementError, IdentityError, KeyRevoked
 from sudare.frames.sources import SqlSource
 from sudare.privacy import Release
 from sudare.statistics import PrivateMean
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
-from tests.consortium.house import agreement_of, signed_by_all, three_identities
+from tests.consortium.documents import agreement_of, signed_by_all, three_identities
+from tests.consortium.local_transport import LocalHub
 
 PASSPHRASE = "correct horse battery"
 CLEAR, LOCKED = NoEncryption(), BestAvailableEncryption(PASSPHRASE.encode())
@@ -169,16 +175,16 @@ def test_find_a_password_or_key_in_a_pickle_or_a_printed_object(tmp_path: Path) 
         transport=replace(member.transport, proxy=f"http://user:{password}@proxy:3128"),
     )
     node = node_of(member, LocalHub())
-    exchange = activity_of(task, node._place)
+    exchange = activity_of(task, node._environment)
     secrets = {**secrets_of(member), "password": password.encode()}
     model = PrivateMean(schema=member.agreement().schema, account=member.account(member.agreement()))
     model.fit(patients(0))
     objects = [
         IDENTITIES[member.name],
-        node._place.keys,
-        node._place,
-        node.desk.session,
-        node.desk,
+        node._environment.keys,
+        node._environment,
+        node.dispatcher.session,
+        node.dispatcher,
         node,
         exchange,
         member,
@@ -243,7 +249,7 @@ def test_go_on_with_a_revoked_key_at_a_node_that_is_running(tmp_path: Path) -> N
     Statements(statements.signatures, (), (revocation,)).save(members[0].agreement_path)
     with pytest.raises(KeyRevoked, match="west"):
         nodes[0].run([task.name], most_seconds=30.0)
-    assert nodes[0].undertakings[task.name].activity is None
+    assert nodes[0].task_runs[task.name].activity is None
 
 
 def test_tell_a_running_node_nothing_new_or_nothing_that_can_be_read(tmp_path: Path) -> None:
@@ -254,14 +260,14 @@ def test_tell_a_running_node_nothing_new_or_nothing_that_can_be_read(tmp_path: P
     node.tell = told.append
     statements, path = member.statements(), member.agreement_path
     statements.save(path)
-    node._heed_statements()
+    node._check_statements()
     assert told == []
     Statements(statements.signatures, (Rotation.made(IDENTITIES["west"], Identity.generated()),)).save(path)
-    node._heed_statements()
+    node._check_statements()
     statements_path(path).write_text("?")
-    node._heed_statements()
+    node._check_statements()
     statements_path(path).unlink()
-    node._heed_statements()
+    node._check_statements()
     assert ["rotated" in told[0], "cannot be used" in told[1], "cannot be used" in told[2]] == [True] * 3
 
 
@@ -272,9 +278,9 @@ def test_bring_a_revoked_key_back_by_handing_it_over_to_a_member_that_revoked_it
     east, north, west = (identities[name] for name in ("east", "north", "west"))
     signatures = signed_by_all(agreement, identities).signatures
     revocation = Revocation(north.public_key.hex(), "2026", "stolen").signed_by(east).signed_by(west)
-    assert standing(agreement, Statements(signatures, (), (revocation,))).revoked == ("north",)
+    assert signature_status(agreement, Statements(signatures, (), (revocation,))).revoked == ("north",)
     again = Statements(signatures, (Rotation.made(north, east),), (revocation,))
-    assert "north" in standing(agreement, again).revoked
+    assert "north" in signature_status(agreement, again).revoked
 
 
 def test_bring_a_revoked_key_back_with_any_further_statements() -> None:
@@ -297,7 +303,7 @@ def test_bring_a_revoked_key_back_with_any_further_statements() -> None:
                 for signer in draw.sample(everybody, 2):
                     statement = statement.signed_by(signer)
                 revocations = (*revocations, statement)
-            found = standing(agreement, Statements(signatures, rotations, revocations))
+            found = signature_status(agreement, Statements(signatures, rotations, revocations))
             assert out <= set(found.revoked)
             assert len(set(found.keys.values())) == len(found.keys)
             out = set(found.revoked)

@@ -13,13 +13,13 @@ import pytest
 
 from sudare.consortium import LearningTask, ModelsTask
 from sudare.consortium.network.message_dispatch import STOP, Envelope
-from sudare.consortium.network.transport import LocalHub
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node import Node, Undertaking
-from sudare.consortium.tasks.checkpoints import MemoryStore
-from sudare.consortium.tasks.release_exchange import Parties, ReleaseExchange
+from sudare.consortium.node import Node, TaskRun
+from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from tests.adversary.hostile_member import RECEIPT, TERMS, HostileMember
 from tests.consortium.clinics import founded, node_of
+from tests.consortium.local_transport import LocalHub
+from tests.consortium.memory_store import MemoryStore
 
 RISK = LearningTask("risk", "one-sum", 1.0)
 MIB = 1 << 20
@@ -61,7 +61,7 @@ def test_end_another_members_node_with_an_array_that_has_no_bytes(west: HostileM
 def test_end_another_members_node_with_nested_terms(node: Node, text: bytes) -> None:
     stranger = HostileMember.among("west", node, other_agreement=True).meet()
     stranger.hand_over(stranger.sealed(TERMS, text))
-    assert "west" in node.desk.session.differences()
+    assert "west" in node.dispatcher.session.differences()
 
 
 def test_stop_everybodys_tasks_with_terms_under_the_same_agreement(west: HostileMember) -> None:
@@ -105,14 +105,14 @@ def test_fill_a_nodes_memory_with_new_lives(node: Node, monkeypatch: pytest.Monk
             west.now += 1.0
             west.hand_over(*west.due())
             west.hear()
-    assert len(node.desk.session._peers["west"].former) <= 20
+    assert len(node.dispatcher.session._peers["west"].former) <= 20
 
 
 def test_hold_up_a_node_with_a_receipt_of_eight_megabytes(west: HostileMember) -> None:
     """It took a second and a half, for each receipt; it must be dropped unread."""
-    before = west.victim.session.dropped
+    before = west.victim.session.drops.total
     west.hand_over(west.sealed(RECEIPT, struct.pack("<Q", 0) * 1_000_000))
-    assert west.victim.session.dropped == before + 1
+    assert west.victim.session.drops.total == before + 1
 
 
 def test_hold_up_a_node_with_a_message_of_millions_of_values(
@@ -159,15 +159,13 @@ def test_hold_up_a_node_by_large_releases_that_it_reads_twice_a_second(tmp_path:
     for name in names:
         store.save(f"release-{name}", bytes(MIB))
     store.save("release-west", b"withdrawn")
-    exchange = ReleaseExchange("ages", Parties("east", dict.fromkeys(names, b"")), b"", store, lambda release: None)
+    exchange = ReleaseExchange("ages", "east", dict.fromkeys(names, b""), b"", store, lambda release: None)
     assert exchange.finished
     assert exchange.withdrawn() == {"west"}
-    done = Undertaking(
-        task, "finished", activity=exchange, files=tuple(tmp_path / f"{each}.sudare" for each in names[:2])
-    )
+    done = TaskRun(task, "finished", activity=exchange, files=tuple(tmp_path / f"{each}.sudare" for each in names[:2]))
     before = store.read
     for _ in range(10):
-        node._see_withdrawals(done)
+        node._handle_withdrawals(done)
     assert store.read == before
     exchange.receive("north", Envelope("ages", "withdraw"), 0.0)
     exchange.receive("north", Envelope("ages", "withdraw"), 0.0)

@@ -27,12 +27,12 @@ from sudare.consortium import (
     permit,
 )
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.network.transport import LocalHub
-from sudare.consortium.tasks.task_kinds import activity_of
+from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementError, IdentityError, NotApproved, ReleaseUntrusted, SudareError
 from sudare.privacy import Release
 from sudare.privacy.release_file import parsed, written
 from tests.consortium.clinics import IDENTITIES, founded, node_of, patients, run_together
+from tests.consortium.local_transport import LocalHub
 
 MEAN = ModelsTask("ages", "PrivateMean", 1.0)
 EXACT = DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3})
@@ -47,7 +47,7 @@ def clinic(folder: Path, *tasks: Task, rows: int = 60, **policy: object) -> Memb
 def attempted(member: Member, task: Task) -> None:
     """One run of the part of a task that pays, whatever comes of it."""
     with contextlib.suppress(SudareError):
-        activity_of(task, node_of(member, LocalHub())._place)
+        activity_of(task, node_of(member, LocalHub())._environment)
 
 
 def spent(member: Member) -> tuple[float, float]:
@@ -123,7 +123,7 @@ def test_see_the_exact_sums_of_two_tables_for_one_disclosure(tmp_path: Path) -> 
     shutil.rmtree(member.state_folder)
     patients(7, rows=59).to_csv(member.folder / "patients.csv", index=False)
     with pytest.raises(NotApproved, match="run already"):
-        activity_of(EXACT, node_of(member, LocalHub())._place)
+        activity_of(EXACT, node_of(member, LocalHub())._environment)
 
 
 def test_name_a_file_of_the_members_machine_in_the_agreement(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_have_a_release_taken_that_declares_other_columns_than_were_agreed(chang
     manifest = copy.deepcopy(dict(honest.manifest))
     CHANGES[change](manifest["parameters"])
     forged = written(manifest, honest.tensors, IDENTITIES["north"].signing_key)
-    activity = activity_of(MEAN, node_of(members[0], LocalHub())._place)
+    activity = activity_of(MEAN, node_of(members[0], LocalHub())._environment)
     activity.begin(0.0)
     activity.receive("north", Envelope(MEAN.name, "release", body=forged), 0.0)
     assert isinstance(activity.failure, ReleaseUntrusted)

@@ -29,7 +29,9 @@ def test_a_small_sum_is_measured_and_exact() -> None:
 
 def test_a_total_that_is_not_the_sum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = secure_sums.collector.opened_total
-    monkeypatch.setattr(secure_sums.collector, "opened_total", lambda seat, state: opened(seat, state) + np.uint64(1))
+    monkeypatch.setattr(
+        secure_sums.collector, "opened_total", lambda participant, state: opened(participant, state) + np.uint64(1)
+    )
     with pytest.raises(RuntimeError, match="not the exact sum"):
         secure_sums.run_cost(Sizes(members=6, numbers=3, leaving=1, dishonest=0), sample=1)
 

@@ -11,16 +11,16 @@ import pytest
 
 from sudare.consortium import Agreement, Identity, Member
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.tasks.checkpoints import FolderStore
-from sudare.consortium.tasks.sum_runner import Circle, SumRunner, Words
+from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Words
 from sudare.errors import StatementsContradict
 from sudare.joint.sum_script import Finished
-from sudare.sums.context import Seat
+from sudare.sums.context import Participant
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import Message, Opened, Passed, heard_content
 from sudare.sums.statements import stated
 from tests.cli.conftest import Sudare
-from tests.consortium.house import DOCUMENT, MEMBER
+from tests.consortium.documents import DOCUMENT, MEMBER
 
 NAMES = ("anna", "east", "north", "south", "west")
 IDENTITIES = {name: Identity.generated() for name in NAMES}
@@ -71,9 +71,9 @@ class House:
     def sums_made(self) -> House:
         for name in NAMES:
             own = Member.load(self.folder / name / "member.toml")
-            circle = Circle(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1)
-            store = FolderStore(own.task_folder(self.agreement, "patterns"))
-            self.runners[name] = SumRunner("patterns", circle, TwoSums(), store, lambda: PUBLICS)
+            group = SumGroup(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1)
+            store = CheckpointStore(own.task_folder(self.agreement, "patterns"))
+            self.runners[name] = SumRunner("patterns", group, TwoSums(), store, lambda: PUBLICS)
         for now in range(4):
             for runner in self.runners.values():
                 runner.begin(0.0) if now == 0 else runner.tick(float(now), frozenset(NAMES))
@@ -98,9 +98,9 @@ class House:
         message = self.lie(self.runners[sender], Message.from_bytes(envelope.body))
         return replace(envelope, body=message.to_bytes())
 
-    def seat_of_liar(self) -> Seat:
-        sitting = self.runners[self.liar]._sittings[0]
-        return sitting._party.seat
+    def seat_of_liar(self) -> Participant:
+        attempts = self.runners[self.liar]._sums[0]
+        return attempts._party.participant
 
 
 def two_totals(house: House) -> Lie:
@@ -109,8 +109,8 @@ def two_totals(house: House) -> Lie:
     def lie(runner: SumRunner, message: Message) -> Message:
         if not isinstance(message.body, Opened) or message.receiver not in (2, 4):
             return message
-        seat, words = house.seat_of_liar(), message.body.words + np.uint64(1)
-        total = stated(seat, "total", heard_content(seat.context, frozenset(range(5)), words))
+        participant, words = house.seat_of_liar(), message.body.words + np.uint64(1)
+        total = stated(participant, "total", heard_content(participant.context, frozenset(range(5)), words))
         return replace(message, body=Opened(words, total))
 
     return lie

@@ -23,9 +23,9 @@ from sudare.consortium import (
     Statements,
     Sums,
     permit,
-    standing,
+    signature_status,
 )
-from sudare.consortium.agreement.joining import Joining, joined, signed
+from sudare.consortium.agreement.membership import NewMember, joined, signed
 from sudare.errors import NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
@@ -176,7 +176,7 @@ def test_a_rotation_that_was_cut_short_is_finished_by_the_next(
         if crash == "before the statement":
             patch.setattr("sudare.consortium.agreement.signed_statements.Statements.save", fail)
         else:
-            patch.setattr("sudare.consortium.agreement.joining.replace_keeping_old", fail)
+            patch.setattr("sudare.consortium.agreement.membership.replace_keeping_old", fail)
         sudare("key", "rotate", "--member", "east/member.toml")
     finished = sudare("key", "rotate", "--member", "east/member.toml", "--json")
     assert finished.exit_code == 0, finished.stdout
@@ -330,7 +330,7 @@ def test_changes_made_at_once_are_all_kept(consortium: Path) -> None:
     names = [f"clinic-{number}" for number in range(6)]
 
     def joins(name: str) -> None:
-        joining = Joining(name, consortium / name, {"source": "table.csv"}, Budget(2.0, 1e-6))
+        joining = NewMember(name, consortium / name, {"source": "table.csv"}, Budget(2.0, 1e-6))
         joined(consortium / "agreement.toml", joining, PASSPHRASE.encode())
 
     def signs(name: str) -> None:
@@ -342,7 +342,7 @@ def test_changes_made_at_once_are_all_kept(consortium: Path) -> None:
         list(pool.map(signs, ["east", "north", *names]))
     agreement = Agreement.load("agreement.toml")
     assert agreement.member_names == (*names, "east", "north")
-    assert standing(agreement, Statements.load("agreement.toml")).is_in_force
+    assert signature_status(agreement, Statements.load("agreement.toml")).is_in_force
 
 
 # The steward
@@ -397,7 +397,7 @@ def test_the_steward_is_told_what_is_wrong(consortium: Path, sudare: Sudare) -> 
 
 
 def test_the_commands_standing_is_the_librarys(consortium: Path, sudare: Sudare) -> None:
-    found = standing(Agreement.load("agreement.toml"), Statements.load("agreement.toml"))
+    found = signature_status(Agreement.load("agreement.toml"), Statements.load("agreement.toml"))
     assert sudare("consortium", "check", "agreement.toml", "--json").values["in_force"] == found.is_in_force
 
 
@@ -477,7 +477,7 @@ def test_sums_whose_numbers_do_not_fit_are_told_before_anybody_signs(consortium:
     agreement = Agreement.load("agreement.toml")
     replace(agreement, sums=Sums(dishonest=1)).save("agreement.toml")
     found = sudare("status", "--member", "east/member.toml")
-    assert "Sums cannot be made as things are: `sums.dishonest` does not fit 2 members" in unwrapped(found.stdout)
+    assert "Sums cannot be made as things are: `sums.dishonest`: 1 dishonest among 2 members" in unwrapped(found.stdout)
     assert sudare("status", "--member", "east/member.toml", "--json").values["sums"]["colluders"] is None
 
 

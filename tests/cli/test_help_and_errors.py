@@ -18,7 +18,7 @@ from sudare.cli.main import app
 from sudare.consortium import Agreement, Identity
 from sudare.errors import AgreementMismatch, SudareError, every_error
 from tests.cli.conftest import FIT_MEAN, Sudare
-from tests.consortium.house import DOCUMENT
+from tests.consortium.documents import DOCUMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 

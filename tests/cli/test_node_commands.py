@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import LearningTask
-from sudare.consortium.network.transport import LocalHub
 from sudare.consortium.node import Node
-from sudare.consortium.node_notes import REQUESTS, STATES
+from sudare.consortium.node_requests import REQUESTS, STATES
 from sudare.errors import ConsortiumError, InvalidParameter
 from sudare.files import held_alone
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
+from tests.consortium.local_transport import LocalHub
 
 PASSPHRASE = "only for these tests"
 

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 
 from sudare.consortium import DictionaryTask
-from sudare.consortium.network.transport import LocalHub
 from sudare.dictionary import MemberModel, PatternDictionary
 from sudare.dictionary.member_model import worst_columns
 from sudare.dictionary.member_model_file import member_model
@@ -23,6 +22,7 @@ from sudare.errors import AgreementError, ColumnMissing, DataError, InvalidParam
 from sudare.schema import Category, Number, Schema
 from tests.cli.conftest import Sudare
 from tests.consortium.clinics import founded, node_of, run_together
+from tests.consortium.local_transport import LocalHub
 
 SENSORS = Schema({"flow": Number(-20.0, 20.0), "current": Number(-20.0, 20.0), "heat": Number(-20.0, 20.0)})
 TOML = "".join(f'[columns.{name}]\nkind = "number"\nlow = -20\nhigh = 20\n' for name in SENSORS.columns)
@@ -37,7 +37,7 @@ def readings(seed: int, rows: int = 200) -> pd.DataFrame:
 
 
 def described(model: MemberModel, own_pattern: bool) -> dict[str, Any]:
-    """A model as a consortium's training writes it (sudare.consortium.tasks.task_kinds)."""
+    """A model as a consortium's training writes it (sudare.consortium.tasks.task_activities)."""
     lists = {name: values.tolist() for name, values in model.patterns.arrays.items()}
     document: dict[str, Any] = {"family": model.family.name, "patterns": lists, "own_weights": model.weights.tolist()}
     if not own_pattern:

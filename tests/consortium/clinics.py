@@ -12,10 +12,10 @@ import pandas as pd
 
 from sudare.consortium import Agreement, Budget, Deadlines, Identity, Member, MemberEntry, Statements, Sums, Task
 from sudare.consortium.agreement.member_settings import new_member_file
-from sudare.consortium.logs import EventLog
-from sudare.consortium.network.transport import LocalHub
+from sudare.consortium.event_log import EventLog
 from sudare.consortium.node import Node
 from sudare.schema import Category, Label, Number, Schema
+from tests.consortium.local_transport import LocalHub
 
 NAMES = ("east", "north", "west")
 # Made once and never written: opening an encrypted key takes a second, on purpose.

@@ -27,13 +27,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.network.event_loop import drive, settle
-from sudare.consortium.network.message_dispatch import Desk
-from sudare.consortium.network.session import Pins, Session
+from sudare.consortium.network.message_dispatch import MessageDispatcher, drive, settle
+from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.tasks.checkpoints import FolderStore
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.consortium.tasks.sum_attempts import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, Circle, Patience, Stand, SumRunner, Words
+from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, SumGroup, SumRunner, Timeouts, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
@@ -68,10 +67,10 @@ class Order:
     def name(self) -> str:
         return names_of(self.members)[self.position]
 
-    def circle(self, pins: Pins, keys: MemberKeys) -> Circle:
+    def group(self, pins: PinnedAgreement, keys: MemberKeys) -> SumGroup:
         threshold = self.members if self.threshold is None else self.threshold
         dishonest = min(1, most_dishonest(self.members, threshold))
-        return Circle(pins.agreement_digest.hex(), names_of(self.members), self.name, keys, threshold, dishonest)
+        return SumGroup(pins.agreement_digest.hex(), names_of(self.members), self.name, keys, threshold, dishonest)
 
 
 def names_of(members: int) -> tuple[str, ...]:
@@ -82,13 +81,13 @@ def identity_of(name: str) -> Identity:
     return Identity(Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest()))
 
 
-def pins_of(members: int, agreement: str) -> Pins:
+def pins_of(members: int, agreement: str) -> PinnedAgreement:
     keys = {name: identity_of(name).public_key for name in names_of(members)}
 
     def digests(nonce: bytes) -> dict[str, str]:
         return {"name": hashlib.sha256(nonce + agreement.encode()).hexdigest()}
 
-    return Pins(hashlib.sha256(agreement.encode()).digest(), keys, digests)
+    return PinnedAgreement(hashlib.sha256(agreement.encode()).digest(), keys, digests)
 
 
 # What they do: the walk of each kind of work, and the digest of what it ends with
@@ -186,21 +185,21 @@ def take_part(order: Order) -> dict[str, Any]:
     name, identity = order.name, identity_of(order.key or order.name)
     transport = FlareTransport(name, Path(order.folder) / "kits" / name, order.relay)
     pins, keys = pins_of(order.members, order.agreement), identity.member_keys(b"test")
-    desk = Desk(Session(name, identity, keys.public, pins))
+    dispatcher = MessageDispatcher(Session(name, identity, keys.public, pins))
     walk = walk_of(order.work, order.position, order.members, order.options)
-    store = FolderStore(Path(order.folder) / f"state-{name}")
-    patience = Patience(order.silence_seconds, order.gathering_seconds)
-    runner = SumRunner("joint", order.circle(pins, keys), walk, store, desk.session.known_publics, patience)
-    desk.start(runner, time.monotonic())
+    store = CheckpointStore(Path(order.folder) / f"state-{name}")
+    timeouts = Timeouts(order.silence_seconds, order.gathering_seconds)
+    runner = SumRunner("joint", order.group(pins, keys), walk, store, dispatcher.session.known_publics, timeouts)
+    dispatcher.start(runner, time.monotonic())
     drive(
-        desk,
+        dispatcher,
         transport,
         lambda: "keys" in os.listdir(Path(order.folder) / f"state-{name}") or bool(runner.failure),
         240.0,
     )
     ready_after = time.perf_counter() - started_at
-    drive(desk, transport, lambda: runner.finished or runner.failure is not None, 3000.0)
-    settle(desk, transport, 20.0)
+    drive(dispatcher, transport, lambda: runner.finished or runner.failure is not None, 3000.0)
+    settle(dispatcher, transport, 20.0)
     result = None if runner.result is None else digest_of(runner.result.result)
     times = np.diff(walk.ended_at).tolist() if isinstance(walk, VectorWalk) else []
     transport.close()
@@ -294,10 +293,10 @@ def check_outcomes(together: Processes, expected: str) -> list[dict[str, Any]]:
 
 def wait_for_iteration(folder: Path, number: int, most_seconds: float = 900.0) -> None:
     """Until a member has begun the sum of this number."""
-    store, end = FolderStore(folder), time.monotonic() + most_seconds
+    store, end = CheckpointStore(folder), time.monotonic() + most_seconds
     while time.monotonic() < end:
         contents = [content for content in (store.load("sum-0"), store.load("sum-1")) if content is not None]
-        found = [unpacked(content, Checkpoint, Stand, Attempt).stand.iteration for content in contents]
+        found = [unpacked(content, Checkpoint, IterationStart, Attempt).start.iteration for content in contents]
         if max(found, default=-1) >= number:
             return
         time.sleep(0.05)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sudare.consortium.network.message_dispatch import Envelope, read_as
+from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.network.session import Session
 from sudare.consortium.tasks.sum_runner import SUM, SumRunner, Total, Words
 from sudare.dictionary import PatternDictionary
@@ -31,7 +31,7 @@ from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, to
 from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Ledger
 from sudare.sums.blame import Transcript, contradictions
-from sudare.sums.context import Seat
+from sudare.sums.context import Participant
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import (
     Body,
@@ -45,13 +45,12 @@ from sudare.sums.messages import (
     Passed,
     Revealed,
     heard_content,
-    included_content,
-    included_in,
 )
 from sudare.sums.statements import Statement, stated
-from tests.consortium import rehearsed
-from tests.consortium.rehearsed import IDENTITIES, Consortium, SteppingWalk
-from tests.consortium.tasks.test_task_kinds import BOUNDS, dictionary_walk
+from sudare.sums.wire import unpacked_as
+from tests.consortium import simulated_consortium
+from tests.consortium.simulated_consortium import IDENTITIES, Consortium, SteppingWalk
+from tests.consortium.tasks.test_task_activities import BOUNDS, dictionary_walk
 from tests.joint.kit import member_tables, terms
 
 LIAR, VICTIM = 0, 1
@@ -73,8 +72,8 @@ class Dishonest(SumRunner):
         for receiver, envelope in super().posts():
             if envelope.kind == SUM:
                 message = Message.from_bytes(envelope.body)
-                seat = self._sittings[envelope.iteration]._party.seat
-                told = replace(message, body=self.told(seat, message.receiver, message.body))
+                participant = self._sums[envelope.iteration]._party.participant
+                told = replace(message, body=self.told(participant, message.receiver, message.body))
                 self.lies += told.body is not message.body
                 found.append((receiver, replace(envelope, body=told.to_bytes())))
             else:
@@ -90,7 +89,7 @@ class Dishonest(SumRunner):
                 return True
         return super().receive(sender, envelope, now)
 
-    def told(self, seat: Seat, receiver: int, body: Body) -> Body:
+    def told(self, participant: Participant, receiver: int, body: Body) -> Body:
         return body
 
     def ignores(self, message: Message) -> bool:
@@ -100,9 +99,9 @@ class Dishonest(SumRunner):
 class ClaimsThatAllOthersLeft(Dishonest):
     """Asks for a sum of the victim alone."""
 
-    def told(self, seat: Seat, receiver: int, body: Body) -> Body:
+    def told(self, participant: Participant, receiver: int, body: Body) -> Body:
         if isinstance(body, Included):
-            return Included(stated(seat, "included", included_content(seat.context, frozenset({VICTIM}))))
+            return Included(stated(participant, "included", participant.context.bitmap(frozenset({VICTIM}))))
         return body
 
 
@@ -116,23 +115,27 @@ class ClaimsThatOneLeft(Dishonest):
 class TellsDifferentTotals(Dishonest):
     """Tells members with odd numbers another total, and supports both."""
 
-    def told(self, seat: Seat, receiver: int, body: Body) -> Body:
+    def told(self, participant: Participant, receiver: int, body: Body) -> Body:
         if receiver % 2 == 0:
             return body
         if isinstance(body, Opened):
-            return Opened(body.words + MORE, self._total(seat, body.words))
-        if isinstance(body, Heard) and isinstance(body.total, Statement) and seat.context.collector == seat.position:
-            words = self._sittings[seat.context.iteration]._party.state.member.opened
-            total = self._total(seat, words)
-            return Heard(stated(seat, "heard", total.content), total)
+            return Opened(body.words + MORE, self._total(participant, body.words))
+        if (
+            isinstance(body, Heard)
+            and isinstance(body.total, Statement)
+            and participant.context.collector == participant.position
+        ):
+            words = self._sums[participant.context.iteration]._party.state.member.opened
+            total = self._total(participant, words)
+            return Heard(stated(participant, "heard", total.content), total)
         if isinstance(body, Passed) and body.window is not None:
             return Passed(body.round, body.window + MORE, body.partial)
         return body
 
-    def _total(self, seat: Seat, words: Any) -> Statement:
-        state = self._sittings[seat.context.iteration]._party.state
-        included = included_in(state.member.included, seat.context)
-        return stated(seat, "total", heard_content(seat.context, included, words + MORE))
+    def _total(self, participant: Participant, words: Any) -> Statement:
+        state = self._sums[participant.context.iteration]._party.state
+        included = participant.context.members_in(state.member.included)
+        return stated(participant, "total", heard_content(participant.context, included, words + MORE))
 
 
 class ShowsAnothersKey(Session):
@@ -158,7 +161,7 @@ class ShowsTwoKeys(Session):
 
     def _hello(self, receiver: str, peer: Any, answered: bytes) -> bytes:
         own = self.publics
-        self.publics = self.others if receiver == rehearsed.names_of(VICTIM + 1)[VICTIM] else own
+        self.publics = self.others if receiver == simulated_consortium.names_of(VICTIM + 1)[VICTIM] else own
         try:
             return super()._hello(receiver, peer, answered)
         finally:
@@ -183,13 +186,15 @@ def consortium_with(
     session: type[Session] = Session,
 ) -> Consortium:
     """Members of which the first runs another program."""
-    liar = rehearsed.names_of(members)[LIAR]
+    liar = simulated_consortium.names_of(members)[LIAR]
     monkeypatch.setattr(
-        rehearsed,
+        simulated_consortium,
         "SumRunner",
-        lambda task, circle, *rest: (runs if circle.name == liar else SumRunner)(task, circle, *rest),
+        lambda task, group, *rest: (runs if group.name == liar else SumRunner)(task, group, *rest),
     )
-    monkeypatch.setattr(rehearsed, "Session", lambda name, *rest: (session if name == liar else Session)(name, *rest))
+    monkeypatch.setattr(
+        simulated_consortium, "Session", lambda name, *rest: (session if name == liar else Session)(name, *rest)
+    )
     return Consortium(members, threshold, walk, silence_seconds=5.0)
 
 
@@ -290,7 +295,7 @@ def test_what_the_victim_holds_cannot_be_read_by_leaving_it_out_of_a_later_exact
     assert isinstance(liar, Dishonest)
     assert liar.lies
     contents = consortium.stores[consortium.names[LIAR]].contents
-    totals = [read_as(Total, content) for key, content in contents.items() if key.startswith("total")]
+    totals = [unpacked_as(Total, content) for key, content in contents.items() if key.startswith("total")]
     # One set in all sums that were opened: no difference of two totals is anybody's addend.
     assert {total.included for total in totals} == {frozenset(range(4))}
     assert len(totals) > MOMENTS[1]
@@ -351,7 +356,7 @@ def test_nobody_waits_for_ever_for_a_member_that_is_there_and_says_nothing(
 def test_another_members_key_shown_as_ones_own_ends_the_task_before_anything_is_sent(
     shown_to: int | None, threshold: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = rehearsed.names_of(4)
+    names = simulated_consortium.names_of(4)
     session = type("Shows", (ShowsAnothersKey,), {"to": None if shown_to is None else names[shown_to]})
     consortium = consortium_with(monkeypatch, 4, threshold, dictionaries(4), Dishonest, session)
     consortium.run(300.0, *honest_names(consortium))
@@ -412,7 +417,7 @@ def check_equivocation(consortium: Consortium) -> None:
 def test_a_sum_that_nobody_may_leave_is_not_held_up_without_end_by_two_keys_or_by_silence(
     program: type[Dishonest], session: type[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = consortium_with(monkeypatch, 4, None, rehearsed.SteppingWalk, program, session)
+    consortium = consortium_with(monkeypatch, 4, None, simulated_consortium.SteppingWalk, program, session)
     # Twenty deadlines of five seconds, and not the day that a task may take.
     assert consortium.run(150.0, *honest_names(consortium))
     failures = [consortium.failures()[name] for name in honest_names(consortium)]

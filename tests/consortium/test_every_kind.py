@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import CensusTask, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
-from sudare.consortium.network.transport import LocalHub
+from sudare.consortium import CensusTask, Deadlines, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_notes import ask_running_node, states_of
+from sudare.consortium.node_requests import ask_running_node, states_of
 from sudare.privacy.release import audited, read
 from sudare.schema import Schema
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
+from tests.consortium.local_transport import LocalHub
 from tests.e2e.test_walkthrough import free_port
 
 PASSPHRASE = "only for these tests"
@@ -38,7 +38,8 @@ COST = 6.0
 
 def clinics(folder: Path) -> list[Member]:
     tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
-    return founded(folder, *TASKS, schema=NUMBERS, tables=tables)
+    # On a busy machine threads are silent for longer than a usual deadline.
+    return founded(folder, *TASKS, schema=NUMBERS, tables=tables, deadlines=Deadlines(300.0, 900.0))
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def one_process(members: list[Member], folder: Path) -> Iterator[Callable[[str],
 
     def run(task: str) -> None:
         hub = LocalHub()
-        run_together([node_of(member, hub) for member in members], [task])
+        run_together([node_of(member, hub) for member in members], [task], most_seconds=600.0)
 
     yield run
 
@@ -99,7 +100,8 @@ def test_tasks_of_every_kind_end_with_the_same_at_every_member(transport: Callab
             ):
                 assert time.monotonic() < end, (tmp_path / "processes.log").read_text()
                 time.sleep(0.2)
-            assert [states_of(member)[task.name]["state"] for member in members] == ["finished"] * 3
+            outcomes = [states_of(member)[task.name] for member in members]
+            assert [each["state"] for each in outcomes] == ["finished"] * 3, outcomes
     results = [member.folder / "results" for member in members]
     for name in ("risk/model.sudare", "scales/scaler.sudare"):
         assert len({audited(read(result / name)).content.digest() for result in results}) == 1

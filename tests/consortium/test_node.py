@@ -26,14 +26,12 @@ from sudare.consortium import (
     ScalerTask,
 )
 from sudare.consortium.agreement.member_settings import Data, Member
-from sudare.consortium.health import HealthEndpoint
-from sudare.consortium.network.event_loop import drive
-from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.network.transport import LocalHub
+from sudare.consortium.health_endpoint import HealthEndpoint
+from sudare.consortium.network.message_dispatch import Envelope, drive
 from sudare.consortium.node import Node, transport_of
-from sudare.consortium.node_notes import ask_running_node, states_of
+from sudare.consortium.node_requests import ask_running_node, states_of
 from sudare.consortium.tasks.sum_runner import SumRunner
-from sudare.consortium.tasks.task_kinds import activity_of
+from sudare.consortium.tasks.task_activities import activity_of
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, PersonRowsExceeded, TaskStopped
 from sudare.frames import read
@@ -42,6 +40,7 @@ from sudare.privacy.accounting import pure_cost
 from sudare.privacy.release import Release
 from sudare.schema import Person, Schema
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
+from tests.consortium.local_transport import LocalHub
 
 PATTERNS = DictionaryTask(
     "patterns", 2, consent=True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3}
@@ -135,12 +134,12 @@ def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_
     )
     tables = [patients(seed, rows=60).assign(patient=np.arange(60) // 2) for seed in range(3)]
     members = founded(tmp_path, WEAR, schema=schema, tables=tables)
-    place = node_of(members[0], LocalHub())._place
+    place = node_of(members[0], LocalHub())._environment
     runner = activity_of(WEAR, place)
     assert isinstance(runner, SumRunner)
-    private = runner._walk._private
+    private = runner._script._private
     assert (private.rows_per_unit, private.colluders, private.iterations) == (2, 2, 2)
-    assert runner._walk._entrance._guarantee.unit == "person"
+    assert runner._script._entrance._guarantee.unit == "person"
     tables[0].assign(patient=np.arange(60) // 3).to_csv(members[0].folder / "patients.csv", index=False)
     with pytest.raises(PersonRowsExceeded):
         activity_of(WEAR, place)
@@ -153,9 +152,9 @@ def test_a_dictionary_of_records_in_a_database(task: DictionaryTask, tmp_path: P
     table, address = patients(0, rows=50), f"sqlite:///{tmp_path / 'clinic.db'}"
     table.to_sql("visits", sqlalchemy.create_engine(address), index=False)
     member = replace(members[0], data=Data(url=address, query="visits"))
-    runner = activity_of(task, node_of(member, LocalHub())._place)
+    runner = activity_of(task, node_of(member, LocalHub())._environment)
     assert isinstance(runner, SumRunner)
-    _, words = runner._walk.begun()
+    _, words = runner._script.begun()
     assert ADDENDS.decode(words).tolist() == [50 / 2**32]
 
 
@@ -185,7 +184,7 @@ def test_a_withdrawn_model_is_forgotten_by_all_and_stays_paid(tmp_path: Path) ->
     waiting = threading.Event()
 
     def stay(node: Node) -> None:
-        drive(node.desk, node.transport, lambda: node._look(stay=True) or waiting.is_set(), 120.0)
+        drive(node.dispatcher, node.transport, lambda: node._poll(stay=True) or waiting.is_set(), 120.0)
 
     threads = [threading.Thread(target=stay, args=(node,)) for node in nodes]
     nodes[0].ask("models")
@@ -217,15 +216,15 @@ def test_an_unknown_task_or_a_foreign_error_does_not_end_the_node(tmp_path: Path
     (tmp_path / "west/patients.csv").write_text("not,a,table\n")
     hub = LocalHub()
     nodes = [node_of(member, hub) for member in members]
-    nodes[0].desk.session.post("north", Envelope("unheard-of", "sum").to_bytes())
+    nodes[0].dispatcher.session.post("north", Envelope("unheard-of", "sum").to_bytes())
     run_together(nodes, ["risk"])
-    assert [node.undertakings["risk"].state for node in nodes] == ["failed"] * 3
-    assert isinstance(nodes[0].undertakings["risk"].error, TaskStopped)
+    assert [node.task_runs["risk"].state for node in nodes] == ["failed"] * 3
+    assert isinstance(nodes[0].task_runs["risk"].error, TaskStopped)
     (tmp_path / "west/patients.csv").write_text((tmp_path / "east/patients.csv").read_text())
     hub = LocalHub()
     nodes = [node_of(member, hub) for member in members]
     run_together(nodes, ["risk"])
-    assert [node.undertakings["risk"].state for node in nodes] == ["finished"] * 3
+    assert [node.task_runs["risk"].state for node in nodes] == ["finished"] * 3
 
 
 def test_a_census_is_collected_and_reconstructed(tmp_path: Path) -> None:
@@ -256,7 +255,7 @@ def test_a_task_waits_for_the_steward_and_others_wait_with_it(tmp_path: Path) ->
     steward.start()
     run_together(nodes, ["risk"])
     steward.join()
-    assert all(node.undertakings["risk"].state == "finished" for node in nodes)
+    assert all(node.task_runs["risk"].state == "finished" for node in nodes)
 
 
 def test_a_denied_task_stops_everywhere_and_only_the_denier_knows_why(tmp_path: Path) -> None:
@@ -265,7 +264,7 @@ def test_a_denied_task_stops_everywhere_and_only_the_denier_knows_why(tmp_path: 
     hub, logs = LocalHub(), [io.StringIO() for _ in members]
     nodes = [node_of(member, hub, log) for member, log in zip([*members[:2], strict], logs, strict=True)]
     run_together(nodes, ["risk"])
-    errors = [node.undertakings["risk"].error for node in nodes]
+    errors = [node.task_runs["risk"].error for node in nodes]
     assert [type(error) for error in errors] == [TaskStopped, TaskStopped, NotApproved]
     assert all("'west'" in str(error) and "0.1" not in str(error) for error in errors[:2])
     for member in members:
@@ -281,7 +280,7 @@ def test_a_node_joins_a_task_that_others_ask_for_or_that_is_requested_beside_it(
     run_together(nodes, [])
     assert all(states_of(member)["risk"]["state"] == "finished" for member in members)
     with pytest.raises(InvalidParameter, match="no task"):
-        nodes[0]._undertake("other")
+        nodes[0]._add_run("other")
 
 
 def test_an_older_ledger_is_refused_before_anything_is_said(tmp_path: Path) -> None:
@@ -331,7 +330,7 @@ def test_killed_between_charge_and_result_a_member_goes_on_without_paying_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = founded(tmp_path, MODELS)
-    place = node_of(members[0], LocalHub())._place
+    place = node_of(members[0], LocalHub())._environment
 
     def killed(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt

@@ -15,9 +15,8 @@ import pytest
 
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.network.simulated_network import GoodNetwork
 from sudare.consortium.tasks.sum_attempts import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Words
+from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
 from sudare.errors import (
     AgreementMismatch,
     MaskReused,
@@ -30,7 +29,8 @@ from sudare.errors import (
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
 from sudare.privacy import Account, Ledger
 from sudare.sums.wire import packed, unpacked
-from tests.consortium.rehearsed import Consortium, CrashingStore, Killed, RoughNetwork, SteppingWalk, pins_of
+from tests.consortium.simulated_consortium import Consortium, CrashingStore, Killed, RoughNetwork, SteppingWalk, pins_of
+from tests.consortium.simulated_network import GoodNetwork
 
 
 def addends_of(consortium: Consortium, iteration: int) -> dict[int, Words]:
@@ -38,14 +38,14 @@ def addends_of(consortium: Consortium, iteration: int) -> dict[int, Words]:
     found = {}
     for position, name in enumerate(consortium.names):
         checkpoint = checkpoint_in(consortium.stores[name], iteration % 2)
-        if checkpoint is not None and checkpoint.stand.iteration == iteration:
-            found[position] = checkpoint.stand.addend
+        if checkpoint is not None and checkpoint.start.iteration == iteration:
+            found[position] = checkpoint.start.addend
     return found
 
 
 def checkpoint_in(store: CrashingStore, place: int) -> Checkpoint | None:
     content = store.contents.get(f"sum-{place}")
-    return None if content is None else unpacked(content, Checkpoint, Stand, Attempt)
+    return None if content is None else unpacked(content, Checkpoint, IterationStart, Attempt)
 
 
 def check_right(consortium: Consortium, finished: list[str]) -> None:
@@ -101,7 +101,7 @@ def test_a_member_killed_at_every_step_takes_up_again_and_all_get_the_same(
         consortium = Consortium(members, threshold, lambda position: SteppingWalk(position, 2))
         consortium.stores[consortium.names[1]] = CrashingStore(die_at=frozenset({step}), after=after)
         assert consortium.run(), step
-        assert consortium.rehearsal.lives(consortium.names[1]) == 2
+        assert consortium.simulation.lives(consortium.names[1]) == 2
         check_everyone_right(consortium)
 
 
@@ -134,7 +134,7 @@ def test_a_member_killed_at_every_packet_it_sends_takes_up_again(threshold: int 
         if network.sent < number:
             assert number > 10
             return
-        assert consortium.rehearsal.lives("member-01") == 2
+        assert consortium.simulation.lives("member-01") == 2
     pytest.fail("It never came to an end.")
 
 
@@ -143,7 +143,7 @@ def test_all_members_killed_again_and_again() -> None:
     for number, name in enumerate(consortium.names):
         consortium.stores[name] = CrashingStore(die_at=frozenset(range(3 + number, 60, 7)))
     assert consortium.run()
-    assert all(consortium.rehearsal.lives(name) >= 3 for name in consortium.names)
+    assert all(consortium.simulation.lives(name) >= 3 for name in consortium.names)
     check_everyone_right(consortium)
 
 
@@ -242,7 +242,7 @@ def test_a_network_that_is_gone_for_good_is_an_error_that_names_the_missing() ->
 def test_a_member_that_never_returns_stops_a_sum_that_needs_everyone() -> None:
     consortium = Consortium(3, None, network=RoughNetwork(0), silence_seconds=10.0)
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({9}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     assert consortium.run(600.0, *consortium.names[:2])
     check_all_told(consortium, consortium.names[:2], MembersMissing)
     assert f"'{consortium.names[2]}'" in str(the_reason(consortium, MembersMissing))
@@ -266,7 +266,7 @@ def test_where_members_may_leave_the_others_finish_without_it(dies_at: int) -> N
     """Member 3 collects none of these sums: one that does may die after the others have voted."""
     consortium = Consortium(4, 3, lambda position: SteppingWalk(position, 3), silence_seconds=10.0)
     consortium.stores[consortium.names[3]] = CrashingStore(die_at=frozenset({dies_at}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     staying = consortium.names[:3]
     assert consortium.run(600.0, *staying)
     assert consortium.failures() == {}
@@ -280,14 +280,14 @@ def test_one_that_was_left_out_and_comes_back_hears_the_totals() -> None:
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({8}))
     assert consortium.run(600.0)
     check_everyone_right(consortium)
-    assert consortium.rehearsal.lives(consortium.names[2]) == 2
+    assert consortium.simulation.lives(consortium.names[2]) == 2
 
 
 def test_more_missing_than_agreed_is_an_error_for_all_who_stay() -> None:
     consortium = Consortium(4, 3, silence_seconds=10.0)
     for position in (1, 2):
         consortium.stores[consortium.names[position]] = CrashingStore(die_at=frozenset({8}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     staying = [consortium.names[0], consortium.names[3]]
     assert consortium.run(600.0, *staying)
     check_all_told(consortium, staying, MembersMissing)
@@ -296,13 +296,13 @@ def test_more_missing_than_agreed_is_an_error_for_all_who_stay() -> None:
 def test_what_was_stopped_goes_on_in_another_attempt_when_all_are_started_again() -> None:
     consortium = Consortium(3, None, lambda position: SteppingWalk(position, 2), silence_seconds=5.0)
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({4}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     assert consortium.run(600.0, *consortium.names[:2])
     assert set(consortium.failures()) == set(consortium.names[:2])
     consortium.runners.clear()
     for name in consortium.names:
-        consortium.rehearsal.kill(name)
-        consortium.rehearsal.bring_up(name)
+        consortium.simulation.kill(name)
+        consortium.simulation.bring_up(name)
     assert consortium.run()
     check_everyone_right(consortium)
 
@@ -313,7 +313,7 @@ def test_what_was_stopped_goes_on_in_another_attempt_when_all_are_started_again(
 def test_a_member_with_another_agreement_is_refused_with_the_field_named() -> None:
     consortium = Consortium(3, None)
     consortium.pins[2] = pins_of(3, {"name": "test", "tasks.joint.epsilon": "1.0"})
-    consortium.rehearsal.run(lambda: len(consortium.failures()) == 3, 120.0)
+    consortium.simulation.run(lambda: len(consortium.failures()) == 3, 120.0)
     failures = consortium.failures()
     assert len(failures) == 3
     assert not consortium.results()
@@ -333,10 +333,10 @@ def test_a_member_with_another_key_is_refused_on_every_side() -> None:
     assert {type(failure) for failure in failures.values()} <= {NotConnected, TaskStopped}
     assert all(f"'{consortium.names[2]}'" in str(failures[name]) for name in consortium.names[:2])
     assert isinstance(failures[consortium.names[2]], NotConnected)
-    desk = consortium.rehearsal.desk(consortium.names[2])
-    assert desk is not None
-    assert desk.session.refused_by() == set(consortium.names[:2])
-    other = consortium.rehearsal.desk(consortium.names[0])
+    dispatcher = consortium.simulation.dispatcher(consortium.names[2])
+    assert dispatcher is not None
+    assert dispatcher.session.refused_by() == set(consortium.names[:2])
+    other = consortium.simulation.dispatcher(consortium.names[0])
     assert other is not None
     assert other.session.mistrusted() == {consortium.names[2]}
 
@@ -358,25 +358,25 @@ def test_other_data_under_the_same_mask_are_refused() -> None:
 
 
 def with_other_data(checkpoint: Checkpoint) -> bytes:
-    return packed(replace(checkpoint, stand=replace(checkpoint.stand, addend=checkpoint.stand.addend + np.uint64(1))))
+    return packed(replace(checkpoint, start=replace(checkpoint.start, addend=checkpoint.start.addend + np.uint64(1))))
 
 
 def say(consortium: Consortium, position: int, kind: str, seed: int) -> None:
     """Let an authentic member send nonsense for every sum."""
-    draw, desk = random.Random(seed), consortium.rehearsal.desk(consortium.names[position])
-    assert desk is not None
+    draw, dispatcher = random.Random(seed), consortium.simulation.dispatcher(consortium.names[position])
+    assert dispatcher is not None
     for receiver in consortium.names:
         for iteration in range(4) if receiver != consortium.names[position] else ():
             body = bytes(draw.randrange(256) for _ in range(40))
             envelope = Envelope("joint", kind, iteration, 0, body)
-            desk.session.post(receiver, envelope.to_bytes())
+            dispatcher.session.post(receiver, envelope.to_bytes())
 
 
 @pytest.mark.parametrize("kind", ["sum", "heard", "ask", "nonsense"])
 @pytest.mark.parametrize("threshold", [None, 3], ids=["all must stay", "one may leave"])
 def test_garbage_that_a_member_sends_besides_changes_nothing(kind: str, threshold: int | None) -> None:
     consortium = Consortium(4, threshold, network=RoughNetwork(0, delay_seconds=(0.05, 0.05)))
-    consortium.rehearsal.at(0.01, lambda: say(consortium, 2, kind, 0))
+    consortium.simulation.at(0.01, lambda: say(consortium, 2, kind, 0))
     assert consortium.run()
     check_everyone_right(consortium)
 
@@ -385,19 +385,19 @@ def test_bytes_that_are_no_envelope_are_counted_and_never_asked_for_again() -> N
     consortium = Consortium(3, None)
 
     def babble() -> None:
-        desk = consortium.rehearsal.desk(consortium.names[2])
-        assert desk is not None
-        desk.session.post(consortium.names[0], b"nonsense")
+        dispatcher = consortium.simulation.dispatcher(consortium.names[2])
+        assert dispatcher is not None
+        dispatcher.session.post(consortium.names[0], b"nonsense")
 
-    consortium.rehearsal.at(0.5, babble)
+    consortium.simulation.at(0.5, babble)
     assert consortium.run()
     check_everyone_right(consortium)
-    desks = [consortium.rehearsal.desk(name) for name in consortium.names]
-    assert desks[0] is not None
-    assert desks[0].drops.counts().get((consortium.names[2], "malformed")) == 1
-    assert desks[2] is not None
-    consortium.rehearsal.run(lambda: False, 5.0)
-    assert desks[2].session.is_settled()
+    dispatchers = [consortium.simulation.dispatcher(name) for name in consortium.names]
+    assert dispatchers[0] is not None
+    assert dispatchers[0].drops.counts().get((consortium.names[2], "malformed")) == 1
+    assert dispatchers[2] is not None
+    consortium.simulation.run(lambda: False, 5.0)
+    assert dispatchers[2].session.is_settled()
 
 
 # Randomised schedules

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.consortium.network.simulated_network import GoodNetwork
 from sudare.consortium.tasks.sum_runner import Words
 from sudare.joint.sum_script import Finished
-from tests.consortium.rehearsed import Consortium, SteppingWalk
+from tests.consortium.simulated_consortium import Consortium, SteppingWalk
+from tests.consortium.simulated_network import GoodNetwork
 from tests.faults.test_consortium import check_right
 
 GONE, SILENT, COLLECTOR = "member-03", "member-04", "member-02"
@@ -41,7 +41,7 @@ def among(network: Silence) -> tuple[Consortium, list[float]]:
         def step(self, state: bytes, total: Words, included: tuple[int, ...]) -> tuple[bytes, Words | Finished]:
             network.is_gone = True
             if self.position == 4:
-                times.append(consortium.rehearsal.now)
+                times.append(consortium.simulation.now)
             return super().step(state, total, included)
 
     consortium = Consortium(5, 4, lambda position: Walk(position, 3), network, silence_seconds=10.0)
@@ -55,9 +55,9 @@ def test_a_word_that_comes_when_the_others_have_given_up_counts_when_they_run_th
     consortium, _ = among(Silence(times[-1] - 0.05, seconds))
     assert consortium.run(3000.0, *STAYING)
     assert (len(consortium.results()) == 4) == (seconds < 10.0)
-    consortium.rehearsal.run(lambda: False, 100.0)
+    consortium.simulation.run(lambda: False, 100.0)
     for name in set(consortium.failures()) & set(STAYING):
         del consortium.runners[name]
-        consortium.rehearsal.kill(name, 1.0)
+        consortium.simulation.kill(name, 1.0)
     assert consortium.run(3000.0, *STAYING)
     check_right(consortium, STAYING)

@@ -14,12 +14,12 @@ import pytest
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.sum_attempts import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Total
+from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Total
 from sudare.errors import MembersMissing, NotConnected, TaskStopped
 from sudare.sums.blame import Transcript
 from sudare.sums.party import PartyState
 from sudare.sums.wire import packed, unpacked
-from tests.consortium.rehearsed import IDENTITIES, Consortium, CrashingStore, SteppingWalk
+from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, SteppingWalk
 from tests.faults.test_consortium import KillingNetwork, check_everyone_right, check_right
 
 SILENCE_SECONDS = 10.0
@@ -82,7 +82,7 @@ class Killing:
         """Whether a member has voted in a sum that is not over for it."""
         content = self.consortium.stores[name].contents.get(f"sum-{self.consortium.runners[name].iteration % 2}")
         assert content is not None
-        checkpoint = unpacked(content, Checkpoint, Stand, Attempt)
+        checkpoint = unpacked(content, Checkpoint, IterationStart, Attempt)
         return PartyState.from_bytes(checkpoint.attempt.sum_state).record.voted_for is not None
 
 
@@ -161,7 +161,7 @@ def test_a_collector_that_comes_back_after_the_others_voted_finishes_that_sum() 
     """Far beyond the deadline: no total over others was made of the same addends, and none is needed."""
     for die_at in range(3, 60, 9):
         killing = Killing(4, 3, 0, die_at, sums=2)
-        killing.consortium.rehearsal._restart_seconds = 4 * SILENCE_SECONDS
+        killing.consortium.simulation._restart_seconds = 4 * SILENCE_SECONDS
         killing.run()
         killing.check()
 
@@ -187,10 +187,10 @@ def test_a_member_that_was_away_is_told_the_totals_and_looks_on() -> None:
 def test_an_absent_member_is_waited_for_once_and_not_in_every_sum() -> None:
     consortium = Consortium(4, 3, lambda position: SteppingWalk(position, 10), silence_seconds=30.0)
     consortium.stores[consortium.names[3]] = CrashingStore(die_at=frozenset({4}))
-    consortium.rehearsal._restart_seconds = math.inf
+    consortium.simulation._restart_seconds = math.inf
     assert consortium.run(600.0, *consortium.names[:3])
     check_right(consortium, list(consortium.names[:3]))
-    assert consortium.rehearsal.now < 30.0 + 30.0
+    assert consortium.simulation.now < 30.0 + 30.0
 
 
 def test_a_member_that_is_there_and_silent_is_not_waited_for_in_every_sum() -> None:
@@ -202,11 +202,11 @@ def test_a_member_that_is_there_and_silent_is_not_waited_for_in_every_sum() -> N
         runner.receive = lambda sender, envelope, now: True
         runner.tick = lambda now, present: None
 
-    consortium.rehearsal.at(0.02, fall_silent)
+    consortium.simulation.at(0.02, fall_silent)
     assert consortium.run(600.0, *consortium.names[:3])
     check_right(consortium, list(consortium.names[:3]))
     # In the sum in which it fell silent, which it may be part of, and in the next.
-    assert 20.0 < consortium.rehearsal.now < 2 * 20.0 + 10 * 2.0
+    assert 20.0 < consortium.simulation.now < 2 * 20.0 + 10 * 2.0
 
 
 @pytest.mark.parametrize("threshold", [None, 5], ids=["all must stay", "one may leave"])
@@ -214,15 +214,15 @@ def test_sums_wait_for_no_deadline_where_all_is_well(threshold: int | None) -> N
     consortium = Consortium(6, threshold, lambda position: SteppingWalk(position, 10))
     assert consortium.run()
     check_everyone_right(consortium)
-    assert consortium.rehearsal.now < 1.0
+    assert consortium.simulation.now < 1.0
 
 
 @pytest.mark.parametrize("threshold", [None, 3], ids=["all must stay", "one may leave"])
 def test_a_member_that_computed_for_long_does_not_take_the_others_for_gone(threshold: int | None) -> None:
     consortium = Consortium(4, threshold, silence_seconds=10.0)
     name = consortium.names[1]
-    assert consortium.rehearsal.run(lambda: "sum-0" in consortium.stores[name].contents, 60.0)
-    runner, now = consortium.runners[name], consortium.rehearsal.now
+    assert consortium.simulation.run(lambda: "sum-0" in consortium.stores[name].contents, 60.0)
+    runner, now = consortium.runners[name], consortium.simulation.now
     runner.tick(now + 100.0, frozenset({name}))
     runner.tick(now + 100.25, frozenset({name}))
     assert runner.failure is None
@@ -236,18 +236,18 @@ def test_a_member_that_computed_for_long_does_not_take_the_others_for_gone(thres
 
 def told(consortium: Consortium, sender: int, *envelopes: Envelope) -> None:
     """Let a member say something to all others."""
-    desk = consortium.rehearsal.desk(consortium.names[sender])
-    assert desk is not None
+    dispatcher = consortium.simulation.dispatcher(consortium.names[sender])
+    assert dispatcher is not None
     for receiver in consortium.names:
         for envelope in envelopes if receiver != consortium.names[sender] else ():
-            desk.session.post(receiver, envelope.to_bytes())
+            dispatcher.session.post(receiver, envelope.to_bytes())
 
 
 @pytest.mark.parametrize("position", range(4))
 def test_where_members_may_leave_no_single_one_stops_the_task(position: int) -> None:
     consortium = Consortium(4, 3, lambda each: SteppingWalk(each, 4), silence_seconds=5.0)
     for milliseconds in range(1, 40, 2):
-        consortium.rehearsal.at(milliseconds / 1e3, partial(told, consortium, position, Envelope("joint", STOP)))
+        consortium.simulation.at(milliseconds / 1e3, partial(told, consortium, position, Envelope("joint", STOP)))
     others = [name for each, name in enumerate(consortium.names) if each != position]
     assert consortium.run(600.0, *others)
     assert not set(consortium.failures()) & set(others)
@@ -258,7 +258,7 @@ def test_more_members_that_stop_than_may_leave_stop_the_task() -> None:
     consortium = Consortium(4, 3, lambda each: SteppingWalk(each, 4))
     reason = NotConnected("Too late.", "Begin earlier.")
     for name in consortium.names[1:3]:
-        consortium.rehearsal.at(0.01, lambda name=name: consortium.runners[name].stop(reason))
+        consortium.simulation.at(0.01, lambda name=name: consortium.runners[name].stop(reason))
     assert consortium.run()
     assert not consortium.results()
     for name in (consortium.names[0], consortium.names[3]):
@@ -271,10 +271,10 @@ def test_later_attempts_that_one_member_speaks_of_change_nothing() -> None:
     consortium = Consortium(4, 3, lambda each: SteppingWalk(each, 4))
     lies = [Envelope("joint", kind, sum_, 2**40 + sum_) for kind in ("sum", "ask") for sum_ in range(4)]
     for milliseconds in range(1, 40, 2):
-        consortium.rehearsal.at(milliseconds / 1e3, partial(told, consortium, 1, *lies))
+        consortium.simulation.at(milliseconds / 1e3, partial(told, consortium, 1, *lies))
     assert consortium.run()
     check_everyone_right(consortium)
-    assert consortium.rehearsal.now < 1.0
+    assert consortium.simulation.now < 1.0
 
 
 def test_a_total_that_one_member_tells_is_not_believed() -> None:
@@ -283,7 +283,7 @@ def test_a_total_that_one_member_tells_is_not_believed() -> None:
     lie = packed(Total(walk.addend(0, 0, 99), frozenset({0, 1, 2})))
     heard = [Envelope("joint", "heard", iteration, body=lie) for iteration in range(4)]
     for milliseconds in range(1, 40, 2):
-        consortium.rehearsal.at(milliseconds / 1e3, partial(told, consortium, 1, *heard))
+        consortium.simulation.at(milliseconds / 1e3, partial(told, consortium, 1, *heard))
     assert consortium.run()
     check_everyone_right(consortium)
 
@@ -322,6 +322,6 @@ def test_the_transcript_of_a_sum_that_needed_another_attempt_stays() -> None:
 def test_a_sum_that_failed_leaves_its_transcript() -> None:
     consortium = Consortium(3, None, silence_seconds=5.0)
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({9}))
-    consortium.rehearsal._restart_seconds = math.inf
+    consortium.simulation._restart_seconds = math.inf
     assert consortium.run(600.0, *consortium.names[:2])
     assert any(transcripts_of(consortium, position) for position in (0, 1))

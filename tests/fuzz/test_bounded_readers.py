@@ -18,7 +18,7 @@ import sudare
 from sudare.consortium import Agreement
 from sudare.consortium.agreement.approvals import parsed_event
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.ledger_heads import parsed_head
+from sudare.consortium.ledger_rollback import parsed_head
 from sudare.errors import SudareError
 from sudare.experts import MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.parsing import NotParsed, parsed_json, parsed_toml

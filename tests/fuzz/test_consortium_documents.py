@@ -14,13 +14,22 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.consortium import Agreement, Identity, Member, Revocation, Rotation, Statements, differences, standing
+from sudare.consortium import (
+    Agreement,
+    Identity,
+    Member,
+    Revocation,
+    Rotation,
+    Statements,
+    differences,
+    signature_status,
+)
 from sudare.consortium.agreement.agreement import parsed_field_digests
 from sudare.consortium.agreement.approvals import parsed_event
-from sudare.consortium.agreement.joining import task_from_words
-from sudare.consortium.ledger_heads import parsed_head
+from sudare.consortium.agreement.membership import task_from_words
+from sudare.consortium.ledger_rollback import parsed_head
 from sudare.errors import AgreementError, InvalidParameter, SudareError
-from tests.consortium.house import DOCUMENT, MEMBER, agreement_of, signed_by_all, three_identities
+from tests.consortium.documents import DOCUMENT, MEMBER, agreement_of, signed_by_all, three_identities
 
 IDENTITIES = three_identities()
 AGREEMENT = agreement_of(IDENTITIES)
@@ -43,7 +52,7 @@ def read_agreement(text: str) -> None:
 def read_statements(text: str) -> None:
     statements = Statements.from_toml(text)
     assert Statements.from_toml(statements.to_toml()) == statements
-    found = standing(AGREEMENT, statements)
+    found = signature_status(AGREEMENT, statements)
     assert set(found.signed) | set(found.missing) | set(found.invalid) | set(found.revoked) == set(IDENTITIES)
 
 

@@ -19,11 +19,10 @@ import pytest
 
 from sudare.consortium import LearningTask, ModelsTask, ScalerTask
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.logs import EventLog
-from sudare.consortium.network.event_loop import drive
-from sudare.consortium.network.message_dispatch import HELD, STOP, Envelope
+from sudare.consortium.event_log import EventLog
+from sudare.consortium.network.message_dispatch import HELD, STOP, Envelope, drive
 from sudare.consortium.network.session import _HEADER, _MAGIC, Session
-from sudare.consortium.network.transport import LocalHub, LocalTransport, Packet
+from sudare.consortium.network.transport.base import Packet
 from sudare.consortium.node import Node
 from sudare.consortium.tasks.sum_runner import Total
 from sudare.sums import wire
@@ -51,6 +50,7 @@ from sudare.sums.statements import KINDS, Statement
 from sudare.sums.wire import packed
 from tests.adversary.hostile_member import GOODBYE, HELLO, MESSAGE, RECEIPT, REFUSAL, TERMS, HostileMember
 from tests.consortium.clinics import IDENTITIES, founded, node_of
+from tests.consortium.local_transport import LocalHub, LocalTransport
 
 IN_DEFAULT_RUN = 3_000
 IN_LONG_RUN = 100_000
@@ -218,7 +218,7 @@ class LiveNode:
 
     def _run(self) -> None:
         try:
-            drive(self.node.desk, self.node.transport, lambda: self.node._look(stay=True) or self.ends.is_set())
+            drive(self.node.dispatcher, self.node.transport, lambda: self.node._poll(stay=True) or self.ends.is_set())
         except BaseException as error:  # noqa: BLE001 - raised again in the test's own thread
             self.error = error
 
@@ -273,7 +273,7 @@ def besieged(tmp_path: Path, count: int, seed: int) -> None:
     hub = LocalHub()
     members = founded(tmp_path, RISK, MODELS, SCALES)
     east, north = (LiveNode(node_of(member, hub)) for member in members[:2])
-    desk, babble = east.node.desk, Babble(seed)
+    dispatcher, babble = east.node.dispatcher, Babble(seed)
     before = psutil.Process(os.getpid()).memory_info().rss
     try:
         west = Telephone("west", HostileMember.among("west", east.node).session, hub.join("west"))
@@ -310,13 +310,13 @@ def besieged(tmp_path: Path, count: int, seed: int) -> None:
         north.end()
     assert {"malformed", "unauthentic", "repeated", "too-large", "unknown-task", "unknown-sender"} <= set(counts)
     assert "unexpected-error" not in counts
-    assert desk.held_bytes <= HELD.most_total_bytes
+    assert dispatcher.held_bytes <= HELD.most_total_bytes
     assert grown < 400
 
 
 def _state(living: LiveNode, task: str) -> str:
-    undertaking = living.node.undertakings.get(task)
-    return "" if undertaking is None else undertaking.state
+    run = living.node.task_runs.get(task)
+    return "" if run is None else run.state
 
 
 def test_a_node_outlives_thousands_of_hostile_messages_and_then_finishes_a_task(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_reader_that_leaves_impossible_arrays_to_numpy_is_noticed(
         return wire._Reader(content, {each.__name__: each for each in classes}, most_values).value(0)
 
     monkeypatch.setattr(wire, "_LONGEST_SIDE", 2**64)
-    monkeypatch.setattr("sudare.consortium.network.message_dispatch.unpacked", unguarded)
+    monkeypatch.setattr("sudare.sums.wire.unpacked", unguarded)
     with pytest.raises(AssertionError, match="unexpected-error"):
         besieged(tmp_path, 800, seed=15)
 

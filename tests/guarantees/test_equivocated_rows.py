@@ -22,7 +22,7 @@ from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
 from sudare.joint.learning_script import script_of
 from sudare.joint.sum_requests import NoisySum, exact_answer
 from sudare.sums.blame import Contradiction, Transcript, contradictions
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext
+from sudare.sums.context import NO_HISTORY, Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
 from sudare.sums.messages import Heard, Masked, Message, Opened, Passed, heard_content, history_after
@@ -114,11 +114,11 @@ def test_the_noise_of_members_told_different_rows_would_be_too_little(told):
 # The sum of rows: no two members use different totals of it
 
 
-def seats(threshold: int, iteration: int, attempt: int, histories: Sequence[bytes]) -> list[Seat]:
+def participants(threshold: int, iteration: int, attempt: int, histories: Sequence[bytes]) -> list[Participant]:
     contexts = [
         SumContext("agreement", "learning", iteration, attempt, ROSTER, threshold, 1, history) for history in histories
     ]
-    return [Seat(context, position, KEYS[position]) for position, context in enumerate(contexts)]
+    return [Participant(context, position, KEYS[position]) for position, context in enumerate(contexts)]
 
 
 def carried_on(parties: Sequence[Party], tampered: Callable[[Message], Message]) -> None:
@@ -132,12 +132,12 @@ def carried_on(parties: Sequence[Party], tampered: Callable[[Message], Message])
 
 def evidence(parties: Sequence[Party]) -> list[Contradiction]:
     """What the transcripts of the honest members prove together."""
-    return contradictions([Transcript(party.seat.context, party.statements) for party in parties[:LIAR]])
+    return contradictions([Transcript(party.participant.context, party.statements) for party in parties[:LIAR]])
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_where_nobody_may_leave_a_false_parcel_stops_all_and_no_number_of_rows_is_used(number):
-    parties = [Party(seat, words(ROWS)) for seat in seats(MEMBERS, 0, 0, [NO_HISTORY] * MEMBERS)]
+    parties = [Party(participant, words(ROWS)) for participant in participants(MEMBERS, 0, 0, [NO_HISTORY] * MEMBERS)]
 
     def tampered(message: Message) -> Message:
         body = message.body
@@ -151,7 +151,7 @@ def test_where_nobody_may_leave_a_false_parcel_stops_all_and_no_number_of_rows_i
     assert {(each.reason, each.liar) for each in evidence(parties)} == {("totals differ without a collector", None)}
 
 
-def two_faced(seat: Seat, deceived: frozenset[int]) -> Callable[[Message], Message]:
+def two_faced(participant: Participant, deceived: frozenset[int]) -> Callable[[Message], Message]:
     """A collector that signs another total for some, and says that it heard what each of them did."""
 
     def tampered(message: Message) -> Message:
@@ -159,19 +159,19 @@ def two_faced(seat: Seat, deceived: frozenset[int]) -> Callable[[Message], Messa
             return message
         included = frozenset(range(MEMBERS))
         total = words(FALSE_ROWS)
-        content = heard_content(seat.context, included, total)
-        signed = stated(seat, "total", content)
+        content = heard_content(participant.context, included, total)
+        signed = stated(participant, "total", content)
         if isinstance(message.body, Opened):
             return replace(message, body=Opened(total, signed))
-        return replace(message, body=Heard(stated(seat, "heard", content), signed))
+        return replace(message, body=Heard(stated(participant, "heard", content), signed))
 
     return tampered
 
 
 @pytest.mark.parametrize("deceived", [frozenset({1}), frozenset({1, 2}), frozenset({0, 1, 2})])
 def test_of_a_two_faced_collector_at_most_one_number_of_rows_is_used_and_it_is_named(deceived):
-    collecting = seats(3, 0, LIAR, [NO_HISTORY] * MEMBERS)
-    parties = [Party(seat, words(ROWS)) for seat in collecting]
+    collecting = participants(3, 0, LIAR, [NO_HISTORY] * MEMBERS)
+    parties = [Party(participant, words(ROWS)) for participant in collecting]
     carried_on(parties, two_faced(collecting[LIAR], deceived))
     used = {party.total.tobytes() for party in parties[:LIAR] if party.total is not None}
     assert len(used) <= 1
@@ -188,14 +188,14 @@ def test_of_a_two_faced_collector_at_most_one_number_of_rows_is_used_and_it_is_n
 
 
 def history_with(rows: int, threshold: int) -> bytes:
-    context = seats(threshold, 0, 0, [NO_HISTORY] * MEMBERS)[0].context
+    context = participants(threshold, 0, 0, [NO_HISTORY] * MEMBERS)[0].context
     return history_after(NO_HISTORY, context, frozenset(range(MEMBERS)), words(rows))
 
 
-def unmasked(seat: Seat, liar: Seat, vector: np.ndarray) -> np.ndarray:
+def unmasked(participant: Participant, liar: Participant, vector: np.ndarray) -> np.ndarray:
     """A member's masked vector without its mask with the liar, who knows that one in every context."""
     taken = vector.copy()
-    add_pair_masks(taken, LIAR, {seat.position: lasting_pair_seed(liar, seat.position)})
+    add_pair_masks(taken, LIAR, {participant.position: lasting_pair_seed(liar, participant.position)})
     return taken
 
 
@@ -204,11 +204,11 @@ def view_of_liar(told: Sequence[int], iteration: int, addends: Sequence[np.ndarr
     histories = [history_with(rows, MEMBERS) for rows in told]
     views = []
     for position, history in enumerate(histories):
-        all_seats = seats(MEMBERS, iteration, 0, [history] * MEMBERS)
-        (message,) = Party(all_seats[position], addends[position]).begin()
+        everyone = participants(MEMBERS, iteration, 0, [history] * MEMBERS)
+        (message,) = Party(everyone[position], addends[position]).begin()
         assert isinstance(message.body, Passed)
         assert message.body.window is not None
-        views.append(unmasked(all_seats[position], all_seats[LIAR], message.body.window))
+        views.append(unmasked(everyone[position], everyone[LIAR], message.body.window))
     return np.sum(views, axis=0, dtype=np.uint64)
 
 
@@ -237,8 +237,8 @@ def test_where_one_may_leave_what_is_opened_is_of_one_history_and_has_the_noise(
         addends = [addend_after(rows, position, known) for position, rows in enumerate(told[:LIAR])]
         addends.append(np.zeros(FEATURES, dtype=np.uint64))
         iteration = 1 + number
-        collecting = seats(threshold, iteration, (LIAR - iteration) % MEMBERS, histories)
-        parties = [Party(seat, addend) for seat, addend in zip(collecting, addends, strict=True)]
+        collecting = participants(threshold, iteration, (LIAR - iteration) % MEMBERS, histories)
+        parties = [Party(participant, addend) for participant, addend in zip(collecting, addends, strict=True)]
         sent: list[Message] = []
         simulate(parties, watch=sent.append)
         assert not any(isinstance(message.body, Masked) and message.sender == 0 for message in sent)
@@ -255,8 +255,8 @@ def test_where_too_few_share_a_history_nothing_is_opened():
     for told in ((TRUE_ROWS, TRUE_ROWS, FALSE_ROWS, FALSE_ROWS), (TRUE_ROWS, FALSE_ROWS, FALSE_ROWS + 1, FALSE_ROWS)):
         histories = [history_with(rows, 3) for rows in told]
         parties = [
-            Party(seat, addend_after(rows, min(seat.position, 2), 2))
-            for seat, rows in zip(seats(3, 1, 2, histories), told, strict=True)
+            Party(participant, addend_after(rows, min(participant.position, 2), 2))
+            for participant, rows in zip(participants(3, 1, 2, histories), told, strict=True)
         ]
         sent: list[Message] = []
         simulate(parties, watch=sent.append)

@@ -24,7 +24,7 @@ from scipy.stats import norm
 
 from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry, Sums
 from sudare.consortium.tasks.definitions import DictionaryTask, LearningTask, ScalerTask
-from sudare.consortium.tasks.task_kinds import learning_terms as agreed_terms
+from sudare.consortium.tasks.task_activities import learning_terms as agreed_terms
 from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.families import Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian

@@ -9,11 +9,11 @@ import pytest
 
 from sudare.consortium.network import session
 from sudare.consortium.tasks.sum_attempts import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Words
+from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
 from sudare.joint.sum_script import Finished
 from sudare.sums import collector, member, serverless
 from sudare.sums.wire import unpacked
-from tests.consortium.rehearsed import Consortium, RoughNetwork
+from tests.consortium.simulated_consortium import Consortium, RoughNetwork
 
 WORDS = 4
 
@@ -56,9 +56,11 @@ def recorded(members: int, threshold: int | None = None) -> tuple[list[bytes], l
     assert not consortium.failures()
     stores = consortium.stores.values()
     saved = [
-        unpacked(store.contents[f"sum-{place}"], Checkpoint, Stand, Attempt) for store in stores for place in (0, 1)
+        unpacked(store.contents[f"sum-{place}"], Checkpoint, IterationStart, Attempt)
+        for store in stores
+        for place in (0, 1)
     ]
-    addends = [checkpoint.stand.addend for checkpoint in saved]
+    addends = [checkpoint.start.addend for checkpoint in saved]
     totals = [np.sum(addends[number::2], axis=0, dtype=np.uint64) for number in (0, 1)]
     assert all(np.frombuffer(result, "<u8").tolist() == totals[1].tolist() for result in consortium.results().values())
     return [content for _, _, content in network.recorded], addends, totals

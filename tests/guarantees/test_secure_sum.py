@@ -22,7 +22,7 @@ from sudare.papers.p003_decentralised.attacks import recovered, recovered_addend
 from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.hidden_sums import additive_shares, chunk_runs
 from sudare.sums import keys, masks, member, serverless, shamir
-from sudare.sums.context import Roster, Seat, SumContext, least_threshold
+from sudare.sums.context import Participant, Roster, SumContext, least_threshold
 from sudare.sums.dissemination import Parcel
 from sudare.sums.input_records import InputRecord
 from sudare.sums.keys import MemberKeys
@@ -32,7 +32,7 @@ from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.statements import stated
 from sudare.sums.streams import fresh_seed, stretched
 from tests.sums.montgomery import translated
-from tests.sums.parties import SPARSE, context, parties, random_words, roster, seats, secrets_from, sent_by_all
+from tests.sums.parties import SPARSE, context, participants, parties, random_words, roster, secrets_from, sent_by_all
 from tests.sums.views import (
     Told,
     View,
@@ -87,7 +87,7 @@ def honest_sum(where: SumContext, members: frozenset[int]) -> dict[tuple[str, by
 )
 def test_colluders_of_a_sum_without_a_collector_determine_the_sum_of_the_others_only(members, corrupt):
     where, words = context(members, dishonest=len(corrupt)), random_words(members, 2)
-    view = serverless_view(seats(where), words, frozenset(corrupt))
+    view = serverless_view(participants(where), words, frozenset(corrupt))
     honest = frozenset(range(members)) - set(corrupt)
     assert determined_sums([view]) == [honest_sum(where, honest)]
     assert recovered_of([view]) == {}
@@ -98,7 +98,7 @@ def test_members_that_heard_different_totals_before_show_nothing_at_all():
     where, words = context(6, dishonest=1), random_words(6, 2)
     views = []
     for history, group in ((bytes(32), {1, 2}), (b"h" * 32, {3, 4, 5})):
-        view = serverless_view(seats(replace(where, history=history)), words, frozenset({0}))
+        view = serverless_view(participants(replace(where, history=history)), words, frozenset({0}))
         view.masked = {position: each for position, each in view.masked.items() if position in group}
         views.append(view)
     assert determined_sums(views) == []
@@ -294,13 +294,17 @@ def test_both_halves_of_a_secret_are_found(monkeypatch):
     told = everyone_told(included=(0, 1, 2, 4))
     original = member._reveal
 
-    def both(seat, state, body):
-        after, _ = original(seat, state, body)
+    def both(participant, state, body):
+        after, _ = original(participant, state, body)
         shares = OpenedShares(
             {owner: held.of_self_seed for owner, held in state.shares.items()},
             {owner: held.of_mask_key for owner, held in state.shares.items()},
         )
-        message = Message(seat.position, seat.context.collector, Revealed(stated(seat, "shares", shares.to_bytes())))
+        message = Message(
+            participant.position,
+            participant.context.collector,
+            Revealed(stated(participant, "shares", shares.to_bytes())),
+        )
         return after, (message,)
 
     monkeypatch.setattr(member, "_reveal", both)
@@ -325,16 +329,16 @@ def test_a_certificate_of_one_vote_too_few_is_found(is_lenient, monkeypatch):
     """
     original = member._reveal
 
-    def lenient(seat, state, body):
-        values = {each.name: getattr(seat.context, each.name) for each in fields(SumContext)}
-        where = Lenient(**{**values, "threshold": seat.context.threshold - 1})
-        where.__dict__["digest"] = seat.context.digest
-        return original(replace(seat, context=where), state, body)
+    def lenient(participant, state, body):
+        values = {each.name: getattr(participant.context, each.name) for each in fields(SumContext)}
+        where = Lenient(**{**values, "threshold": participant.context.threshold - 1})
+        where.__dict__["digest"] = participant.context.digest
+        return original(replace(participant, context=where), state, body)
 
     if is_lenient:
         monkeypatch.setattr(member, "_reveal", lenient)
     where, words = context(10, 7, 2, neighbourhood=SPARSE), random_words(10, 2)
-    victim, chosen = next((s.position, s.out_neighbours) for s in seats(where)[1:] if 0 in s.out_neighbours)
+    victim, chosen = next((s.position, s.out_neighbours) for s in participants(where)[1:] if 0 in s.out_neighbours)
     corrupt = frozenset({0, next(each for each in chosen if each != 0)})
     near = [each for each in chosen if each not in corrupt]
     far = [each for each in range(10) if each not in (*chosen, victim)]
@@ -387,7 +391,7 @@ def test_a_reflected_key_is_found_where_secrets_are_not_bound_to_names_and_keys(
     publics = (owned[0].public, owned[1].public, replace(owned[2].public, exchange=reflected))
     where = context(3, roster=Careless(roster(3).members, publics), dishonest=1)
     words = random_words(3, 2)
-    view = serverless_view([Seat(where, place, owned[place]) for place in (0, 1)], words, frozenset())
+    view = serverless_view([Participant(where, place, owned[place]) for place in (0, 1)], words, frozenset())
     assert (recovered_of([view]).get(1) == words[1].tolist()) == (not is_bound)
     if is_bound:
         assert determined_sums([view]) == []
@@ -405,7 +409,7 @@ def test_colluders_see_uniform_words_and_the_sum_of_the_others(members, threshol
     words, adversary = constant_words(values), frozenset(corrupt)
     where = context(members, threshold, len(corrupt))
     view = (
-        serverless_view(seats(where), words, adversary)
+        serverless_view(participants(where), words, adversary)
         if threshold == members
         else attacked(where, words, adversary, {})
     )
@@ -428,7 +432,7 @@ def test_one_who_is_left_out_stays_hidden():
         if kind == "stream" and seed in view.known_seeds:
             hidden -= np.uint64(coefficient % 2**64) * mask_of(seed, SAMPLES)
     assert is_uniform(hidden)
-    exposed = hidden - mask_of(self_seed(seats(where)[3]), SAMPLES)
+    exposed = hidden - mask_of(self_seed(participants(where)[3]), SAMPLES)
     assert not is_uniform(exposed)
     assert set(exposed.tolist()) == {1234}
 
@@ -507,26 +511,26 @@ def small_float_masks(seed, count):
     return stretched(seed, count) >> np.uint64(24)
 
 
-def masked_by(seat: Seat, words: np.ndarray, others: Sequence[int]) -> np.ndarray:
+def masked_by(participant: Participant, words: np.ndarray, others: Sequence[int]) -> np.ndarray:
     hidden = words.copy()
-    add_pair_masks(hidden, seat.position, {other: lasting_pair_seed(seat, other) for other in others})
+    add_pair_masks(hidden, participant.position, {other: lasting_pair_seed(participant, other) for other in others})
     return hidden
 
 
 @pytest.mark.parametrize("bug", [short_masks, one_word_masks, small_float_masks, mask_of])
 def test_weak_masks_are_found(bug, monkeypatch):
     """Members 0 and 2 collude; what is left of member 1's vector is its mask with member 3."""
-    seat, words = seats(context(4))[1], constant_words([1, 2, 3, 4])
+    participant, words = participants(context(4))[1], constant_words([1, 2, 3, 4])
     monkeypatch.setattr(masks, "mask_of", bug)
-    assert is_uniform(masked_by(seat, words[1], [3])) == (bug is mask_of)
+    assert is_uniform(masked_by(participant, words[1], [3])) == (bug is mask_of)
 
 
 def test_masks_with_neighbours_only_are_found():
     """Masks along a ring, as cheap as they are useless: both neighbours collude and nothing is left."""
-    seat, words = seats(context(6))[2], constant_words([1, 2, 3, 4, 5, 6])
-    known = masked_by(seat, np.zeros_like(words[2]), [1, 3])
-    assert not is_uniform(masked_by(seat, words[2], [1, 3]) - known)
-    assert is_uniform(masked_by(seat, words[2], [0, 1, 3, 4, 5]) - known)
+    participant, words = participants(context(6))[2], constant_words([1, 2, 3, 4, 5, 6])
+    known = masked_by(participant, np.zeros_like(words[2]), [1, 3])
+    assert not is_uniform(masked_by(participant, words[2], [1, 3]) - known)
+    assert is_uniform(masked_by(participant, words[2], [0, 1, 3, 4, 5]) - known)
 
 
 # A curious member that remembers
@@ -542,7 +546,10 @@ def test_the_observability_attack_reads_chunks_and_not_masks():
     scale = 2.0**32
     words = np.rint(values * scale).astype(np.int64).view(np.uint64)
     where = context(12)
-    hidden = [serverless.begun(seat, row)[1][0].body.window for seat, row in zip(seats(where), words, strict=True)]
+    hidden = [
+        serverless.begun(participant, row)[1][0].body.window
+        for participant, row in zip(participants(where), words, strict=True)
+    ]
     parcels = [
         Parcel(message.sender, message.receiver, message.body.round, message.body.window, message.body.partial)
         for message in sent_by_all(parties(where, words))

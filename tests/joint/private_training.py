@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sudare.consortium.tasks.sum_attempts import Attempt
-from sudare.consortium.tasks.sum_runner import Checkpoint, Stand, Words
+from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
@@ -18,7 +18,7 @@ from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Guarantee, Ledger
 from sudare.privacy.noise import SystemNoise
 from sudare.sums.wire import unpacked
-from tests.consortium.rehearsed import CrashingStore
+from tests.consortium.simulated_consortium import CrashingStore
 
 BOUNDS = (np.full(2, -8.0), np.full(2, 8.0))
 EPSILON, DELTA = 5.0, 1e-6
@@ -84,8 +84,8 @@ class RememberingStore(CrashingStore):
             super().save(name, content)
         finally:
             if name.startswith("sum-") and self.contents.get(name) == content:
-                stand = unpacked(content, Checkpoint, Stand, Attempt).stand
-                self.addends.setdefault(stand.iteration, set()).add(stand.addend.tobytes())
+                start = unpacked(content, Checkpoint, IterationStart, Attempt).start
+                self.addends.setdefault(start.iteration, set()).add(start.addend.tobytes())
 
 
 class Listening:

@@ -29,7 +29,7 @@ from sudare.joint.sum_script import Finished
 from sudare.privacy import Account, Guarantee
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.noise import SystemNoise
-from tests.consortium.rehearsed import Consortium, CrashingStore, Killed, RoughNetwork
+from tests.consortium.simulated_consortium import Consortium, CrashingStore, Killed, RoughNetwork
 from tests.faults.test_consortium import KillingNetwork
 from tests.joint.private_training import (
     DELTA,
@@ -259,7 +259,7 @@ def test_a_member_killed_at_every_save_pays_once_and_never_has_two_noises_for_a_
         training = Training(3, threshold, account=account_in(tmp_path, f"{step}-{after}"))
         training.stores[training.names[1]] = RememberingStore(die_at=frozenset({step}), after=after)
         assert training.run(), step
-        assert training.rehearsal.lives(training.names[1]) == 2
+        assert training.simulation.lives(training.names[1]) == 2
         training.check()
 
 
@@ -277,7 +277,7 @@ def test_a_member_killed_at_every_packet_pays_once_and_never_has_two_noises_for_
         if network.sent < number:
             assert number > 3 * SUMS
             return
-        assert training.rehearsal.lives("member-01") == 2
+        assert training.simulation.lives("member-01") == 2
     pytest.fail("It never came to an end.")
 
 
@@ -306,7 +306,7 @@ def test_between_the_charge_and_the_checkpoint_too(tmp_path: Path) -> None:
     training.walks = lambda place: DiesAfterTheCharge(usual(place), deaths) if place == 1 else usual(place)
     assert training.run()
     assert deaths
-    assert training.rehearsal.lives(training.names[1]) == 2
+    assert training.simulation.lives(training.names[1]) == 2
     training.check()
 
 
@@ -316,7 +316,7 @@ def test_all_killed_again_and_again_over_a_rough_network(tmp_path: Path) -> None
     for position, name in enumerate(consortium.names):
         consortium.stores[name] = RememberingStore(die_at=frozenset(range(4 + position, 60, 7)))
     assert consortium.run()
-    assert all(consortium.rehearsal.lives(name) >= 3 for name in consortium.names)
+    assert all(consortium.simulation.lives(name) >= 3 for name in consortium.names)
     assert len({patterns_of(found) for found in found_by(consortium)}) == 1
     for account, store in zip(accounts.values(), consortium.stores.values(), strict=True):
         assert len(charges_of(account)) == 1
@@ -330,7 +330,7 @@ def test_all_killed_again_and_again_over_a_rough_network(tmp_path: Path) -> None
 def test_where_shares_allow_for_it_the_others_finish_without_one_that_left(dies_at: int) -> None:
     consortium = Consortium(4, 3, walks(4, colluders=2), silence_seconds=10.0)
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({dies_at}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     staying = [name for place, name in enumerate(consortium.names) if place != 2]
     assert consortium.run(600.0, *staying)
     assert consortium.failures() == {}
@@ -342,7 +342,7 @@ def test_where_they_do_not_all_stop_with_the_same_error(tmp_path: Path) -> None:
     accounts = {place: account_in(tmp_path, f"member-{place}") for place in range(4)}
     consortium = Consortium(4, 3, walks(4, accounts, colluders=1), silence_seconds=10.0)
     consortium.stores[consortium.names[2]] = CrashingStore(die_at=frozenset({2}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     staying = [name for place, name in enumerate(consortium.names) if place != 2]
     assert consortium.run(600.0, *staying)
     failures = [consortium.failures()[name] for name in staying]
@@ -356,7 +356,7 @@ def test_more_missing_than_agreed_is_an_error_for_all_who_stay() -> None:
     consortium = Consortium(4, 3, walks(4, colluders=2), silence_seconds=10.0)
     for place in (1, 2):
         consortium.stores[consortium.names[place]] = CrashingStore(die_at=frozenset({9}))
-    consortium.rehearsal._restart_seconds = float("inf")
+    consortium.simulation._restart_seconds = float("inf")
     staying = [consortium.names[0], consortium.names[3]]
     assert consortium.run(600.0, *staying)
     assert not consortium.results()

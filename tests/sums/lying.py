@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,23 +9,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sudare.sums.blame import Transcript
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext
-from sudare.sums.keys import MemberKeys
+from sudare.sums.context import NO_HISTORY, Participant, SumContext
 from sudare.sums.messages import Message
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.statements import Kind, Statement, stated
+from tests.sums.parties import keys_of, roster
 
 Lie = Callable[[Message], Sequence[Message]]
-
-
-def keys_of(position: int) -> MemberKeys:
-    return MemberKeys(
-        *(hashlib.sha256(f"{use} {position}".encode()).digest() for use in ("exchange", "signing", "root"))
-    )
-
-
-KEYS = tuple(keys_of(position) for position in range(16))
 
 
 def context_of(
@@ -38,13 +28,15 @@ def context_of(
     history: bytes = NO_HISTORY,
     neighbourhood: Neighbourhood | None = None,
 ) -> SumContext:
-    roster = Roster(tuple(f"m{position}" for position in range(members)), tuple(each.public for each in KEYS[:members]))
-    return SumContext("agreement", "task", iteration, attempt, roster, threshold, dishonest, history, neighbourhood)
+    members_of_sum = roster(members, "m")
+    return SumContext(
+        "agreement", "task", iteration, attempt, members_of_sum, threshold, dishonest, history, neighbourhood
+    )
 
 
 def statement_of(context: SumContext, signer: int, kind: Kind, content: bytes) -> Statement:
     """What this member's own key signs, whatever it is."""
-    return stated(Seat(context, signer, KEYS[signer]), kind, content)
+    return stated(Participant(context, signer, keys_of(signer)), kind, content)
 
 
 @dataclass
@@ -60,10 +52,10 @@ class Play:
         self.parties = [self._party(position) for position in range(len(self.context.roster))]
 
     def _party(self, position: int) -> Party:
-        seat = Seat(self.context, position, KEYS[position])
+        participant = Participant(self.context, position, keys_of(position))
         words = np.arange(3, dtype=np.uint64) + np.uint64(100 * self.context.iteration + position)
         saved = self.saved.get(position)
-        return Party(seat, words, lambda state: self.saved.__setitem__(position, state), saved)
+        return Party(participant, words, lambda state: self.saved.__setitem__(position, state), saved)
 
     def played(self) -> Play:
         """Until nobody has more to say, and no deadline leads to more."""

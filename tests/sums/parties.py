@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.sums import shamir
-from sudare.sums.context import Roster, Seat, SumContext
+from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import Message
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.party import Party, Persist
+from sudare.sums.statements import Statement
 
 Words = NDArray[np.uint64]
 
@@ -25,16 +27,18 @@ SPARSE = Neighbourhood(6, 4)
 
 
 @functools.cache
-def key(number: int) -> MemberKeys:
-    """A member's keys, made once for all tests."""
-    return MemberKeys.generated()
+def keys_of(number: int) -> MemberKeys:
+    """A member's keys: the same in every run, so that graphs and samples drawn with them are."""
+    return MemberKeys(
+        *(hashlib.sha256(f"{part} of byzantine test member {number}".encode()).digest() for part in "esr")
+    )
 
 
 @functools.cache
-def roster(members: int) -> Roster:
+def roster(members: int, prefix: str = "member-") -> Roster:
     """So many members; the first ones of every roster are the same."""
-    names = tuple(f"member-{number}" for number in range(members))
-    return Roster(names, tuple(key(number).public for number in range(members)))
+    names = tuple(f"{prefix}{number}" for number in range(members))
+    return Roster(names, tuple(keys_of(number).public for number in range(members)))
 
 
 def context(members: int, threshold: int | None = None, dishonest: int = 0, **changed: object) -> SumContext:
@@ -52,9 +56,9 @@ def context(members: int, threshold: int | None = None, dishonest: int = 0, **ch
     return SumContext(**{**fields, **changed})  # type: ignore[arg-type]
 
 
-def seats(where: SumContext) -> list[Seat]:
+def participants(where: SumContext) -> list[Participant]:
     """One for each member."""
-    return [Seat(where, position, key(position)) for position in range(len(where.roster))]
+    return [Participant(where, position, keys_of(position)) for position in range(len(where.roster))]
 
 
 def secrets_from(shares: Mapping[int, Words], threshold: int) -> Words:
@@ -72,7 +76,7 @@ def random_words(members: int, length: int, seed: int = 0) -> Words:
 
 
 def parties(where: SumContext, words: Words, persist: Persist | None = None) -> list[Party]:
-    return [Party(seat, row, persist) for seat, row in zip(seats(where), words, strict=True)]
+    return [Party(participant, row, persist) for participant, row in zip(participants(where), words, strict=True)]
 
 
 def sent_by_all(members: Sequence[Party]) -> Iterator[Message]:
@@ -143,9 +147,15 @@ def outcome(members: Sequence[Party], words: Words, gone: set[int]) -> frozenset
         return None
     (included,) = {each.included for each in finished}
     assert included is not None
-    assert len(included) >= members[0].seat.context.threshold
+    assert len(included) >= members[0].participant.context.threshold
     expected = words[sorted(included)].sum(axis=0, dtype=np.uint64)
     for each in finished:
         np.testing.assert_array_equal(each.total, expected)
         assert each.failure is None
     return included
+
+
+def contradict(first: Statement, second: Statement) -> bool:
+    """Whether one signer said two things of one kind about one sum."""
+    same = (first.kind, first.signer, first.context) == (second.kind, second.signer, second.context)
+    return same and first.content != second.content

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums import blame, masks
 from sudare.sums.blame import MEANINGS, Contradiction, Transcript, broken_rules, contradictions
-from sudare.sums.context import Roster, Seat, SumContext, bitmap, set_digest
+from sudare.sums.context import Participant, Roster, SumContext, bitmap, set_digest
 from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import mask_secret, self_seed
 from sudare.sums.messages import (
@@ -39,7 +39,8 @@ from sudare.sums.party import Party
 from sudare.sums.shamir import PRIME, field_sum, lagrange_weights
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import KINDS, Statement, stated
-from tests.sums.lying import KEYS, Play, context_of, keys_of, statement_of
+from tests.sums.lying import Play, context_of, statement_of
+from tests.sums.parties import contradict, keys_of
 
 SPARSE = Neighbourhood(5, 3)
 CONTEXTS = [
@@ -74,8 +75,10 @@ def test_honest_members_contradict_nobody(context: SumContext) -> None:
 @pytest.mark.parametrize("messages", range(6))
 @pytest.mark.parametrize("context", CONTEXTS[2:], ids=lambda each: str(len(each.roster)))
 def test_leaving_contradicts_nobody(context: SumContext, messages: int) -> None:
-    parties = [Party(Seat(context, place, keys), np.zeros(2, dtype=np.uint64), lambda _: None)
-               for place, keys in enumerate(KEYS[: len(context.roster)])]  # fmt: skip
+    parties = [
+        Party(Participant(context, place, keys_of(place)), np.zeros(2, dtype=np.uint64), lambda _: None)
+        for place in range(len(context.roster))
+    ]
     simulate(parties, {len(parties) - 1: messages})
     assert contradictions([Transcript(context, each.statements) for each in parties]) == []
 
@@ -162,7 +165,7 @@ def test_whoever_says_two_things_is_named(liar: int, lie: Callable[[Message], li
     assert {each.liar for each in found} == {f"m{liar}"}
     pair = next(each for each in found if each.reason == "two statements")
     (first,), (second,) = pair.sides
-    assert first.contradicts(second)
+    assert contradict(first, second)
     assert (first.kind, pair.iteration, pair.attempts) == (kind, 0, (0,))
 
 
@@ -188,10 +191,10 @@ def digest_of(*members: int) -> bytes:
 
 
 def keys_content(position: int, context: SumContext = CONTEXT) -> bytes:
-    seat = Seat(context, position, KEYS[position])
-    chosen = seat.out_neighbours if context.is_sparse else ()
-    public = masks.MaskKey.of(mask_secret(seat)).public
-    return SumKeys(public, masks.commitment(context, self_seed(seat)), chosen).to_bytes()
+    participant = Participant(context, position, keys_of(position))
+    chosen = participant.out_neighbours if context.is_sparse else ()
+    public = masks.MaskKey.of(mask_secret(participant)).public
+    return SumKeys(public, masks.commitment(context, self_seed(participant)), chosen).to_bytes()
 
 
 def shares_of(position: int) -> OpenedShares:
@@ -272,7 +275,7 @@ SPARSE_CONTEXT = context_of(12, 8, 2, neighbourhood=SPARSE)
 
 def few_neighbours(position: int) -> frozenset[int]:
     """A set of enough members with too few of those that this one chose."""
-    chosen = Seat(SPARSE_CONTEXT, position, KEYS[position]).out_neighbours
+    chosen = Participant(SPARSE_CONTEXT, position, keys_of(position)).out_neighbours
     return frozenset(range(12)) - frozenset(chosen[:4])
 
 
@@ -396,8 +399,8 @@ def false_share_dealt(play: list[Play], holder: int, owner: int) -> Callable[[Me
         if not isinstance(message.body, Dealt):
             return [message]
         party = play[0].parties[owner]
-        key = masks._channel_key(party.seat, party.state.member.present, owner, holder)
-        box = AESGCM(key).encrypt(bytes(12), np.arange(10, dtype="<u8").tobytes(), party.seat.context.digest)
+        key = masks._channel_key(party.participant, party.state.member.present, owner, holder)
+        box = AESGCM(key).encrypt(bytes(12), np.arange(10, dtype="<u8").tobytes(), party.participant.context.digest)
         return [replace(message, body=Dealt({**message.body.boxes, holder: box}))]
 
     return lie
@@ -452,7 +455,9 @@ def test_a_member_whose_own_share_does_not_fit_is_named() -> None:
 
 def test_a_false_share_of_a_key_for_masks_is_seen_too() -> None:
     """Member 6 leaves after it has dealt, so that its key is opened and not its self-seed."""
-    parties = [Party(Seat(CONTEXT, place, KEYS[place]), np.zeros(2, np.uint64), lambda _: None) for place in range(7)]
+    parties = [
+        Party(Participant(CONTEXT, place, keys_of(place)), np.zeros(2, np.uint64), lambda _: None) for place in range(7)
+    ]
     simulate(parties, {6: 2})
     transcript = Transcript(CONTEXT, parties[0].statements)
     assert contradictions([transcript]) == []
@@ -542,10 +547,10 @@ def test_the_bytes_of_a_signature_cannot_be_read_in_another_way() -> None:
     )
     before, _, after = digest.partition(b"\0")
     unsigned = Statement("dealers", LIAR, digest, FEWER, b"")
-    honest = replace(unsigned, signature=KEYS[LIAR].signature(unsigned.text))
+    honest = replace(unsigned, signature=keys_of(LIAR).signature(unsigned.text))
     twin = replace(honest, kind="dealers\0" + before.decode(), context=after)
     assert twin.text == honest.text
-    assert twin.is_signed_by(KEYS[LIAR].public.signing)
+    assert twin.is_signed_by(keys_of(LIAR).public.signing)
     assert contradictions(about(context_of(iteration=iteration), honest, twin)) == []
 
 
@@ -556,7 +561,7 @@ def test_statements_about_sums_of_nobody_do_not_count() -> None:
 
 
 def test_transcripts_with_other_keys_or_of_another_task_are_refused() -> None:
-    others = tuple(KEYS[place].public if place != LIAR else keys_of(99).public for place in range(7))
+    others = tuple(keys_of(place).public if place != LIAR else keys_of(99).public for place in range(7))
     forged = replace(CONTEXT, roster=Roster(CONTEXT.members, others))
     for context in (forged, replace(CONTEXT, task="another"), replace(CONTEXT, agreement="another")):
         with pytest.raises(InvalidParameter):
@@ -594,14 +599,19 @@ def test_many_sums_with_endless_attempts_neither_hold_blame_up_nor_hide_a_lie(mo
 
 
 def test_a_transcript_holds_no_secrets() -> None:
-    parties = [Party(Seat(CONTEXT, place, KEYS[place]), np.arange(4, dtype=np.uint64) + np.uint64(2**40 + place), lambda _: None)
+    parties = [Party(Participant(CONTEXT, place, keys_of(place)), np.arange(4, dtype=np.uint64) + np.uint64(2**40 + place), lambda _: None)
                for place in range(7)]  # fmt: skip
     simulate(parties, {6: 2})
     kept = [Transcript(CONTEXT, each.statements) for each in parties]
     content = b"".join(each.to_bytes() for each in kept)
     for party in parties:
         member: Any = party.state.member
-        secrets = [mask_secret(party.seat), self_seed(party.seat), member.words.tobytes(), party.seat.keys._root]
+        secrets = [
+            mask_secret(party.participant),
+            self_seed(party.participant),
+            member.words.tobytes(),
+            party.participant.keys._root,
+        ]
         assert not any(secret in content for secret in secrets)
     assert parties[0].total is not None
     assert parties[0].total.tobytes() not in content
@@ -674,7 +684,7 @@ def mutated(
         kind = value.kind if draw.random() < 0.8 else draw.choice(KINDS)
         alike = [each.content for each in seen if each.kind == kind] or [value.content]
         content = draw.choice(alike) if draw.random() < 0.5 else mutated(value.content, draw, context, liars, seen)
-        return stated(Seat(context, liar, KEYS[liar]), kind, content)  # type: ignore[arg-type]
+        return stated(Participant(context, liar, keys_of(liar)), kind, content)  # type: ignore[arg-type]
     if isinstance(value, bytes) and value:
         place = draw.randrange(len(value))
         return value[:place] + bytes([value[place] ^ 1 << draw.randrange(8)]) + value[place + 1 :]
@@ -717,7 +727,7 @@ def liars_that_do_anything(seed: int) -> tuple[set[str], list[Transcript]]:
             party = plays[-1].parties[message.sender]
             holder = draw.choice(sorted(message.body.boxes))
             present = party.state.member.present  # type: ignore[union-attr]
-            key = masks._channel_key(party.seat, present, message.sender, holder)
+            key = masks._channel_key(party.participant, present, message.sender, holder)
             shares = np.array([draw.randrange(2**60) for _ in range(10)], dtype="<u8").tobytes()
             box = AESGCM(key).encrypt(bytes(12), shares, context.digest)
             sent = [replace(message, body=Dealt({**message.body.boxes, holder: box}))]
@@ -766,5 +776,5 @@ def test_whatever_liars_send_honest_members_are_not_blamed_for_long() -> None:
 
 def test_public_keys_of_a_roster_travel_with_the_transcript() -> None:
     assert Transcript.from_bytes(HONEST.transcript(0).to_bytes()).context.roster.publics[0] == PublicKeys(
-        KEYS[0].public.exchange, KEYS[0].public.signing
+        keys_of(0).public.exchange, keys_of(0).public.signing
     )

@@ -15,7 +15,7 @@ import pytest
 
 from sudare.errors import InvalidParameter
 from sudare.sums import collector, heard_totals, input_records, member, party, serverless
-from sudare.sums.context import Seat
+from sudare.sums.context import Participant
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.member import begun
 from sudare.sums.messages import Advertised, Dealt, Heard, Message, OpenedShares, Revealed, SumKeys, heard_content
@@ -23,7 +23,9 @@ from sudare.sums.party import Party
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
 from sudare.sums.wire import packed_size
-from tests.sums.byzantine import KEYS, LEAVABLE, SERVERLESS, SMALL_ORDER, SPARSE, Setting, Violated, World
+from tests.sums.byzantine import Violated, World
+from tests.sums.byzantine_settings import LEAVABLE, SERVERLESS, SMALL_ORDER, SPARSE, Setting
+from tests.sums.parties import keys_of
 
 IN_DEFAULT_RUN = 300
 IN_LONG_RUN = 20_000
@@ -110,8 +112,8 @@ FAULTS = {
     "does not look for its neighbours in a set": Fault(
         member,
         "_vote",
-        " and seat.has_enough_in(included)",
-        "",
+        "_are_enough(me, included)",
+        "(me.position in included and len(included) >= context.threshold)",
         "determined|two different sums",
         "isolate",
         (Setting(8, 6, 2, 3, 3),),
@@ -119,8 +121,8 @@ FAULTS = {
     "opens self-masks of members that masked for other dealers": Fault(
         member,
         "_reveal",
-        'if not all_hold(seat, "dealers", state.dealers, owners, signatures)',
-        "if False",
+        '_require(all_hold(me, "dealers", state.dealers, owners, signatures))',
+        "pass",
         "determined|two different sums",
         "apart",
         (Setting(8, 6, 2, 4, 3),),
@@ -133,7 +135,7 @@ FAULTS = {
         "both halves",
     ),
     "does not compare totals": Fault(
-        member, "_settled", "heard_by >= seat.context.threshold", "heard_by >= 1", "totals were used", "totals"
+        member, "_settled", "heard_by >= me.context.threshold", "heard_by >= 1", "totals were used", "totals"
     ),
     "does not compare totals in a sparse sum": Fault(
         member, "quorum_holds", "named < context.threshold", "named < 1", "totals were used", "totals", SPARSE
@@ -196,14 +198,16 @@ def leavable(setting: Setting, agreement: str = "found") -> list[Party]:
     """Members of a sum whose collector is the first of them."""
     context = setting.context(agreement, 0, 0)
     words = np.arange(3, dtype=np.uint64)
-    return [Party(Seat(context, each, KEYS[each]), words + np.uint64(each)) for each in range(setting.members)]
+    return [
+        Party(Participant(context, each, keys_of(each)), words + np.uint64(each)) for each in range(setting.members)
+    ]
 
 
 @pytest.mark.parametrize("key", SMALL_ORDER)
 def test_a_member_with_a_key_of_small_order_is_left_out_and_the_others_finish(key: bytes) -> None:
     parties = leavable(Setting(4, 3, 1))
-    seat = parties[3].seat
-    lie = Message(3, 0, Advertised(stated(seat, "keys", SumKeys(key, bytes(32), ()).to_bytes())))
+    participant = parties[3].participant
+    lie = Message(3, 0, Advertised(stated(participant, "keys", SumKeys(key, bytes(32), ()).to_bytes())))
     parties[0].receive(lie)
     simulate(parties)
     assert [each.included for each in parties[:3]] == 3 * [frozenset({0, 1, 2})]
@@ -215,42 +219,44 @@ def test_every_key_of_small_order_is_known_as_one() -> None:
         key = value.to_bytes(32, "little")
         assert is_of_small_order(key)
         with pytest.raises(InvalidParameter):
-            KEYS[0].secret_with(PublicKeys(key, bytes(32)))
-    assert not any(is_of_small_order(each.public.exchange) for each in KEYS)
+            keys_of(0).secret_with(PublicKeys(key, bytes(32)))
+    assert not any(is_of_small_order(each.public.exchange) for each in map(keys_of, range(20)))
 
 
 def test_a_collector_keeps_no_box_of_another_size_and_no_share_of_somebody_who_dealt_none() -> None:
     setting = Setting(4, 3, 1)
     context = setting.context("found", 0, 0)
-    seats = [Seat(context, each, KEYS[each]) for each in range(4)]
+    participants = [Participant(context, each, keys_of(each)) for each in range(4)]
     state = collector.begun(4, 3)
-    for seat in seats:
-        collector.step(seats[0], state, begun(seat, np.zeros(3, dtype=np.uint64))[1][0])
-    collector.step(seats[0], state, Message(3, 0, Dealt({0: bytes(1 << 20), 1: bytes(96), 2: bytes(96)})))
+    for participant in participants:
+        collector.step(participants[0], state, begun(participant, np.zeros(3, dtype=np.uint64))[1][0])
+    collector.step(participants[0], state, Message(3, 0, Dealt({0: bytes(1 << 20), 1: bytes(96), 2: bytes(96)})))
     assert 3 in state.gone
     assert not state.boxes
     state.stage, state.votes, state.boxes = "shares", {1: b"", 2: b""}, {1: {}, 2: {}}
     share = np.zeros(5, dtype=np.uint64)
     for sender, given in ((1, {1: share, 3: share}), (2, dict.fromkeys(range(1000), share))):
         content = OpenedShares(given, {}).to_bytes()
-        collector.step(seats[0], state, Message(sender, 0, Revealed(stated(seats[sender], "shares", content))))
+        collector.step(
+            participants[0], state, Message(sender, 0, Revealed(stated(participants[sender], "shares", content)))
+        )
     assert not state.shares
 
 
 @pytest.mark.parametrize("setting", [Setting(3, 3, 1), Setting(4, 3, 1)])
 def test_what_is_kept_of_a_heard_total_has_the_size_of_a_digest(setting: Setting) -> None:
     party = leavable(setting)[0]
-    context, seat = party.seat.context, Seat(party.seat.context, 1, KEYS[1])
-    collected = Seat(context, 0, KEYS[0])
+    context, participant = party.participant.context, Participant(party.participant.context, 1, keys_of(1))
+    collected = Participant(context, 0, keys_of(0))
     size = packed_size(party.state)
     content = heard_content(context, setting.everyone, np.zeros(3, dtype=np.uint64)) + bytes(1 << 20)
     total = stated(collected, "total", content) if context.may_leave else None
-    party.receive(Message(1, 0, Heard(stated(seat, "heard", content), total)))
+    party.receive(Message(1, 0, Heard(stated(participant, "heard", content), total)))
     assert packed_size(party.state) == size
     if total is None:
         # Where nobody collects, no collector's statement is passed on.
-        word = stated(seat, "total", bytes(1 << 20))
-        party.receive(Message(1, 0, Heard(stated(seat, "heard", content[: -(1 << 20)]), word)))
+        word = stated(participant, "total", bytes(1 << 20))
+        party.receive(Message(1, 0, Heard(stated(participant, "heard", content[: -(1 << 20)]), word)))
         # The small statement is kept as evidence of what was said, the large one beside it is not.
         assert packed_size(party.state) < size + 1000
         assert not party.state.member.heard_totals.others

@@ -10,7 +10,7 @@ import pytest
 
 from sudare.sums import collector, member
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Seat, SumContext, bitmap, members_in
+from sudare.sums.context import Participant, SumContext, bitmap, members_in
 from sudare.sums.messages import (
     Advertised,
     Affirmed,
@@ -30,13 +30,12 @@ from sudare.sums.messages import (
     SumKeys,
     Voted,
     Withdrawn,
-    included_in,
     vote_content,
 )
 from sudare.sums.party import Party
 from sudare.sums.shamir import PRIME
 from sudare.sums.statements import stated
-from tests.sums.parties import SPARSE, context, random_words, seats
+from tests.sums.parties import SPARSE, context, participants, random_words
 
 MEMBERS, THRESHOLD, LENGTH = 6, 4, 2
 WORDS = random_words(10, LENGTH)
@@ -54,12 +53,14 @@ class Run:
     """Honest members and the collector's steps alone, with members' answers changed on the way."""
 
     def __init__(self, where: SumContext, change: Change = unchanged) -> None:
-        self.where, self.seats, self.change = where, seats(where), change
+        self.where, self.participants, self.change = where, participants(where), change
         count = len(where.roster)
-        self.seat: Seat = self.seats[where.collector]
+        self.participant: Participant = self.participants[where.collector]
         self.state: CollectorState = collector.begun(count, LENGTH)
         # Nobody among these collects: what they say to the collector goes through `change`.
-        self.members = [Party(seat, row) for seat, row in zip(self.seats, WORDS[:count], strict=True)]
+        self.members = [
+            Party(participant, row) for participant, row in zip(self.participants, WORDS[:count], strict=True)
+        ]
         for each in self.members:
             each._collector = None
         self.sent: list[Message] = []
@@ -69,7 +70,7 @@ class Run:
     def _first(self, position: int, party: Party) -> Sequence[Message]:
         if position != self.where.collector:
             return party.begin()
-        return member.begun(self.seat, WORDS[position])[1]
+        return member.begun(self.participant, WORDS[position])[1]
 
     def _deliver(self, messages: Sequence[Message]) -> None:
         queue = list(messages)
@@ -77,7 +78,7 @@ class Run:
             message = queue.pop(0)
             if isinstance(message.body, Advertised | Dealt | Masked | Voted | Revealed | Affirmed | Withdrawn):
                 changed = self.change(message)
-                outgoing = () if changed is None else collector.step(self.seat, self.state, changed)
+                outgoing = () if changed is None else collector.step(self.participant, self.state, changed)
                 self.sent += outgoing
                 queue += outgoing
             else:
@@ -85,7 +86,7 @@ class Run:
                 queue += receiver._stepped(message)
 
     def expire(self) -> None:
-        outgoing = collector.expired(self.seat, self.state)
+        outgoing = collector.expired(self.participant, self.state)
         self.sent += outgoing
         self._deliver(outgoing)
 
@@ -124,8 +125,8 @@ def test_nobody_leaves(hood):
     assert run.state.stage == "done"
     assert run.state.total is not None
     assert run.state.total.tolist() == total_of(*range(count))
-    assert collector.waits_for(run.seat, run.state) == frozenset()
-    assert collector.expired(run.seat, run.state) == ()
+    assert collector.waits_for(run.participant, run.state) == frozenset()
+    assert collector.expired(run.participant, run.state) == ()
     told = {kind: sum(isinstance(message.body, kind) for message in run.sent) for kind in TOLD}
     assert told.pop(Confirmed) == (0 if hood is None else count)
     assert set(told.values()) == {count}
@@ -150,12 +151,12 @@ def test_who_leaves_is_left_out_from_then_on(kind, stage, included, how):
     run = Run(context(MEMBERS, THRESHOLD), change)
     if how == "silent":
         assert run.state.stage == stage
-        assert collector.waits_for(run.seat, run.state) == frozenset({5})
+        assert collector.waits_for(run.participant, run.state) == frozenset({5})
     state = run.finish()
     assert state.stage == "done"
     assert state.total is not None
     assert state.total.tolist() == total_of(*included)
-    assert included_in(run.last(Included).included.content, run.where) == frozenset(included)
+    assert run.where.members_in(run.last(Included).included.content) == frozenset(included)
 
 
 @pytest.mark.parametrize("kind", [Advertised, Dealt, Masked, Voted])
@@ -170,7 +171,7 @@ def test_too_few_answers_end_it_and_everyone_is_told(kind):
     assert run.state.total is None
     told = {message.receiver for message in run.sent if isinstance(message.body, GivenUp)}
     assert told == set(run.state.keys)
-    assert collector.step(run.seat, run.state, Message(1, 0, Withdrawn())) == ()
+    assert collector.step(run.participant, run.state, Message(1, 0, Withdrawn())) == ()
 
 
 def test_too_few_shares_end_it():
@@ -183,13 +184,13 @@ def test_too_few_shares_end_it():
 # Answers that are none
 
 
-def other_statement(run_seats: Sequence[Seat], message: Message, kind: str, content: bytes) -> Body:
-    statement = stated(run_seats[message.sender], kind, content)
+def other_statement(run_participants: Sequence[Participant], message: Message, kind: str, content: bytes) -> Body:
+    statement = stated(run_participants[message.sender], kind, content)
     return {"keys": Advertised, "vote": Voted, "shares": Revealed}[kind](statement)
 
 
 def wrong_answers(where: SumContext) -> dict[str, Change]:
-    places = seats(where)
+    places = participants(where)
     everyone = frozenset(range(MEMBERS))
     return {
         "keys of another": instead(5, Advertised, lambda m: Advertised(replace(m.body.keys, signer=4))),
@@ -238,8 +239,8 @@ def test_what_comes_twice_or_out_of_turn_changes_nothing():
         before = run.state.stage, run.state.waiting
         for message in first.values():
             if message.sender != 5:
-                assert collector.step(run.seat, run.state, message) == ()
-        assert collector.step(run.seat, run.state, Message(1, 0, GivenUp())) == ()
+                assert collector.step(run.participant, run.state, message) == ()
+        assert collector.step(run.participant, run.state, Message(1, 0, GivenUp())) == ()
         assert (run.state.stage, run.state.waiting) == before
         run.expire()
     assert run.state.total is not None
@@ -249,7 +250,9 @@ def test_what_comes_twice_or_out_of_turn_changes_nothing():
 # Opening
 
 
-def changed_share(run_seats: Sequence[Seat], owner: int, of_keys: bool = False) -> Callable[[Message], Body]:
+def changed_share(
+    run_participants: Sequence[Participant], owner: int, of_keys: bool = False
+) -> Callable[[Message], Body]:
     """One share of an owner's secret that its holder changed before it signed."""
 
     def body(message: Message) -> Body:
@@ -258,7 +261,7 @@ def changed_share(run_seats: Sequence[Seat], owner: int, of_keys: bool = False) 
         held = dict(getattr(shares, kind))
         # Errors of several holders that no weights of theirs cancel.
         held[owner] = (held[owner] + np.uint64(1 << 5 * message.sender)) % np.uint64(PRIME)
-        return other_statement(run_seats, message, "shares", replace(shares, **{kind: held}).to_bytes())
+        return other_statement(run_participants, message, "shares", replace(shares, **{kind: held}).to_bytes())
 
     return body
 
@@ -267,7 +270,7 @@ def changed_share(run_seats: Sequence[Seat], owner: int, of_keys: bool = False) 
 def test_one_false_share_stops_nothing(liar):
     """Where shares do not give what their owner committed to, single holders are left out by turns."""
     where = context(MEMBERS, THRESHOLD)
-    run = Run(where, instead(liar, Revealed, changed_share(seats(where), 2)))
+    run = Run(where, instead(liar, Revealed, changed_share(participants(where), 2)))
     assert run.state.stage == "done"
     assert run.state.total is not None
     assert run.state.total.tolist() == total_of(*range(MEMBERS))
@@ -275,7 +278,7 @@ def test_one_false_share_stops_nothing(liar):
 
 def test_a_false_share_of_the_key_of_one_who_left_stops_nothing():
     where = context(MEMBERS, THRESHOLD)
-    lie = instead(1, Revealed, changed_share(seats(where), 5, of_keys=True))
+    lie = instead(1, Revealed, changed_share(participants(where), 5, of_keys=True))
     leave = silent(5, Masked)
     run = Run(where, lambda message: None if leave(message) is None else lie(message))
     assert run.finish().total is not None
@@ -287,7 +290,7 @@ def test_false_shares_of_too_many_end_it_rather_than_give_a_wrong_total():
 
     def change(message: Message) -> Message:
         if isinstance(message.body, Revealed) and message.sender in (1, 2, 3):
-            return replace(message, body=changed_share(seats(where), 2)(message))
+            return replace(message, body=changed_share(participants(where), 2)(message))
         return message
 
     assert Run(where, change).finish().stage == "stopped"
@@ -297,7 +300,7 @@ def test_false_shares_of_too_many_end_it_rather_than_give_a_wrong_total():
 def test_secrets_that_were_not_committed_to_end_it(what):
     """A member that commits to something else than it dealt can make the sum fail, and cannot make it wrong."""
     where = context(MEMBERS, THRESHOLD)
-    places = seats(where)
+    places = participants(where)
 
     def lie(message: Message) -> Body:
         keys = SumKeys.from_bytes(message.body.keys.content, where, 5)
@@ -314,7 +317,7 @@ def test_secrets_that_were_not_committed_to_end_it(what):
 def test_shares_of_those_who_hold_none_are_not_used():
     """In a sparse sum only those a member dealt to count, whatever others say of its secrets."""
     where = context(10, 8, neighbourhood=SPARSE)
-    places = seats(where)
+    places = participants(where)
     owner = 9
     strangers = set(range(10)) - {owner, *places[owner].out_neighbours}
 
@@ -347,14 +350,14 @@ def test_on_a_sparse_graph_t_members_have_heard_the_total_before_it_is_confirmed
             lambda m, gone=silent_members: None if isinstance(m.body, Affirmed) and m.sender in gone else m,
         )
         assert run.state.stage == "heard"
-        assert collector.waits_for(run.seat, run.state) == silent_members
+        assert collector.waits_for(run.participant, run.state) == silent_members
         assert run.finish().stage == stage
 
 
 @pytest.mark.parametrize("lie", ["another total", "unsigned"])
 def test_words_on_another_total_are_not_counted(lie):
     where = context(10, 8, neighbourhood=SPARSE)
-    places = seats(where)
+    places = participants(where)
     bodies = {
         "another total": lambda m: Affirmed(stated(places[m.sender], "heard", b"other")),
         "unsigned": lambda m: Affirmed(replace(m.body.heard, signature=bytes(64))),

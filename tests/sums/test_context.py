@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import (
+    Participant,
     Roster,
-    Seat,
     bitmap,
     check_threshold,
     least_threshold,
@@ -22,7 +22,7 @@ from sudare.sums.keys import PublicKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.statements import Statement
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
-from tests.sums.parties import SPARSE, context, key, roster, seats
+from tests.sums.parties import SPARSE, context, keys_of, participants, roster
 
 # Second coordinates of the points of order 8 on Edwards25519.
 ORDER_8 = (
@@ -93,7 +93,7 @@ def test_every_name_and_key_changes_the_digest_of_all_keys():
         named = (*before.members[:place], "somebody", *before.members[place + 1 :])
         changed.add(Roster(named, before.publics).digest)
         for kind in ("exchange", "signing"):
-            fresh = replace(before.publics[place], **{kind: getattr(key(99).public, kind)})
+            fresh = replace(before.publics[place], **{kind: getattr(keys_of(99).public, kind)})
             keys = (*before.publics[:place], fresh, *before.publics[place + 1 :])
             changed.add(Roster(before.members, keys).digest)
     swapped = Roster(before.members, (before.publics[1], before.publics[0], *before.publics[2:]))
@@ -199,19 +199,19 @@ def test_sparse_and_complete_neighbourhoods():
     assert everyone.share_threshold == 8
 
 
-# Seats
+# Participants
 
 
 def test_seats_need_their_own_key_among_the_members():
     with pytest.raises(InvalidParameter, match="keys"):
-        Seat(context(3), 0, key(1))
+        Participant(context(3), 0, keys_of(1))
 
 
 def test_neighbours_are_everyone_or_a_few_of_its_own_choice_that_a_restart_does_not_change():
     complete, sparse = context(10, 8), context(10, 8, neighbourhood=SPARSE)
-    assert seats(complete)[3].out_neighbours == (0, 1, 2, 4, 5, 6, 7, 8, 9)
-    chosen = [seat.out_neighbours for seat in seats(sparse)]
-    assert chosen == [seat.out_neighbours for seat in seats(sparse)]
+    assert participants(complete)[3].out_neighbours == (0, 1, 2, 4, 5, 6, 7, 8, 9)
+    chosen = [participant.out_neighbours for participant in participants(sparse)]
+    assert chosen == [participant.out_neighbours for participant in participants(sparse)]
     for position, each in enumerate(chosen):
         assert len(set(each)) == 6
         assert list(each) == sorted(each)
@@ -221,11 +221,11 @@ def test_neighbours_are_everyone_or_a_few_of_its_own_choice_that_a_restart_does_
 
 def test_enough_share_holders():
     """Everyone a neighbour: t, itself included. A few neighbours: t_k of them, where itself does not count."""
-    complete = seats(context(6, 4))[2]
+    complete = participants(context(6, 4))[2]
     assert complete.has_enough_in(frozenset({0, 1, 2, 5}))
     assert not complete.has_enough_in(frozenset({0, 1, 2}))
     assert complete.has_enough_in(frozenset({0, 1, 3, 5}))
-    sparse = seats(context(10, 8, neighbourhood=SPARSE))[2]
+    sparse = participants(context(10, 8, neighbourhood=SPARSE))[2]
     four = frozenset(sparse.out_neighbours[:4])
     assert sparse.has_enough_in(four)
     assert not sparse.has_enough_in(four - {sparse.out_neighbours[0]} | {2})

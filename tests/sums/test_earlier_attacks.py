@@ -12,13 +12,15 @@ import pytest
 
 from sudare.errors import InvalidParameter, StatementsContradict, SumError
 from sudare.sums.blame import Transcript, contradictions
-from sudare.sums.context import Roster, Seat, SumContext, check_threshold, least_threshold, most_dishonest
+from sudare.sums.context import Participant, Roster, SumContext, check_threshold, least_threshold, most_dishonest
 from sudare.sums.keys import PublicKeys
 from sudare.sums.masks import lasting_pair_seed
 from sudare.sums.messages import Message, Passed
 from sudare.sums.party import Party
 from sudare.sums.simulation import simulate
-from tests.sums.byzantine import KEYS, SMALL_ORDER, Setting, World
+from tests.sums.byzantine import World
+from tests.sums.byzantine_settings import SMALL_ORDER, Setting
+from tests.sums.parties import keys_of
 
 # Where the attacks once worked.
 ONCE = ((3, 2), (4, 3), (5, 3), (5, 4), (6, 4), (8, 6), (10, 7), (12, 8), (16, 12), (20, 15))
@@ -119,9 +121,9 @@ SERVERLESS = [
 def test_another_members_key_shown_as_ones_own_is_refused(members: int, colluders: int) -> None:
     names = tuple(f"member-{each}" for each in range(members))
     for position in range(colluders):
-        publics = [each.public for each in KEYS[:members]]
+        publics = [each.public for each in map(keys_of, range(members))]
         for key in (publics[-1].exchange, flipped(publics[-1].exchange), *SMALL_ORDER):
-            publics[position] = PublicKeys(key, KEYS[position].public.signing)
+            publics[position] = PublicKeys(key, keys_of(position).public.signing)
             with pytest.raises(InvalidParameter, match=r"the same key|hides nothing"):
                 Roster(names, tuple(publics))
 
@@ -141,13 +143,13 @@ def test_masks_with_a_member_that_shows_different_keys_to_different_members_do_n
     draw = random.Random(members)
     seeds: dict[bytes, list[tuple[int, int]]] = {}
     for position in honest:
-        fresh = [PublicKeys(draw.randbytes(32), KEYS[each].public.signing) for each in range(colluders)]
-        shown = (*fresh, *(KEYS[each].public for each in honest))
+        fresh = [PublicKeys(draw.randbytes(32), keys_of(each).public.signing) for each in range(colluders)]
+        shown = (*fresh, *(keys_of(each).public for each in honest))
         context = SumContext("shown", "sums", 0, 0, Roster(names, shown), members, colluders)
-        seat = Seat(context, position, KEYS[position])
+        participant = Participant(context, position, keys_of(position))
         for other in honest:
             if other != position:
-                seeds.setdefault(lasting_pair_seed(seat, other), []).append((position, other))
+                seeds.setdefault(lasting_pair_seed(participant, other), []).append((position, other))
     # Rosters differ, so no two masks are alike: nothing cancels, and nothing is opened.
     assert all(len(each) == 1 for each in seeds.values())
 
@@ -174,7 +176,7 @@ def test_a_total_of_which_members_hold_different_values_is_not_used(members: int
     context = Setting(members, members, 1).context("liar", 0, 0)
     words = np.arange(4, dtype=np.uint64)
     parties = [
-        (Liar if position == 1 else Party)(Seat(context, position, KEYS[position]), words)
+        (Liar if position == 1 else Party)(Participant(context, position, keys_of(position)), words)
         for position in range(members)
     ]
     simulate(parties)

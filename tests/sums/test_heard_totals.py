@@ -9,7 +9,7 @@ import pytest
 from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.messages import Heard, heard_content
 from sudare.sums.statements import stated
-from tests.sums.parties import context, random_words, seats
+from tests.sums.parties import context, contradict, participants, random_words
 
 WORDS = random_words(2, 3)
 
@@ -23,7 +23,7 @@ def heard(where, member: int, which: int = 0, collector: int | None = 0) -> Hear
 
 @pytest.mark.parametrize("threshold", [3, 4])
 def test_those_who_heard_the_same_agree(threshold):
-    where = seats(context(4, threshold))
+    where = participants(context(4, threshold))
     collector = 0 if threshold == 3 else None
     heard_totals = HeardTotals()
     assert heard_totals.agreeing == frozenset()
@@ -38,13 +38,13 @@ def test_those_who_heard_the_same_agree(threshold):
 
 
 def test_only_the_first_word_of_a_member_counts_so_that_nothing_grows():
-    where = seats(context(4))
+    where = participants(context(4))
     heard_totals = HeardTotals().with_other(where[1], 2, heard(where, 2, collector=None))
     assert heard_totals.with_other(where[1], 2, heard(where, 2, which=1, collector=None)) is heard_totals
 
 
 def test_what_is_not_signed_by_its_sender_and_the_collector_is_not_heard():
-    where = seats(context(4, 3))
+    where = participants(context(4, 3))
     good = heard(where, 2)
     other_total = heard(where, 2, which=1).total
     nothing = HeardTotals()
@@ -55,7 +55,7 @@ def test_what_is_not_signed_by_its_sender_and_the_collector_is_not_heard():
         (2, heard(where, 2, collector=1)),
         (2, replace(good, heard=replace(good.heard, signature=bytes(64)))),
         (2, replace(good, heard=good.total)),
-        (2, heard(seats(context(4, 3)), 2)),
+        (2, heard(participants(context(4, 3)), 2)),
     ):
         assert nothing.with_other(where[1], sender, body) is nothing
     assert nothing.with_other(where[1], 2, good).others == {2: good}
@@ -64,7 +64,7 @@ def test_what_is_not_signed_by_its_sender_and_the_collector_is_not_heard():
 @pytest.mark.parametrize("own_first", [True, False])
 def test_different_totals_contradict_each_other_and_the_proof_is_kept(own_first):
     """The collector's two words are proof against it; members' words alone show that somebody lied."""
-    where = seats(context(4, 3))
+    where = participants(context(4, 3))
     own, other = heard(where, 1), heard(where, 2, which=1)
     heard_totals = HeardTotals().with_own(own) if own_first else HeardTotals()
     heard_totals = heard_totals.with_other(where[1], 2, other)
@@ -73,12 +73,12 @@ def test_different_totals_contradict_each_other_and_the_proof_is_kept(own_first)
         heard_totals = heard_totals.with_own(own)
     words = [statement for statement in heard_totals.contradiction if statement.kind == "total"]
     assert len(words) == 2
-    assert words[0].contradicts(words[1])
+    assert contradict(words[0], words[1])
     assert set(heard_totals.contradiction) <= set(heard_totals.statements)
 
 
 def test_a_difference_between_two_others_is_seen_before_own_total_came():
-    where = seats(context(4))
+    where = participants(context(4))
     heard_totals = HeardTotals()
     for member, which in ((2, 0), (3, 1)):
         heard_totals = heard_totals.with_other(where[1], member, heard(where, member, which, collector=None))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums import masks
-from sudare.sums.context import Roster, Seat, SumContext, bitmap
+from sudare.sums.context import Participant, Roster, SumContext, bitmap
 from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import (
     MaskKey,
@@ -36,7 +36,7 @@ from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import KINDS, stated
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
-from tests.sums.parties import SPARSE, context, random_words, seats, secrets_from
+from tests.sums.parties import SPARSE, context, participants, random_words, secrets_from
 
 EVERYONE = bitmap(range(10), 10)
 
@@ -46,11 +46,13 @@ EVERYONE = bitmap(range(10), 10)
 
 @given(st.integers(1, 9), st.integers(1, 5))
 def test_pairwise_masks_cancel_over_all_members(members, length):
-    words, where = random_words(members, length), seats(context(members))
+    words, where = random_words(members, length), participants(context(members))
     hidden = [row.copy() for row in words]
-    for row, seat in zip(hidden, where, strict=True):
+    for row, participant in zip(hidden, where, strict=True):
         add_pair_masks(
-            row, seat.position, {o: lasting_pair_seed(seat, o) for o in range(members) if o != seat.position}
+            row,
+            participant.position,
+            {o: lasting_pair_seed(participant, o) for o in range(members) if o != participant.position},
         )
     np.testing.assert_array_equal(np.sum(hidden, axis=0, dtype=np.uint64), words.sum(axis=0, dtype=np.uint64))
     if members > 1:
@@ -59,9 +61,9 @@ def test_pairwise_masks_cancel_over_all_members(members, length):
 
 @given(st.integers(3, 8), st.data())
 def test_any_set_of_members_is_opened_with_its_self_seeds_and_the_keys_of_the_others(members, data):
-    where = seats(context(members, members - 1))
+    where = participants(context(members, members - 1))
     words = random_words(members, 2)
-    keys = [MaskKey.of(mask_secret(seat)) for seat in where]
+    keys = [MaskKey.of(mask_secret(participant)) for participant in where]
 
     def seeds(member: int, others: set[int]) -> dict[int, bytes]:
         return {
@@ -98,8 +100,8 @@ def test_the_lower_of_two_adds_their_mask_and_the_higher_subtracts_it():
 
 
 def test_both_ends_of_a_pair_have_its_seed():
-    where = seats(context(4, 3))
-    keys = [MaskKey.of(mask_secret(seat)) for seat in where]
+    where = participants(context(4, 3))
+    keys = [MaskKey.of(mask_secret(participant)) for participant in where]
     for one in range(4):
         for other in set(range(4)) - {one}:
             assert lasting_pair_seed(where[one], other) == lasting_pair_seed(where[other], one)
@@ -158,24 +160,24 @@ def fixed_secrets() -> Callable[[SumContext, MemberKeys], dict[str, object]]:
     """What member 0 derives for a sum; where one value enters another it is held fixed, so that each shows its own binding."""
 
     def values(where: SumContext, own: MemberKeys) -> dict[str, object]:
-        seat = Seat(where, 0, own)
+        participant = Participant(where, 0, own)
         other = MaskKey.of(secret(0, "mask key"))
         present = bitmap(range(MEMBERS), MEMBERS)
         found: dict[str, object] = {
-            "lasting pair seed": lasting_pair_seed(seat, 1),
+            "lasting pair seed": lasting_pair_seed(participant, 1),
             "fresh pair seed": fresh_pair_seed(where, 0, MaskKey.of(secret(1, "mask key")), 1, other.public),
-            "self-seed": self_seed(seat),
-            "key for masks": mask_secret(seat),
+            "self-seed": self_seed(participant),
+            "key for masks": mask_secret(participant),
             "commitment": commitment(where, bytes(32)),
-            "box key out": masks._channel_key(seat, present, 0, 1),
-            "box key in": masks._channel_key(seat, present, 1, 0),
-            "choice of neighbours": seat.out_neighbours,
-            **{f"signature on {kind}": stated(seat, kind, b"content").signature for kind in KINDS},
+            "box key out": masks._channel_key(participant, present, 0, 1),
+            "box key in": masks._channel_key(participant, present, 1, 0),
+            "choice of neighbours": participant.out_neighbours,
+            **{f"signature on {kind}": stated(participant, kind, b"content").signature for kind in KINDS},
         }
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(masks, "self_seed", lambda seat: bytes(32))
-            patch.setattr(masks, "mask_secret", lambda seat: bytes(32))
-            shares, boxes = dealt(seat, present, (1,))
+            patch.setattr(masks, "self_seed", lambda participant: bytes(32))
+            patch.setattr(masks, "mask_secret", lambda participant: bytes(32))
+            shares, boxes = dealt(participant, present, (1,))
             found["share polynomial"] = shares.of_self_seed.tobytes()
             found["box"] = boxes[1]
         return found
@@ -270,12 +272,12 @@ def test_secrets_of_one_sum_differ_by_purpose_and_direction(fixed_secrets):
 
 
 def test_another_set_of_those_present_gives_other_polynomials_and_box_keys():
-    seat, some = seats(context(10, 8))[0], bitmap(range(9), 10)
-    (one, boxes), (other, others) = dealt(seat, EVERYONE, (1, 2)), dealt(seat, some, (1, 2))
+    participant, some = participants(context(10, 8))[0], bitmap(range(9), 10)
+    (one, boxes), (other, others) = dealt(participant, EVERYONE, (1, 2)), dealt(participant, some, (1, 2))
     assert one.of_self_seed.tolist() != other.of_self_seed.tolist()
     assert all(boxes[place] != others[place] for place in (1, 2))
     with pytest.raises(MessageMalformed):
-        opened_box(seats(seat.context)[1], some, 0, boxes[1])
+        opened_box(participants(participant.context)[1], some, 0, boxes[1])
 
 
 # Keys that lie
@@ -283,15 +285,15 @@ def test_another_set_of_those_present_gives_other_polynomials_and_box_keys():
 
 @pytest.mark.parametrize("encoding", ENCODINGS_OF_SMALL_ORDER, ids=lambda each: each.hex()[:8] + each.hex()[-4:])
 def test_a_mask_key_of_small_order_makes_no_mask(encoding):
-    seat = seats(context(4, 3))[0]
+    participant = participants(context(4, 3))[0]
     with pytest.raises(InvalidParameter, match="X25519"):
-        fresh_pair_seed(seat.context, 0, MaskKey.of(mask_secret(seat)), 1, encoding)
+        fresh_pair_seed(participant.context, 0, MaskKey.of(mask_secret(participant)), 1, encoding)
 
 
 @pytest.mark.parametrize("kind", ["high bit", "order 2", "order 4", "order 8"])
 def test_a_reflected_key_plus_a_point_of_small_order_gives_an_unrelated_mask(kind):
     """Member 2 shows the key of member 1, moved so that its bytes differ: member 0's masks with both do not cancel."""
-    where = seats(context(4, 3))
+    where = participants(context(4, 3))
     own, victim = (MaskKey.of(mask_secret(where[place])) for place in (0, 1))
     reflected = translated(victim.public, kind)
     seeds = {
@@ -307,7 +309,7 @@ def test_a_reflected_key_plus_a_point_of_small_order_gives_an_unrelated_mask(kin
 
 @pytest.mark.parametrize(("members", "threshold"), [(3, 2), (5, 3), (8, 7)])
 def test_dealt_shares_give_the_self_seed_and_the_key_for_masks(members, threshold):
-    where = seats(context(members, threshold))
+    where = participants(context(members, threshold))
     present = bitmap(range(members), members)
     own, boxes = dealt(where[1], present, where[1].out_neighbours)
     held = {1: own} | {place: opened_box(where[place], present, 1, box) for place, box in boxes.items()}
@@ -319,7 +321,7 @@ def test_dealt_shares_give_the_self_seed_and_the_key_for_masks(members, threshol
 
 
 def test_a_few_neighbours_hold_the_shares_of_a_sparse_sum():
-    where = seats(context(10, 8, neighbourhood=SPARSE))
+    where = participants(context(10, 8, neighbourhood=SPARSE))
     chosen = where[3].out_neighbours
     _, boxes = dealt(where[3], EVERYONE, chosen)
     assert tuple(boxes) == chosen
@@ -328,18 +330,18 @@ def test_a_few_neighbours_hold_the_shares_of_a_sparse_sum():
 
 
 def test_dealing_again_deals_the_same():
-    seat = seats(context(10, 8))[2]
-    assert dealt(seat, EVERYONE, (0, 1, 3))[1] == dealt(seat, EVERYONE, (0, 1, 3))[1]
+    participant = participants(context(10, 8))[2]
+    assert dealt(participant, EVERYONE, (0, 1, 3))[1] == dealt(participant, EVERYONE, (0, 1, 3))[1]
 
 
 def test_boxes_are_for_their_receiver_from_their_sender_in_their_sum():
-    where = seats(context(10, 8))
+    where = participants(context(10, 8))
     _, boxes = dealt(where[1], EVERYONE, (2, 3))
     for reader, sender, box in (
         (where[2], 1, boxes[3]),
         (where[3], 2, boxes[3]),
-        (seats(context(10, 8))[3], 1, boxes[3]),
-        (seats(replace(where[0].context, attempt=1))[3], 1, boxes[3]),
+        (participants(context(10, 8))[3], 1, boxes[3]),
+        (participants(replace(where[0].context, attempt=1))[3], 1, boxes[3]),
         (where[3], 1, boxes[3][:-1]),
         (where[3], 1, b""),
         (where[3], 1, bytes(96)),
@@ -350,7 +352,7 @@ def test_boxes_are_for_their_receiver_from_their_sender_in_their_sum():
 
 @pytest.mark.parametrize("content", [bytes(79), bytes(81), b"\xff" * 80, b""])
 def test_boxes_that_hold_something_else_are_refused(content):
-    where = seats(context(10, 8))
+    where = participants(context(10, 8))
     box = AESGCM(masks._channel_key(where[1], EVERYONE, 1, 3)).encrypt(bytes(12), content, where[1].context.digest)
     with pytest.raises(MessageMalformed, match="does not open"):
         opened_box(where[3], EVERYONE, 1, box)

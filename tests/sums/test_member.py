@@ -10,7 +10,7 @@ import pytest
 
 from sudare.errors import MaskReused, MembersMissing, SecondTotalRefused, StatementsContradict, SumError
 from sudare.sums import member
-from sudare.sums.context import Seat, SumContext, bitmap, members_in
+from sudare.sums.context import Participant, SumContext, bitmap, members_in
 from sudare.sums.masks import MaskKey, dealt, mask_secret
 from sudare.sums.member import MemberState
 from sudare.sums.messages import (
@@ -35,14 +35,13 @@ from sudare.sums.messages import (
     Voted,
     Withdrawn,
     heard_content,
-    included_content,
     vote_content,
 )
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER
-from tests.sums.parties import SPARSE, context, parties, random_words, seats
+from tests.sums.parties import SPARSE, context, participants, parties, random_words
 
 MEMBERS, THRESHOLD, LENGTH = 7, 5, 2
 WORDS = random_words(10, LENGTH)
@@ -62,23 +61,23 @@ class Run:
     """The victim in an honest sum, up to the round in which it is told something else."""
 
     def __init__(self, where: SumContext, leave_after: Mapping[int, int] | None = None) -> None:
-        self.where, self.seats = where, seats(where)
-        self.seat: Seat = self.seats[VICTIM]
+        self.where, self.participants = where, participants(where)
+        self.participant: Participant = self.participants[VICTIM]
         self.script = heard_in(where, leave_after)
 
     def before(self, kind: type) -> tuple[MemberState, Message]:
         """The state in which a message of this kind comes, and that message."""
-        state, _ = member.begun(self.seat, WORDS[VICTIM])
+        state, _ = member.begun(self.participant, WORDS[VICTIM])
         for message in self.script:
             if isinstance(message.body, kind):
                 return state, message
-            state, _ = member.step(self.seat, state, message)
+            state, _ = member.step(self.participant, state, message)
         raise AssertionError(kind)
 
     def told(self, kind: type, body: Body) -> tuple[MemberState, tuple[Message, ...]]:
         """What it does when the collector says this instead."""
         state, message = self.before(kind)
-        return member.step(self.seat, state, replace(message, body=body))
+        return member.step(self.participant, state, replace(message, body=body))
 
     def keys_of(self, other: int) -> SumKeys:
         _, message = self.before(Directory)
@@ -88,7 +87,7 @@ class Run:
         """The directory with keys that this other member has really signed."""
         body = self.before(Directory)[1].body
         content = keys if isinstance(keys, bytes) else keys.to_bytes()
-        return replace(body, keys={**body.keys, other: stated(self.seats[other], "keys", content)})
+        return replace(body, keys={**body.keys, other: stated(self.participants[other], "keys", content)})
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +106,14 @@ def with_leaver() -> Run:
     return Run(context(MEMBERS, THRESHOLD, 2), {6: 2})
 
 
-def assert_stopped(step: tuple[MemberState, tuple[Message, ...]], seat: Seat, reason: str = "unjustified") -> None:
+def assert_stopped(
+    step: tuple[MemberState, tuple[Message, ...]], participant: Participant, reason: str = "unjustified"
+) -> None:
     """It says only that it takes no further part, and never anything again."""
     state, outgoing = step
     assert state.stopped == reason
     assert [message.body for message in outgoing] == [Withdrawn()]
-    assert member.failure(seat, state) is not None
+    assert member.failure(participant, state) is not None
     assert state.total is None
 
 
@@ -126,10 +127,10 @@ def members_set(*members: int, count: int = MEMBERS) -> bytes:
 @pytest.mark.parametrize("which", ["complete", "sparse", "with_leaver"])
 def test_each_round_has_its_answer(which, request):
     run: Run = request.getfixturevalue(which)
-    state, outgoing = member.begun(run.seat, WORDS[VICTIM])
+    state, outgoing = member.begun(run.participant, WORDS[VICTIM])
     said = [message.body for message in outgoing]
     for message in run.script:
-        state, outgoing = member.step(run.seat, state, message)
+        state, outgoing = member.step(run.participant, state, message)
         said += [each.body for each in outgoing]
         assert all(each.receiver == run.where.collector or isinstance(each.body, Heard) for each in outgoing)
     kinds = [type(body) for body in said]
@@ -140,7 +141,7 @@ def test_each_round_has_its_answer(which, request):
     expected = WORDS[sorted(included)].sum(axis=0, dtype=np.uint64)
     assert state.total is not None
     assert state.total.tolist() == expected.tolist()
-    assert member.failure(run.seat, state) is None
+    assert member.failure(run.participant, state) is None
 
 
 @pytest.mark.parametrize("kind", ROUNDS)
@@ -150,19 +151,19 @@ def test_what_comes_twice_out_of_turn_or_from_somebody_else_changes_nothing(whic
     state, message = run.before(kind)
     for other in run.script:
         if type(other.body) in set(ROUNDS) - {kind}:
-            assert member.step(run.seat, state, other) == (state, ())
-    assert member.step(run.seat, state, replace(message, sender=3)) == (state, ())
-    assert member.step(run.seat, state, replace(message, sender=3, body=GivenUp())) == (state, ())
-    assert member.step(run.seat, state, replace(message, body=Passed(0, WORDS[0], None))) == (state, ())
-    assert member.step(run.seat, state, replace(message, body=Withdrawn())) == (state, ())
+            assert member.step(run.participant, state, other) == (state, ())
+    assert member.step(run.participant, state, replace(message, sender=3)) == (state, ())
+    assert member.step(run.participant, state, replace(message, sender=3, body=GivenUp())) == (state, ())
+    assert member.step(run.participant, state, replace(message, body=Passed(0, WORDS[0], None))) == (state, ())
+    assert member.step(run.participant, state, replace(message, body=Withdrawn())) == (state, ())
 
 
 def test_a_member_begins_again_with_the_same_message_and_the_same_data_only(complete):
-    state, first = member.begun(complete.seat, WORDS[VICTIM])
-    _, again = member.begun(complete.seat, WORDS[VICTIM], state.record)
+    state, first = member.begun(complete.participant, WORDS[VICTIM])
+    _, again = member.begun(complete.participant, WORDS[VICTIM], state.record)
     assert [each.to_bytes() for each in first] == [each.to_bytes() for each in again]
     with pytest.raises(MaskReused):
-        member.begun(complete.seat, WORDS[VICTIM] + np.uint64(1), state.record)
+        member.begun(complete.participant, WORDS[VICTIM] + np.uint64(1), state.record)
 
 
 # Round 1: who is there
@@ -172,57 +173,57 @@ def test_directories_of_too_few_or_without_itself(complete):
     body = complete.before(Directory)[1].body
     for there in ((0, 1, 2, 3), (0, 2, 3, 4, 5, 6), (1,), ()):
         keys = {other: each for other, each in body.keys.items() if other in there}
-        assert_stopped(complete.told(Directory, Directory(members_set(*there), keys)), complete.seat)
+        assert_stopped(complete.told(Directory, Directory(members_set(*there), keys)), complete.participant)
     for present in (b"", b"\xff", members_set(*range(MEMBERS)) + b"\x00"):
-        assert_stopped(complete.told(Directory, replace(body, present=present)), complete.seat)
+        assert_stopped(complete.told(Directory, replace(body, present=present)), complete.participant)
 
 
 @pytest.mark.parametrize("which", ["complete", "sparse"])
 def test_directories_lack_no_neighbour_and_name_nobody_else(which, request):
     run: Run = request.getfixturevalue(which)
     body = run.before(Directory)[1].body
-    chosen = run.seat.out_neighbours[0]
+    chosen = run.participant.out_neighbours[0]
     without = {other: each for other, each in body.keys.items() if other != chosen}
-    own = stated(run.seat, "keys", b"")
+    own = stated(run.participant, "keys", b"")
     for keys in (without, {}, {**body.keys, VICTIM: own}, {**body.keys, 99: own}, {**body.keys, -1: own}):
-        assert_stopped(run.told(Directory, replace(body, keys=keys)), run.seat)
+        assert_stopped(run.told(Directory, replace(body, keys=keys)), run.participant)
 
 
 def test_keys_are_signed_by_their_owner_for_this_sum(complete):
     body = complete.before(Directory)[1].body
     content = body.keys[2].content
-    elsewhere = seats(replace(complete.where, attempt=MEMBERS))
+    elsewhere = participants(replace(complete.where, attempt=MEMBERS))
     for forged in (
         replace(body.keys[2], signature=bytes(64)),
         replace(body.keys[2], content=content[:-1] + b"x"),
-        stated(complete.seats[3], "keys", content),
-        replace(stated(complete.seats[3], "keys", content), signer=2),
-        stated(complete.seats[2], "vote", content),
+        stated(complete.participants[3], "keys", content),
+        replace(stated(complete.participants[3], "keys", content), signer=2),
+        stated(complete.participants[2], "vote", content),
         stated(elsewhere[2], "keys", content),
-        stated(complete.seats[2], "keys", content + b"x"),
-        stated(complete.seats[2], "keys", b""),
+        stated(complete.participants[2], "keys", content + b"x"),
+        stated(complete.participants[2], "keys", b""),
     ):
-        assert_stopped(complete.told(Directory, replace(body, keys={**body.keys, 2: forged})), complete.seat)
+        assert_stopped(complete.told(Directory, replace(body, keys={**body.keys, 2: forged})), complete.participant)
 
 
 @pytest.mark.parametrize("which", ["complete", "sparse"])
 def test_a_reflected_mask_key_stops_the_sum(which, request):
     """A dishonest member signs the mask key of another, or the victim's own, as its own."""
     run: Run = request.getfixturevalue(which)
-    other, victim_too = run.seat.out_neighbours[1:3]
-    own = MaskKey.of(mask_secret(run.seat)).public
+    other, victim_too = run.participant.out_neighbours[1:3]
+    own = MaskKey.of(mask_secret(run.participant)).public
     for key in (run.keys_of(victim_too).mask_key, own):
         lie = replace(run.keys_of(other), mask_key=key)
-        assert_stopped(run.told(Directory, run.directory_with(other, lie)), run.seat)
+        assert_stopped(run.told(Directory, run.directory_with(other, lie)), run.participant)
 
 
 def test_who_did_not_choose_a_member_is_not_its_neighbour(sparse):
     """Or a collector could have everybody masked with everybody dishonest."""
-    others = set(range(10)) - {VICTIM, *sparse.seat.out_neighbours}
+    others = set(range(10)) - {VICTIM, *sparse.participant.out_neighbours}
     stranger = next(iter(others))
     choices = tuple(each for each in range(10) if each not in (stranger, VICTIM))[:6]
     lie = SumKeys(bytes(range(32)), bytes(32), choices)
-    assert_stopped(sparse.told(Directory, sparse.directory_with(stranger, lie)), sparse.seat)
+    assert_stopped(sparse.told(Directory, sparse.directory_with(stranger, lie)), sparse.participant)
     chooses = SumKeys(bytes(range(32)), bytes(32), tuple(sorted({VICTIM, *choices[:5]})))
     state, _ = sparse.told(Directory, sparse.directory_with(stranger, chooses))
     assert state.stopped is None
@@ -232,7 +233,7 @@ def test_nobody_is_chosen_by_very_many():
     """4k + 40 neighbours, those it chose itself among them, and no more."""
     members = 60
     where = context(members, 50, neighbourhood=Neighbourhood(2, 1))
-    places = seats(where)
+    places = participants(where)
     state, _ = member.begun(places[VICTIM], WORDS[VICTIM])
     chosen = places[VICTIM].out_neighbours
     keys = {}
@@ -252,11 +253,11 @@ def test_dealers_are_enough_were_there_and_have_this_member_among_them(with_leav
     body = complete.before(Delivered)[1].body
     for dealers in ((0, 1, 2, 3), (0, 2, 3, 4, 5, 6)):
         boxes = {other: each for other, each in body.boxes.items() if other in dealers}
-        assert_stopped(complete.told(Delivered, Delivered(members_set(*dealers), boxes)), complete.seat)
+        assert_stopped(complete.told(Delivered, Delivered(members_set(*dealers), boxes)), complete.participant)
     late = Run(context(MEMBERS, THRESHOLD, 2), {6: 0})
     body = late.before(Delivered)[1].body
     assert members_in(late.before(Delivered)[0].present, MEMBERS) == frozenset(range(6))
-    assert_stopped(late.told(Delivered, replace(body, dealers=members_set(*range(7)))), late.seat)
+    assert_stopped(late.told(Delivered, replace(body, dealers=members_set(*range(7)))), late.participant)
 
 
 @pytest.mark.parametrize("which", ["complete", "sparse"])
@@ -274,14 +275,16 @@ def test_every_dealer_that_chose_this_member_has_a_box_for_it_that_opens(which, 
         {**body.boxes, dealer: b""},
         {**without, 99: body.boxes[dealer]},
     ):
-        assert_stopped(run.told(Delivered, replace(body, boxes=boxes)), run.seat)
+        assert_stopped(run.told(Delivered, replace(body, boxes=boxes)), run.participant)
 
 
 def test_boxes_dealt_to_another_set_of_members_do_not_open(complete):
     """A collector that tells members different sets of who is there gets no masked vector from either."""
     body = complete.before(Delivered)[1].body
-    _, boxes = dealt(complete.seats[2], members_set(*range(6)), (VICTIM,))
-    assert_stopped(complete.told(Delivered, replace(body, boxes={**body.boxes, 2: boxes[VICTIM]})), complete.seat)
+    _, boxes = dealt(complete.participants[2], members_set(*range(6)), (VICTIM,))
+    assert_stopped(
+        complete.told(Delivered, replace(body, boxes={**body.boxes, 2: boxes[VICTIM]})), complete.participant
+    )
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS_OF_SMALL_ORDER[::3])
@@ -290,7 +293,7 @@ def test_a_mask_key_of_small_order_stops_the_sum_before_the_vector_is_sent(compl
     state, _ = complete.told(Directory, complete.directory_with(2, lie))
     assert state.stopped is None
     message = complete.before(Delivered)[1]
-    assert_stopped(member.step(complete.seat, state, message), complete.seat)
+    assert_stopped(member.step(complete.participant, state, message), complete.participant)
 
 
 # Round 3: who is in the sum
@@ -298,66 +301,68 @@ def test_a_mask_key_of_small_order_stops_the_sum_before_the_vector_is_sent(compl
 
 def test_sets_that_are_not_voted_for(with_leaver):
     run, where = with_leaver, with_leaver.where
-    collector = run.seats[where.collector]
+    collector = run.participants[where.collector]
     for included in ((0, 1, 2, 3), (0, 2, 3, 4, 5), (1,), (), (0, 2, 3, 4, 5, 6)):
-        statement = stated(collector, "included", included_content(where, frozenset(included)))
-        assert_stopped(run.told(Included, Included(statement)), run.seat)
+        statement = stated(collector, "included", where.bitmap(frozenset(included)))
+        assert_stopped(run.told(Included, Included(statement)), run.participant)
     good = frozenset(range(6))
     for statement in (
-        stated(run.seats[2], "included", included_content(where, good)),
-        stated(collector, "total", included_content(where, good)),
+        stated(run.participants[2], "included", where.bitmap(good)),
+        stated(collector, "total", where.bitmap(good)),
         stated(collector, "included", b""),
         stated(collector, "included", b"\xff"),
-        replace(stated(collector, "included", included_content(where, good)), signature=bytes(64)),
-        stated(seats(replace(where, attempt=MEMBERS))[where.collector], "included", included_content(where, good)),
+        replace(stated(collector, "included", where.bitmap(good)), signature=bytes(64)),
+        stated(participants(replace(where, attempt=MEMBERS))[where.collector], "included", where.bitmap(good)),
     ):
-        assert_stopped(run.told(Included, Included(statement)), run.seat)
+        assert_stopped(run.told(Included, Included(statement)), run.participant)
 
 
 def test_nobody_is_in_a_sum_that_has_not_dealt():
     """Its masks with others are not in their vectors."""
     run = Run(context(MEMBERS, THRESHOLD, 2), {6: 1})
-    everyone = included_content(run.where, frozenset(range(MEMBERS)))
+    everyone = run.where.bitmap(frozenset(range(MEMBERS)))
     assert members_in(run.before(Included)[0].dealers, MEMBERS) == frozenset(range(6))
-    assert_stopped(run.told(Included, Included(stated(run.seats[0], "included", everyone))), run.seat)
+    assert_stopped(run.told(Included, Included(stated(run.participants[0], "included", everyone))), run.participant)
 
 
 def test_enough_of_its_own_neighbours_are_in_the_sum(sparse):
     """t_k of the members whom it chose itself: those it knows not to be all dishonest."""
-    chosen = sparse.seat.out_neighbours
+    chosen = sparse.participant.out_neighbours
     where = replace(sparse.where, threshold=6)
     run = Run(where)
-    chosen = run.seat.out_neighbours
+    chosen = run.participant.out_neighbours
     few = frozenset(range(10)) - frozenset(chosen[:3])
     assert len(few) >= where.threshold
-    content = included_content(where, few)
-    assert_stopped(run.told(Included, Included(stated(run.seats[where.collector], "included", content))), run.seat)
+    content = where.bitmap(few)
+    assert_stopped(
+        run.told(Included, Included(stated(run.participants[where.collector], "included", content))), run.participant
+    )
     enough = frozenset(range(10)) - frozenset(chosen[:2])
-    content = included_content(where, enough)
-    state, _ = run.told(Included, Included(stated(run.seats[where.collector], "included", content)))
+    content = where.bitmap(enough)
+    state, _ = run.told(Included, Included(stated(run.participants[where.collector], "included", content)))
     assert state.stopped is None
 
 
 def test_a_vote_is_remembered_and_no_other_is_cast_for_the_same_input_in_any_attempt(complete):
     state, message = complete.before(Included)
-    voted, outgoing = member.step(complete.seat, state, message)
+    voted, outgoing = member.step(complete.participant, state, message)
     assert voted.record.voted_for == members_set(*range(MEMBERS))
     assert isinstance(outgoing[0].body, Voted)
     # A later attempt over fewer members.
     later = Run(replace(complete.where, attempt=MEMBERS), {6: 2})
-    state, _ = member.begun(later.seat, WORDS[VICTIM], voted.record)
+    state, _ = member.begun(later.participant, WORDS[VICTIM], voted.record)
     for each in later.script:
         if isinstance(each.body, Included):
             break
-        state, _ = member.step(later.seat, state, each)
-    step = member.step(later.seat, state, each)
-    assert_stopped(step, later.seat, "second total")
-    assert isinstance(member.failure(later.seat, step[0]), SecondTotalRefused)
+        state, _ = member.step(later.participant, state, each)
+    step = member.step(later.participant, state, each)
+    assert_stopped(step, later.participant, "second total")
+    assert isinstance(member.failure(later.participant, step[0]), SecondTotalRefused)
     # And over the same members: the same total again.
     again = Run(replace(complete.where, attempt=2 * MEMBERS))
-    state, _ = member.begun(again.seat, WORDS[VICTIM], voted.record)
+    state, _ = member.begun(again.participant, WORDS[VICTIM], voted.record)
     for each in again.script:
-        state, _ = member.step(again.seat, state, each)
+        state, _ = member.step(again.participant, state, each)
     assert state.total is not None
 
 
@@ -368,7 +373,7 @@ def certificate(run: Run, voters: tuple[int, ...], content: bytes | None = None)
     dealers = frozenset(range(MEMBERS))
     included = members_in(run.before(Certified)[0].included, MEMBERS)
     text = vote_content(run.where, dealers, included) if content is None else content
-    signatures = [stated(run.seats[voter], "vote", text).signature for voter in sorted(voters)]
+    signatures = [stated(run.participants[voter], "vote", text).signature for voter in sorted(voters)]
     return Certified(members_set(*voters), b"".join(signatures), run.before(Certified)[1].body.dealers)
 
 
@@ -388,7 +393,7 @@ def test_certificates_that_are_none(with_leaver):
     others = [vote_content(run.where, dealers, frozenset(each)) for each in (range(5), range(7))]
     fewer_dealers = vote_content(run.where, frozenset(range(6)), frozenset(range(6)))
     another_input = vote_content(replace(run.where, iteration=0), dealers, frozenset(range(6)))
-    elsewhere = seats(replace(run.where, attempt=MEMBERS))
+    elsewhere = participants(replace(run.where, attempt=MEMBERS))
     content = vote_content(run.where, dealers, frozenset(range(6)))
     of_another_attempt = b"".join(stated(elsewhere[voter], "vote", content).signature for voter in range(5))
     for wrong in (
@@ -405,7 +410,7 @@ def test_certificates_that_are_none(with_leaver):
         replace(good, voters=members_set(0, 1, 2, 3, 5)),
         replace(good, voters=b""),
     ):
-        assert_stopped(run.told(Certified, wrong), run.seat)
+        assert_stopped(run.told(Certified, wrong), run.participant)
 
 
 @pytest.mark.parametrize("which", ["with_leaver", "sparse"])
@@ -416,7 +421,7 @@ def test_a_self_mask_stays_closed_unless_its_owner_masked_for_the_dealers_voted_
     owner = next(iter(body.dealers))
     other = next(each for each in body.dealers if each != owner)
     count = len(run.where.roster)
-    fewer = stated(run.seats[owner], "dealers", bitmap(range(count - 1), count)).signature
+    fewer = stated(run.participants[owner], "dealers", bitmap(range(count - 1), count)).signature
     without = {each: signature for each, signature in body.dealers.items() if each != owner}
     for dealers in (
         without,
@@ -426,7 +431,7 @@ def test_a_self_mask_stays_closed_unless_its_owner_masked_for_the_dealers_voted_
         {**body.dealers, owner: b""},
         {**body.dealers, owner: bytes(64)},
     ):
-        assert_stopped(run.told(Certified, replace(body, dealers=dealers)), run.seat)
+        assert_stopped(run.told(Certified, replace(body, dealers=dealers)), run.participant)
     state, _ = run.told(Certified, replace(body, dealers={**body.dealers, 99: b""}))
     assert state.stopped is None
 
@@ -436,45 +441,45 @@ def test_a_self_mask_stays_closed_unless_its_owner_masked_for_the_dealers_voted_
 
 def test_totals_that_are_not_heard(complete):
     body = complete.before(Opened)[1].body
-    collector, everyone = complete.seats[complete.where.collector], frozenset(range(MEMBERS))
+    collector, everyone = complete.participants[complete.where.collector], frozenset(range(MEMBERS))
     short = body.words[:1]
     for wrong in (
         replace(body, words=body.words + np.uint64(1)),
         replace(body, words=body.words.reshape(1, -1)),
-        replace(body, total=stated(complete.seats[2], "total", body.total.content)),
+        replace(body, total=stated(complete.participants[2], "total", body.total.content)),
         replace(body, total=stated(collector, "heard", body.total.content)),
         Opened(body.words, stated(collector, "total", heard_content(complete.where, frozenset(range(5)), body.words))),
         Opened(short, stated(collector, "total", heard_content(complete.where, everyone, short))),
     ):
-        assert_stopped(complete.told(Opened, wrong), complete.seat)
+        assert_stopped(complete.told(Opened, wrong), complete.participant)
 
 
 def test_a_total_is_used_once_enough_have_heard_the_same(complete):
     state, opened = complete.before(Opened)
-    state, outgoing = member.step(complete.seat, state, opened)
+    state, outgoing = member.step(complete.participant, state, opened)
     assert {message.receiver for message in outgoing} == set(range(MEMBERS)) - {VICTIM}
     content = opened.body.total.content
     for number, other in enumerate((0, 2, 3, 4)):
         assert state.total is None
         assert number + 1 < THRESHOLD
-        body = Heard(stated(complete.seats[other], "heard", content), opened.body.total)
-        state, _ = member.step(complete.seat, state, Message(other, VICTIM, body))
+        body = Heard(stated(complete.participants[other], "heard", content), opened.body.total)
+        state, _ = member.step(complete.participant, state, Message(other, VICTIM, body))
     assert state.total is not None
     # From then on it is used: neither a collector nor members take it back.
-    after, _ = member.step(complete.seat, state, Message(0, VICTIM, GivenUp()))
+    after, _ = member.step(complete.participant, state, Message(0, VICTIM, GivenUp()))
     assert after.total is not None
     assert after.stopped is None
 
 
 def test_hearing_of_another_total_stops_with_evidence(complete):
     state, opened = complete.before(Opened)
-    state, _ = member.step(complete.seat, state, opened)
+    state, _ = member.step(complete.participant, state, opened)
     other = heard_content(complete.where, frozenset(range(MEMBERS)), WORDS[3])
-    lie = stated(complete.seats[complete.where.collector], "total", other)
-    body = Heard(stated(complete.seats[3], "heard", other), lie)
-    step = member.step(complete.seat, state, Message(3, VICTIM, body))
-    assert_stopped(step, complete.seat, "contradiction")
-    assert isinstance(member.failure(complete.seat, step[0]), StatementsContradict)
+    lie = stated(complete.participants[complete.where.collector], "total", other)
+    body = Heard(stated(complete.participants[3], "heard", other), lie)
+    step = member.step(complete.participant, state, Message(3, VICTIM, body))
+    assert_stopped(step, complete.participant, "contradiction")
+    assert isinstance(member.failure(complete.participant, step[0]), StatementsContradict)
     assert lie in step[0].heard_totals.contradiction
     assert opened.body.total in step[0].heard_totals.contradiction
 
@@ -482,11 +487,11 @@ def test_hearing_of_another_total_stops_with_evidence(complete):
 def test_one_member_alone_cannot_stop_others_by_a_false_word(complete):
     """Without the collector's signature nobody is heard."""
     state, opened = complete.before(Opened)
-    state, _ = member.step(complete.seat, state, opened)
+    state, _ = member.step(complete.participant, state, opened)
     other = heard_content(complete.where, frozenset(range(MEMBERS)), WORDS[3])
-    for word in (None, opened.body.total, stated(complete.seats[3], "total", other)):
-        body = Heard(stated(complete.seats[3], "heard", other), word)
-        assert member.step(complete.seat, state, Message(3, VICTIM, body)) == (state, ())
+    for word in (None, opened.body.total, stated(complete.participants[3], "total", other)):
+        body = Heard(stated(complete.participants[3], "heard", other), word)
+        assert member.step(complete.participant, state, Message(3, VICTIM, body)) == (state, ())
 
 
 def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_it(sparse):
@@ -495,7 +500,7 @@ def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_i
     content = state.heard_totals.own.heard.content
 
     def confirmed(hearers: range, text: bytes = content, kind: str = "heard") -> Confirmed:
-        signatures = [stated(sparse.seats[each], kind, text).signature for each in hearers]
+        signatures = [stated(sparse.participants[each], kind, text).signature for each in hearers]
         return Confirmed(bitmap(hearers, 10), b"".join(signatures))
 
     good = confirmed(range(8))
@@ -509,23 +514,25 @@ def test_on_a_sparse_graph_a_total_is_used_after_t_have_signed_that_they_heard_i
         replace(good, hearers=bitmap(range(1, 9), 10)),
         replace(good, hearers=b""),
     ):
-        assert_stopped(sparse.told(Confirmed, wrong), sparse.seat)
+        assert_stopped(sparse.told(Confirmed, wrong), sparse.participant)
     # Neighbours' words alone do not do.
     for other in range(10):
         if other != VICTIM:
-            body = Heard(stated(sparse.seats[other], "heard", content), state.heard_totals.own.total)
-            state, _ = member.step(sparse.seat, state, Message(other, VICTIM, body))
+            body = Heard(stated(sparse.participants[other], "heard", content), state.heard_totals.own.total)
+            state, _ = member.step(sparse.participant, state, Message(other, VICTIM, body))
     assert state.total is None
     assert isinstance(message.body, Confirmed)
 
 
 def test_on_a_complete_graph_no_collector_confirms_a_total(complete):
     state, opened = complete.before(Opened)
-    state, _ = member.step(complete.seat, state, opened)
+    state, _ = member.step(complete.participant, state, opened)
     content = state.heard_totals.own.heard.content
-    signatures = [stated(seat, "heard", content).signature for seat in complete.seats]
+    signatures = [stated(participant, "heard", content).signature for participant in complete.participants]
     body = Confirmed(members_set(*range(MEMBERS)), b"".join(signatures))
-    assert_stopped(member.step(complete.seat, state, Message(complete.where.collector, VICTIM, body)), complete.seat)
+    assert_stopped(
+        member.step(complete.participant, state, Message(complete.where.collector, VICTIM, body)), complete.participant
+    )
 
 
 # Why it stopped
@@ -533,29 +540,29 @@ def test_on_a_complete_graph_no_collector_confirms_a_total(complete):
 
 def test_reasons_say_what_happened_and_what_to_do(complete):
     state, message = complete.before(Included)
-    given_up, outgoing = member.step(complete.seat, state, replace(message, body=GivenUp()))
+    given_up, outgoing = member.step(complete.participant, state, replace(message, body=GivenUp()))
     assert outgoing == ()
-    failure = member.failure(complete.seat, given_up)
+    failure = member.failure(complete.participant, given_up)
     assert isinstance(failure, MembersMissing)
     assert "'member-0' collected" in str(failure)
     assert "5 of 7" in str(failure)
-    assert member.step(complete.seat, given_up, message) == (given_up, ())
+    assert member.step(complete.participant, given_up, message) == (given_up, ())
     wrong, _ = complete.told(Certified, certificate(complete, ()))
-    failure = member.failure(complete.seat, wrong)
+    failure = member.failure(complete.participant, wrong)
     assert type(failure) is SumError
     assert "'member-0'" in str(failure)
     assert "Nothing of this member was opened" in str(failure)
-    assert member.failure(complete.seat, state) is None
+    assert member.failure(complete.participant, state) is None
 
 
 def test_after_it_has_stopped_nothing_moves_it(complete):
     stopped, _ = complete.told(Certified, certificate(complete, ()))
     for message in complete.script:
-        assert member.step(complete.seat, stopped, message) == (stopped, ())
+        assert member.step(complete.participant, stopped, message) == (stopped, ())
 
 
 def test_revealing_happens_once(with_leaver):
     state, message = with_leaver.before(Certified)
-    state, outgoing = member.step(with_leaver.seat, state, message)
+    state, outgoing = member.step(with_leaver.participant, state, message)
     assert isinstance(outgoing[0].body, Revealed)
-    assert member.step(with_leaver.seat, state, message) == (state, ())
+    assert member.step(with_leaver.participant, state, message) == (state, ())

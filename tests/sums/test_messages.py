@@ -22,8 +22,6 @@ from sudare.sums.messages import (
     Withdrawn,
     heard_content,
     history_after,
-    included_content,
-    included_in,
     most_message_bytes,
     total_digest,
     vote_content,
@@ -106,7 +104,7 @@ def parsed(content: bytes) -> None:
         (OpenedShares.from_bytes, lambda found: found.to_bytes()),
         (lambda each: SumKeys.from_bytes(each, sparse, 3), lambda found: found.to_bytes()),
         (lambda each: SumKeys.from_bytes(each, complete, 3), lambda found: found.to_bytes()),
-        (lambda each: included_in(each, complete), lambda found: included_content(complete, found)),
+        (complete.members_in, complete.bitmap),
     ]
     for parse, form in parsers:
         tracemalloc.start()
@@ -219,7 +217,7 @@ def test_contents_are_different_for_different_sets_and_totals():
     everyone, three = frozenset(range(4)), frozenset(range(3))
     votes = {vote_content(where, *each) for each in ((everyone, everyone), (everyone, three), (three, three))}
     assert len(votes) == 3
-    assert included_in(included_content(where, three), where) == three
+    assert where.members_in(where.bitmap(three)) == three
     heard = {heard_content(where, each, row) for each in (everyone, three) for row in words}
     assert len(heard) == 4
     assert total_digest(words[0]) != total_digest(words[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from sudare.sums.messages import GivenUp, Heard, Masked, Message, Opened, Voted
 from sudare.sums.party import Party, PartyState
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import Statement
-from tests.sums.parties import SPARSE, context, outcome, parties, random_words, seats
+from tests.sums.parties import SPARSE, context, outcome, participants, parties, random_words
 
 CASES = {
     "serverless": (4, 4, None),
@@ -31,7 +32,7 @@ class Disk:
     """What members have saved last, and all they have handed out."""
 
     def __init__(self, where: SumContext) -> None:
-        self.seats, self.words = seats(where), random_words(len(where.roster), 2)
+        self.participants, self.words = participants(where), random_words(len(where.roster), 2)
         self.saved: dict[int, bytes] = {}
         self.sent: dict[int, list[bytes]] = {position: [] for position in range(len(self.words))}
 
@@ -39,7 +40,7 @@ class Disk:
         def persist(content: bytes) -> None:
             self.saved[position] = content
 
-        return Party(self.seats[position], self.words[position], persist, self.saved.get(position))
+        return Party(self.participants[position], self.words[position], persist, self.saved.get(position))
 
 
 def check_restart(where: SumContext, victim: int, killed_at: int, after_saving: bool) -> bool:
@@ -123,7 +124,7 @@ def test_everybody_restarts_before_every_event():
 def test_the_state_is_saved_before_messages_are_handed_out(name):
     order: list[str] = []
     where = case(name)
-    member = Party(seats(where)[1], random_words(1, 2)[0], lambda content: order.append("saved"))
+    member = Party(participants(where)[1], random_words(1, 2)[0], lambda content: order.append("saved"))
     assert order == []
     assert member.begin()
     assert order == ["saved"]
@@ -132,7 +133,7 @@ def test_the_state_is_saved_before_messages_are_handed_out(name):
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        Party(seats(where)[1], random_words(1, 2)[0], failing).begin()
+        Party(participants(where)[1], random_words(1, 2)[0], failing).begin()
 
 
 @pytest.mark.parametrize("name", ["serverless", "collector"])
@@ -164,15 +165,15 @@ def test_garbage_in_place_of_what_was_saved_is_refused():
     where = case("collector")
     for content in (b"", b"garbage", Message(0, 1, GivenUp()).to_bytes()):
         with pytest.raises(MessageMalformed):
-            Party(seats(where)[1], random_words(1, 2)[0], saved=content)
+            Party(participants(where)[1], random_words(1, 2)[0], saved=content)
 
 
 def test_what_was_saved_of_another_input_is_refused():
     where = case("collector")
     saved: list[bytes] = []
-    Party(seats(where)[1], random_words(1, 2)[0], saved.append).begin()
+    Party(participants(where)[1], random_words(1, 2)[0], saved.append).begin()
     with pytest.raises(SumError, match="another input"):
-        Party(seats(replace(where, iteration=1))[1], random_words(1, 2)[0], saved=saved[-1])
+        Party(participants(replace(where, iteration=1))[1], random_words(1, 2)[0], saved=saved[-1])
 
 
 def test_nothing_is_kept_to_be_sent_again_where_nothing_is_saved():
@@ -189,8 +190,8 @@ def test_a_vote_binds_every_later_attempt():
     where, words = context(5, 3), random_words(5, 2)
     saved: dict[int, bytes] = {}
     members = [
-        Party(seat, row, lambda content, position=position: saved.__setitem__(position, content))
-        for position, (seat, row) in enumerate(zip(seats(where), words, strict=True))
+        Party(participant, row, lambda content, position=position: saved.__setitem__(position, content))
+        for position, (participant, row) in enumerate(zip(participants(where), words, strict=True))
     ]
 
     def until_the_votes(message: Message) -> None:
@@ -204,8 +205,8 @@ def test_a_vote_binds_every_later_attempt():
     assert outcome(members, words, {0}) is None
     second = replace(where, attempt=1)
     again = [
-        Party(seat, row, saved=saved[position])
-        for position, (seat, row) in enumerate(zip(seats(second), words, strict=True))
+        Party(participant, row, saved=saved[position])
+        for position, (participant, row) in enumerate(zip(participants(second), words, strict=True))
     ]
     simulate(again, {0: 0})
     assert all(each.total is None for each in again)
@@ -214,8 +215,8 @@ def test_a_vote_binds_every_later_attempt():
     # With everybody back the same set is voted for, and the total is opened.
     third = replace(where, attempt=2)
     back = [
-        Party(seat, row, saved=saved[position])
-        for position, (seat, row) in enumerate(zip(seats(third), words, strict=True))
+        Party(participant, row, saved=saved[position])
+        for position, (participant, row) in enumerate(zip(participants(third), words, strict=True))
     ]
     simulate(back)
     assert outcome(back, words, set()) == frozenset(range(5))
@@ -292,3 +293,23 @@ def test_a_failure_is_there_once_it_was_given_up():
     assert all(isinstance(member.failure, MembersMissing) for member in members[:3])
     assert all(member.stopped == "given up" for member in members[:3])
     assert all(member.included is None for member in members)
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("serverless", "040e291f4e9c9e1da7697eb20f7e64ae"),
+        ("collector", "4bf10e3d9b9c4f07d97119ad091fd605"),
+        ("sparse", "e8c56247b6f1e0135177ad0e6bacde82"),
+    ],
+)
+def test_messages_and_states_keep_their_bytes(name: str, digest: str) -> None:
+    """Whoever changes this changes the protocol: give it a version then."""
+    where = replace(case(name), iteration=0)
+    rows = np.arange(2, dtype=np.uint64) + np.arange(len(where.roster), dtype=np.uint64)[:, np.newaxis]
+    members = [Party(me, row, saves_state=True) for me, row in zip(participants(where), rows, strict=True)]
+    seen = hashlib.sha256()
+    simulate(members, watch=lambda message: seen.update(message.to_bytes()))
+    for each in members:
+        seen.update(each.state.to_bytes())
+    assert seen.hexdigest()[:32] == digest

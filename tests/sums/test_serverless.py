@@ -14,7 +14,7 @@ from sudare.sums.input_records import admitted
 from sudare.sums.messages import GivenUp, Heard, Included, Message, Passed, Withdrawn, heard_content
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
-from tests.sums.parties import context, parties, random_words, seats, sent_by_all
+from tests.sums.parties import context, participants, parties, random_words, sent_by_all
 
 MEMBERS = 6
 WORDS = random_words(MEMBERS, 2)
@@ -36,27 +36,27 @@ def test_members_pass_parcels_and_say_which_total_they_hold():
 
 def test_a_total_is_used_only_after_everybody_has_said_that_it_is_the_same():
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    state, _ = serverless.begun(seat, WORDS[1])
+    participant = participants(where)[1]
+    state, _ = serverless.begun(participant, WORDS[1])
     script = heard_by(1, where)
     for message in script:
         assert state.total is None
-        state, _ = serverless.step(seat, state, message)
+        state, _ = serverless.step(participant, state, message)
     assert state.total is not None
     assert state.total.tolist() == WORDS.sum(axis=0, dtype=np.uint64).tolist()
-    assert serverless.failure(seat, state) is None
+    assert serverless.failure(participant, state) is None
     # Used is used.
-    state, _ = serverless.step(seat, state, Message(2, 1, GivenUp()))
+    state, _ = serverless.step(participant, state, Message(2, 1, GivenUp()))
     assert state.stopped is None
 
 
 def test_parcels_in_any_order_and_twice():
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    state, _ = serverless.begun(seat, WORDS[1])
+    participant = participants(where)[1]
+    state, _ = serverless.begun(participant, WORDS[1])
     for message in reversed(heard_by(1, where)):
-        state, _ = serverless.step(seat, state, message)
-        again, outgoing = serverless.step(seat, state, message)
+        state, _ = serverless.step(participant, state, message)
+        again, outgoing = serverless.step(participant, state, message)
         assert outgoing == ()
         assert len(again.waiting) == len(state.waiting)
     assert state.total is not None
@@ -64,8 +64,8 @@ def test_parcels_in_any_order_and_twice():
 
 def test_parcels_that_are_no_part_of_the_sum_change_nothing():
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    state, _ = serverless.begun(seat, WORDS[1])
+    participant = participants(where)[1]
+    state, _ = serverless.begun(participant, WORDS[1])
     (first,) = [m for m in heard_by(1, where) if isinstance(m.body, Passed) and m.body.round == 0]
     row = WORDS[0]
     for message in (
@@ -79,40 +79,40 @@ def test_parcels_that_are_no_part_of_the_sum_change_nothing():
         replace(first, body=replace(first.body, window=None)),
         replace(first, body=replace(first.body, partial=row)),
         replace(first, body=Withdrawn()),
-        replace(first, body=Included(stated(seats(where)[2], "included", b""))),
+        replace(first, body=Included(stated(participants(where)[2], "included", b""))),
     ):
-        assert serverless.step(seat, state, message) == (state, ())
+        assert serverless.step(participant, state, message) == (state, ())
 
 
 @pytest.mark.parametrize("own_total_came", [False, True])
 def test_different_totals_stop_the_sum_and_the_statements_are_kept(own_total_came):
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    state, _ = serverless.begun(seat, WORDS[1])
-    lie = stated(seats(where)[3], "heard", heard_content(where, frozenset(range(MEMBERS)), WORDS[3]))
+    participant = participants(where)[1]
+    state, _ = serverless.begun(participant, WORDS[1])
+    lie = stated(participants(where)[3], "heard", heard_content(where, frozenset(range(MEMBERS)), WORDS[3]))
     script = heard_by(1, where)
     if own_total_came:
         script = [message for message in script if isinstance(message.body, Passed)]
         for message in script:
-            state, _ = serverless.step(seat, state, message)
+            state, _ = serverless.step(participant, state, message)
         script = []
-    state, _ = serverless.step(seat, state, Message(3, 1, Heard(lie, None)))
+    state, _ = serverless.step(participant, state, Message(3, 1, Heard(lie, None)))
     for message in script:
-        state, _ = serverless.step(seat, state, message)
+        state, _ = serverless.step(participant, state, message)
     assert state.stopped == "contradiction"
     assert state.total is None
-    assert isinstance(serverless.failure(seat, state), StatementsContradict)
+    assert isinstance(serverless.failure(participant, state), StatementsContradict)
     assert lie in state.heard_totals.contradiction
-    assert serverless.step(seat, state, Message(3, 1, Heard(lie, None))) == (state, ())
+    assert serverless.step(participant, state, Message(3, 1, Heard(lie, None))) == (state, ())
 
 
 def test_what_nobody_signed_stops_nothing():
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    state, _ = serverless.begun(seat, WORDS[1])
-    lie = stated(seats(where)[3], "heard", heard_content(where, frozenset(range(MEMBERS)), WORDS[3]))
+    participant = participants(where)[1]
+    state, _ = serverless.begun(participant, WORDS[1])
+    lie = stated(participants(where)[3], "heard", heard_content(where, frozenset(range(MEMBERS)), WORDS[3]))
     for sender, statement in ((2, lie), (3, replace(lie, signature=bytes(64))), (3, replace(lie, kind="total"))):
-        after, _ = serverless.step(seat, state, Message(sender, 1, Heard(statement, None)))
+        after, _ = serverless.step(participant, state, Message(sender, 1, Heard(statement, None)))
         assert after.heard_totals.others == {}
 
 
@@ -138,24 +138,24 @@ def test_a_changed_parcel_is_noticed_before_anybody_uses_a_total(round_, liar):
 
 def test_one_who_gives_up_stops_a_sum_that_nobody_may_leave():
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    state, _ = serverless.begun(seat, WORDS[1])
-    state, _ = serverless.step(seat, state, Message(4, 1, GivenUp()))
+    participant = participants(where)[1]
+    state, _ = serverless.begun(participant, WORDS[1])
+    state, _ = serverless.step(participant, state, Message(4, 1, GivenUp()))
     assert state.stopped == "given up"
-    assert type(serverless.failure(seat, state)) is SumError
+    assert type(serverless.failure(participant, state)) is SumError
 
 
 def test_an_input_is_promised_to_all_members_at_once():
     """After a sum that nobody may leave, the same input is voted for in no smaller sum."""
     where = context(MEMBERS)
-    seat = seats(where)[1]
-    record = serverless.begun(seat, WORDS[1])[0].record
+    participant = participants(where)[1]
+    record = serverless.begun(participant, WORDS[1])[0].record
     assert record.voted_for == bitmap(range(MEMBERS), MEMBERS)
-    again = seats(replace(where, attempt=1))[1]
+    again = participants(replace(where, attempt=1))[1]
     assert serverless.begun(again, WORDS[1], record)[0].record.voted_for == record.voted_for
     with pytest.raises(MaskReused):
         serverless.begun(again, WORDS[2], record)
-    fewer = admitted(seat, WORDS[1], None).with_vote(where, bitmap(range(5), MEMBERS))
+    fewer = admitted(participant, WORDS[1], None).with_vote(where, bitmap(range(5), MEMBERS))
     with pytest.raises(SecondTotalRefused):
         serverless.begun(again, WORDS[1], fewer)
 

@@ -12,7 +12,7 @@ import pytest
 
 from sudare.errors import MembersMissing
 from sudare.sums.context import SumContext, least_threshold
-from sudare.sums.messages import Included, Message, OpenedShares, Revealed, Voted, included_in
+from sudare.sums.messages import Included, Message, OpenedShares, Revealed, Voted
 from sudare.sums.neighbours import Neighbourhood, neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
@@ -242,7 +242,7 @@ class Invariants:
             content = body.vote.content
             assert self.votes.setdefault(message.sender, content) == content
         if isinstance(body, Included):
-            self.sets.add(included_in(body.included.content, self.where))
+            self.sets.add(self.where.members_in(body.included.content))
         if isinstance(body, Revealed):
             # The collector's own vote does not travel.
             assert len(set(self.votes) | {self.where.collector}) >= self.where.threshold

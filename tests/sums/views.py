@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.sums import masks, member, serverless
-from sudare.sums.context import Seat, SumContext, bitmap, members_in
+from sudare.sums.context import Participant, SumContext, bitmap, members_in
 from sudare.sums.input_records import InputRecord
 from sudare.sums.masks import (
     MaskKey,
@@ -42,11 +42,10 @@ from sudare.sums.messages import (
     Revealed,
     SumKeys,
     Voted,
-    included_content,
 )
 from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import Statement, stated
-from tests.sums.parties import seats, secrets_from
+from tests.sums.parties import participants, secrets_from
 
 Words = NDArray[np.uint64]
 Unknown = tuple[str, bytes, int]
@@ -75,7 +74,7 @@ def attacked(
     where: SumContext, words: Words, corrupt: Members, told: Told, records: Mapping[int, InputRecord] | None = None
 ) -> View:
     """An attempt under a collector that tells each member what it likes, and has dishonest members sign whatever helps it."""
-    places = seats(where)
+    places = participants(where)
     count = len(places)
     everyone = frozenset(range(count))
     said = {stage: told.get(stage, lambda _: everyone) for stage in ("present", "dealt", "included")}
@@ -95,8 +94,8 @@ def attacked(
         return found
 
     keys: dict[int, Statement] = {}
-    for position, seat in enumerate(places):
-        states[position], (message,) = member.begun(seat, words[position], earlier.get(position))
+    for position, participant in enumerate(places):
+        states[position], (message,) = member.begun(participant, words[position], earlier.get(position))
         assert isinstance(message.body, Advertised)
         keys[position] = message.body.keys
     chosen = {
@@ -131,7 +130,7 @@ def attacked(
     collector = places[where.collector]
     cast = answers(
         {
-            position: Included(stated(collector, "included", included_content(where, said["included"](position))))
+            position: Included(stated(collector, "included", where.bitmap(said["included"](position))))
             for position in inputs
         }
     )
@@ -172,20 +171,22 @@ def everyone_told(**sets: Iterable[int]) -> Told:
     return {stage: (lambda _, each=frozenset(members): each) for stage, members in sets.items()}
 
 
-def serverless_view(places: Sequence[Seat], words: Words, corrupt: Members) -> View:
-    """Masked vectors in a sum without a collector, of each honest one among these seats: more than any parcels show."""
+def serverless_view(places: Sequence[Participant], words: Words, corrupt: Members) -> View:
+    """Masked vectors in a sum without a collector, of each honest one among these participants: more than any parcels show."""
     view = View(places[0].context)
-    for seat in places:
-        if seat.position in corrupt:
+    for participant in places:
+        if participant.position in corrupt:
             continue
-        _, messages = serverless.begun(seat, words[seat.position])
+        _, messages = serverless.begun(participant, words[participant.position])
         body = messages[0].body
         assert isinstance(body, Passed)
         assert body.window is not None
-        view.masked[seat.position] = body.window
-        others = [other for other in range(len(seat.publics)) if other != seat.position]
-        seeds = {other: lasting_pair_seed(seat, other) for other in others}
-        view.made_of[seat.position] = _checked(seat, words[seat.position], body.window, None, seeds)
+        view.masked[participant.position] = body.window
+        others = [other for other in range(len(participant.publics)) if other != participant.position]
+        seeds = {other: lasting_pair_seed(participant, other) for other in others}
+        view.made_of[participant.position] = _checked(
+            participant, words[participant.position], body.window, None, seeds
+        )
     for holder in corrupt:
         for other in view.masked:
             view.known_seeds.add(lasting_pair_seed(places[holder], other))
@@ -195,29 +196,33 @@ def serverless_view(places: Sequence[Seat], words: Words, corrupt: Members) -> V
 # What vectors are made of, and which seeds can be computed
 
 
-def _composition(seat: Seat, state: MemberState, words: Words, masked: Words) -> dict[Unknown, int]:
+def _composition(participant: Participant, state: MemberState, words: Words, masked: Words) -> dict[Unknown, int]:
     """Coefficients of the addend and of all streams in a masked vector, from the member's own secrets."""
-    dealers = members_in(state.dealers, len(seat.publics))
-    own = MaskKey.of(mask_secret(seat))
+    dealers = members_in(state.dealers, len(participant.publics))
+    own = MaskKey.of(mask_secret(participant))
     seeds = {
         other: fresh_pair_seed(
-            seat.context, seat.position, own, other, SumKeys.from_bytes(each.content, seat.context, other).mask_key
+            participant.context,
+            participant.position,
+            own,
+            other,
+            SumKeys.from_bytes(each.content, participant.context, other).mask_key,
         )
         for other, each in state.keys.items()
         if other in dealers
     }
-    return _checked(seat, words, masked, self_seed(seat), seeds)
+    return _checked(participant, words, masked, self_seed(participant), seeds)
 
 
 def _checked(
-    seat: Seat, words: Words, masked: Words, own: bytes | None, seeds: Mapping[int, bytes]
+    participant: Participant, words: Words, masked: Words, own: bytes | None, seeds: Mapping[int, bytes]
 ) -> dict[Unknown, int]:
     """The composition that gives the vector to the last bit: with the self-mask, or without it where the code forgets it."""
-    addend: Unknown = ("addend", seat.context.input_digest, seat.position)
+    addend: Unknown = ("addend", participant.context.input_digest, participant.position)
     pairs: dict[Unknown, int] = {addend: 1}
     for other, seed in seeds.items():
         unknown = ("stream", seed, 0)
-        pairs[unknown] = pairs.get(unknown, 0) + (1 if seat.position < other else -1)
+        pairs[unknown] = pairs.get(unknown, 0) + (1 if participant.position < other else -1)
     with_self = pairs if own is None else {**pairs, ("stream", own, 0): 1}
     for candidate in (with_self, pairs):
         value = np.zeros_like(words)
@@ -228,7 +233,9 @@ def _checked(
     raise AssertionError("a masked vector is made of something else")
 
 
-def _known_seeds(view: View, places: Sequence[Seat], keys: Mapping[int, Statement], corrupt: Members) -> set[bytes]:
+def _known_seeds(
+    view: View, places: Sequence[Participant], keys: Mapping[int, Statement], corrupt: Members
+) -> set[bytes]:
     """Seeds of opened self-masks, and of all pairs of which the adversary has a key."""
     where, needed = view.where, view.where.share_threshold
     found: set[bytes] = set()

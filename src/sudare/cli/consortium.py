@@ -18,8 +18,8 @@ from sudare.cli.options import HasHeader
 from sudare.cli.sums import sums_lines, sums_values
 
 if TYPE_CHECKING:
-    from sudare.consortium import Agreement, Budget, Standing
-    from sudare.consortium.agreement.joining import Joining
+    from sudare.consortium import Agreement, Budget, SignatureStatus
+    from sudare.consortium.agreement.membership import NewMember
     from sudare.errors import SudareError
     from sudare.privacy.account_balance import Amount
 
@@ -74,7 +74,7 @@ def new(
 ) -> None:
     """Write a first agreement; members join it next."""
     from sudare.consortium import Agreement, Deadlines, Sums
-    from sudare.consortium.agreement.joining import task_from_words
+    from sudare.consortium.agreement.membership import task_from_words
     from sudare.errors import AgreementError
     from sudare.schema import Schema
 
@@ -134,7 +134,7 @@ def join(
 ) -> None:
     """Add this member to an agreement. Makes its key and member.toml where they are not there yet."""
     from sudare.consortium import Agreement, Budget
-    from sudare.consortium.agreement.joining import joined
+    from sudare.consortium.agreement.membership import joined
     from sudare.privacy.release_file import fingerprint
 
     joining = _joining(name, folder, _source(data, folder, query, has_header), Budget(epsilon, delta), ledger)
@@ -183,8 +183,8 @@ def sign(
     as_json: AsJson = False,
 ) -> None:
     """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
-    from sudare.consortium import Member, standing
-    from sudare.consortium.agreement.joining import signed, with_statements_of
+    from sudare.consortium import Member, signature_status
+    from sudare.consortium.agreement.membership import signed, with_statements_of
 
     own = Member.load(member)
     agreement = own.agreement()
@@ -194,7 +194,7 @@ def sign(
     else:
         identity = own.identity(passphrase(passphrase_file, f"Passphrase of {own.key_path.name}"))
         statements = signed(own, identity, add or [])
-    found = standing(agreement, statements)
+    found = signature_status(agreement, statements)
     lacking = sorted((*found.missing, *found.invalid))
     lines = [
         NOTHING_CHANGED if dry_run else f"{own.name} signed {agreement.name} ({agreement.digest[:12]}).",
@@ -221,9 +221,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Whether all have signed with keys that count. Ends with exit code 92 if not, and with 94 if a key was revoked."""
-    from sudare.consortium import Agreement, Statements, differences, standing
+    from sudare.consortium import Agreement, Statements, differences, signature_status
     from sudare.consortium.agreement.agreement import mismatch
-    from sudare.consortium.agreement.joining import added, with_statements_of
+    from sudare.consortium.agreement.membership import added, with_statements_of
     from sudare.errors import AgreementMismatch, KeyRevoked
 
     found = Agreement.load(agreement)
@@ -236,7 +236,7 @@ def check(
         statements = added(found, agreement, add)
     else:
         statements = with_statements_of(found, Statements.load(agreement), add or [])
-    stands = standing(found, statements)
+    stands = signature_status(found, statements)
     lines = ["In force: all have signed." if stands.is_in_force else "Not in force."]
     values = {
         **_values(found, stands),
@@ -253,15 +253,15 @@ def check(
 app.command("blame", short_help="Which signed statements about a task's sums contradict each other.")(blame)
 
 
-def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Budget, ledger: str | None) -> Joining:
+def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Budget, ledger: str | None) -> NewMember:
     """What the options say, with paths as the member's own file holds them: relative to its folder."""
-    from sudare.consortium.agreement.joining import LEDGER_FILE, Joining
+    from sudare.consortium.agreement.membership import LEDGER_FILE, NewMember
 
     if ledger is None:
         ledger = LEDGER_FILE
     else:
         ledger = _found_from_anywhere(ledger) if _is_address(ledger) else os.path.relpath(ledger, folder)
-    return Joining(name, folder, source, budget, ledger)
+    return NewMember(name, folder, source, budget, ledger)
 
 
 def _source(data: str, folder: Path, query: str | None, has_header: bool | None) -> dict[str, str | bool]:
@@ -303,7 +303,7 @@ def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
     tasks = [task for task in agreement.tasks if task.parameters]
     if not tasks:
         return {}
-    from sudare.consortium.tasks.task_costs import planned_for_new_member
+    from sudare.consortium.tasks.task_planning import planned_for_new_member
     from sudare.errors import SudareError
 
     plans: dict[str, Amount | SudareError] = {}
@@ -333,7 +333,7 @@ def _plan_lines(agreement: Agreement) -> list[str]:
     return lines
 
 
-def _data_lines(joining: Joining, agreement: Agreement) -> list[str]:
+def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
     """Whether the records are there and have the agreed columns; only their names and types are looked at."""
     from sudare.errors import SudareError
     from sudare.frames import batches
@@ -359,7 +359,7 @@ def _is_address(text: str) -> bool:
     return "://" in text or text.startswith("env:")
 
 
-def _values(agreement: Agreement, found: Standing) -> dict[str, Any]:
+def _values(agreement: Agreement, found: SignatureStatus) -> dict[str, Any]:
     from sudare.privacy.release_file import fingerprint
 
     return {
@@ -375,7 +375,7 @@ def _values(agreement: Agreement, found: Standing) -> dict[str, Any]:
     }
 
 
-def _table(agreement: Agreement, found: Standing) -> Table:
+def _table(agreement: Agreement, found: SignatureStatus) -> Table:
     from sudare.privacy.release_file import fingerprint
 
     words = dict.fromkeys(found.signed, "signed")

@@ -62,7 +62,7 @@ def rotate(
 ) -> None:
     """Make a new key in place of the old one, which signs that the new one follows it. The agreement need not be signed again."""
     from sudare.consortium import Member
-    from sudare.consortium.agreement.joining import rotated
+    from sudare.consortium.agreement.membership import rotated
     from sudare.consortium.agreement.signed_statements import statements_path
 
     own = Member.load(member)
@@ -107,13 +107,13 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Say that a key no longer counts, from now on and for ever: your own at once, another member's if enough say so."""
-    from sudare.consortium import Identity, Member, standing
-    from sudare.consortium.agreement.joining import revoked
+    from sudare.consortium import Identity, Member, signature_status
+    from sudare.consortium.agreement.membership import revoked
     from sudare.consortium.agreement.signed_statements import statements_path
 
     own = Member.load(member)
     agreement, whose = own.agreement(), of or own.name
-    before = standing(agreement, own.statements())
+    before = signature_status(agreement, own.statements())
     phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
     identity = Identity.load(own.key_path, phrase) if of is None else own.identity(phrase)
     # Of the own key it is the one in the file that is given up, whichever stands in the agreement.
@@ -124,7 +124,7 @@ def revoke(
         answer(values, as_json, text)
         return
     statement = revoked(own, identity, target.hex(), reason)
-    counts = whose in standing(agreement, own.statements()).revoked
+    counts = whose in signature_status(agreement, own.statements()).revoked
     values |= {"key": target.hex(), "signatures": len(statement.signatures), "counts": counts}
     file = statements_path(own.agreement_path).name
     text = (

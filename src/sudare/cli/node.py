@@ -134,11 +134,11 @@ def _told_by_node(task: str, noted: str) -> SudareError:
 
 
 def _values(running: Node, task: str) -> dict[str, Any]:
-    from sudare.consortium.node_notes import states_of
+    from sudare.consortium.node_requests import states_of
 
     return {
         **states_of(running.member).get(task, {"state": "unknown", "files": []}),
-        "raised": running.undertakings[task].error,
+        "raised": running.task_runs[task].error,
     }
 
 
@@ -151,7 +151,7 @@ def _reaches_relay(running: Node) -> bool:
 
 def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait."""
-    from sudare.consortium.node_notes import ask_running_node, states_of
+    from sudare.consortium.node_requests import ask_running_node, states_of
 
     ask_running_node(own, task, withdraw=withdraw)
     time.sleep(1.0)
@@ -182,8 +182,8 @@ def _member(path: Path, kit: Path | None, relay: str | None, health_port: int | 
 @contextmanager
 def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Iterator[Node | None]:
     """The node, connected; None if another process of this member is running."""
-    from sudare.consortium.health import HealthEndpoint
-    from sudare.consortium.logs import EventLog
+    from sudare.consortium.event_log import EventLog
+    from sudare.consortium.health_endpoint import HealthEndpoint
     from sudare.consortium.node import Node, transport_of
     from sudare.files import held_alone, make_private_folder
 

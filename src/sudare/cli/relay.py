@@ -38,7 +38,7 @@ def relay(
     """Run a relay. It needs no account and no data, and sees who talks to whom, when, and how much: never what."""
     if context.invoked_subcommand is not None:
         return
-    from sudare.consortium.health import HealthEndpoint
+    from sudare.consortium.health_endpoint import HealthEndpoint
     from sudare.consortium.network.transport.flare import FlareRelay
     from sudare.errors import InvalidParameter
 

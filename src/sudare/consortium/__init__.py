@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sudare.consortium.agreement.signed_statements import (
         Revocation,
         Rotation,
-        Standing,
+        SignatureStatus,
         Statements,
-        in_force,
-        standing,
+        keys_in_force,
+        signature_status,
     )
-    from sudare.consortium.logs import EventLog
+    from sudare.consortium.event_log import EventLog
     from sudare.consortium.tasks.definitions import (
         CensusTask,
         DictionaryTask,
@@ -36,9 +36,9 @@ else:
             "agreement.agreement": "Agreement Budget Deadlines MemberEntry Sums differences",
             "agreement.approvals": "Approvals Decision permit required",
             "agreement.identity": "Identity passphrase_from verifies",
-            "logs": "EventLog",
+            "event_log": "EventLog",
             "agreement.member_settings": "Member Policy TransportSettings",
-            "agreement.signed_statements": "Revocation Rotation Standing Statements in_force standing",
+            "agreement.signed_statements": "Revocation Rotation SignatureStatus Statements keys_in_force signature_status",
             "tasks.definitions": "CensusTask DictionaryTask LearningTask ModelsTask ScalerTask Task",
         },
     )
@@ -61,16 +61,16 @@ __all__ = [
     "Revocation",
     "Rotation",
     "ScalerTask",
-    "Standing",
+    "SignatureStatus",
     "Statements",
     "Sums",
     "Task",
     "TransportSettings",
     "differences",
-    "in_force",
+    "keys_in_force",
     "passphrase_from",
     "permit",
     "required",
-    "standing",
+    "signature_status",
     "verifies",
 ]

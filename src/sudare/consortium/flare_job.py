@@ -21,7 +21,7 @@ from nvflare.apis.signal import Signal
 
 from sudare.consortium.agreement.identity import passphrase_from
 from sudare.consortium.agreement.member_settings import Member
-from sudare.consortium.logs import EventLog
+from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.transport.flare import CellTransport
 from sudare.consortium.node import Node
 from sudare.errors import SudareError
@@ -82,4 +82,4 @@ class SudareExecutor(Executor):
             node.run([self._task], most_seconds=member.agreement().deadlines.task_seconds)
         finally:
             transport.close()
-        return node.undertakings[self._task].state == "finished"
+        return node.task_runs[self._task].state == "finished"

@@ -19,7 +19,7 @@ from sudare.report import Part, Table, curves, dependency_graph, picture, shaded
 from sudare.report.numbers import nearest
 from sudare.report.plots import Series
 from sudare.schema import Number, Schema
-from sudare.sums.minimum_members import check_consortium
+from sudare.sums.minimum_members import check_exact_sums
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +116,7 @@ def _factories(folder: Path, generator: np.random.Generator) -> list[Factory]:
 
 def _disclose(factories: list[Factory]) -> None:
     """A line in every ledger before a sum is shown: exact sums are not record privacy, and the ledger says so."""
-    check_consortium(len(factories), consent=False)
+    check_exact_sums(len(factories), consent=False)
     members, numbers = len(factories), _most_numbers()
     for factory in factories:
         rows, columns = len(factory.hours), len(SENSORS)

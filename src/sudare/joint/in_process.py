@@ -25,7 +25,15 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
-from sudare.sums.context import NO_HISTORY, Roster, Seat, SumContext, least_threshold, noise_colluders, usual_dishonest
+from sudare.sums.context import (
+    NO_HISTORY,
+    Participant,
+    Roster,
+    SumContext,
+    least_threshold,
+    noise_colluders,
+    usual_dishonest,
+)
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
 from sudare.sums.neighbours import sum_neighbourhood
@@ -205,7 +213,7 @@ def masked_adder(terms: Terms, threshold: int) -> AddUp:
         hood = sum_neighbourhood(terms.members, dishonest, threshold)
         context = SumContext(session, "learning", number, attempt, roster, threshold, dishonest, history, hood)
         parties = [
-            Party(Seat(context, each, keys[each]), words.get(each, np.zeros_like(words[present[0]])))
+            Party(Participant(context, each, keys[each]), words.get(each, np.zeros_like(words[present[0]])))
             for each in range(terms.members)
         ]
         simulate(parties, {each: 0 for each in range(terms.members) if each not in present})

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import PublicKeys, is_of_small_order
-from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbours import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import KINDS, Statement
-from sudare.sums.wire import packed, unpacked
+from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Item = TypeVar("Item")
@@ -82,12 +81,8 @@ class Transcript:
     @classmethod
     def from_bytes(cls, content: bytes, most_values: int | None = None) -> Transcript:
         """The transcript of these bytes. Raise MessageMalformed unless they are one; other members' may have so many values at most."""
-        found = unpacked(
-            content, cls, SumContext, Roster, PublicKeys, Neighbourhood, Statement, most_values=most_values
-        )
-        if not isinstance(found, cls):
-            raise MessageMalformed("These bytes are not a transcript.", "Give the file that a member saved.")
-        return found
+        inner = (SumContext, Roster, PublicKeys, Neighbourhood, Statement)
+        return unpacked_as(cls, content, *inner, most_values=most_values)
 
     @property
     def iteration(self) -> int:
@@ -391,11 +386,7 @@ def _unfit_shares(about: _About) -> Iterator[Contradiction]:
         given = {holder: each for holder, (_, each) in about.shares.items() if holder in holders}
         seeds = {holder: each.of_self_seeds[owner] for holder, each in given.items() if owner in each.of_self_seeds}
         secrets = {holder: each.of_mask_keys[owner] for holder, each in given.items() if owner in each.of_mask_keys}
-        rights = (
-            (seeds, partial(_is_committed_to, context, said.commitment)),
-            (secrets, partial(_is_secret_of, said.mask_key)),
-        )
-        for shares, is_right in rights:
+        for shares, is_right in ((seeds, partial(said.is_self_seed, context)), (secrets, said.is_mask_secret)):
             if len(shares) < context.share_threshold:
                 continue
             fitting = _fitting(shares, context.share_threshold, is_right)
@@ -409,14 +400,6 @@ def _unfit_shares(about: _About) -> Iterator[Contradiction]:
             else:
                 statements = [about.shares[holder][0] for holder in sorted(shares)]
                 yield about.contradiction("shares do not fit", [owner, *shares], [keys], statements)
-
-
-def _is_committed_to(context: SumContext, committed: bytes, seed: bytes) -> bool:
-    return commitment(context, seed) == committed
-
-
-def _is_secret_of(mask_key: bytes, secret: bytes) -> bool:
-    return MaskKey.of(secret).public == mask_key
 
 
 def _fitting(shares: Mapping[int, Words], needed: int, is_right: Callable[[bytes], bool]) -> Members:

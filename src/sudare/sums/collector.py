@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.context import Seat, SumContext, bitmap
+from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import is_of_small_order
-from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, commitment, fresh_pair_seed, take_self_masks
+from sudare.sums.masks import BOX_BYTES, MaskKey, add_pair_masks, fresh_pair_seed, take_self_masks
 from sudare.sums.messages import (
     Advertised,
     Affirmed,
@@ -38,11 +38,10 @@ from sudare.sums.messages import (
     Voted,
     Withdrawn,
     heard_content,
-    included_content,
     vote_content,
 )
 from sudare.sums.shamir import secrets_of_many, seed_or_none
-from sudare.sums.statements import Statement, holds, stated
+from sudare.sums.statements import Kind, Statement, holds, stated
 
 Words = NDArray[np.uint64]
 Outgoing = tuple[Message, ...]
@@ -72,6 +71,16 @@ class CollectorState:
     expected: bytes = b""
     total: Words | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self.stage in ("done", "stopped")
+
+    def answers(self, stage: str | None = None) -> Collection[int]:
+        """Who has answered in a round; in the current one, unless another is named."""
+        found: Collection[int] = getattr(self, stage or self.stage)
+        return found
+
 
 def begun(members: int, length: int, among: Members | None = None) -> CollectorState:
     """The state before anything came, for vectors of so many words. `among` are those whom this member has voted for in an earlier attempt."""
@@ -80,87 +89,78 @@ def begun(members: int, length: int, among: Members | None = None) -> CollectorS
     return CollectorState(length, among, masked_total=masked_total, gone=gone, waiting=members - len(gone))
 
 
-def step(seat: Seat, state: CollectorState, message: Message) -> Outgoing:
+def step(me: Participant, state: CollectorState, message: Message) -> Outgoing:
     """Take a message into the state, and return what to send.
 
     What comes twice, out of turn or is not what it must be changes nothing, but that its sender is not waited for.
     """
     sender, body = message.sender, message.body
-    if state.stage in ("done", "stopped") or sender in state.gone:
+    if state.is_over or sender in state.gone:
         return ()
-    is_waited_for = sender in _asked(seat, state) and sender not in _answers(state)
+    is_waited_for = sender in _asked(me, state) and sender not in state.answers()
     if isinstance(body, Withdrawn):
         is_taken = False
     else:
-        expected, take = _TAKEN[state.stage]
-        if not is_waited_for or not isinstance(body, expected):
+        current = _ROUNDS[state.stage]
+        if not is_waited_for or not isinstance(body, current.body):
             return ()
         try:
-            is_taken = take(seat, state, sender, body)
+            is_taken = current.take(me, state, sender, body)
         except (MessageMalformed, InvalidParameter):
             is_taken = False
     if not is_taken:
         state.gone[sender] = True
     state.waiting -= int(is_waited_for)
-    return _gone_on(seat, state) if state.waiting == 0 else ()
+    return _gone_on(me, state) if state.waiting == 0 else ()
 
 
-def expired(seat: Seat, state: CollectorState) -> Outgoing:
+def expired(me: Participant, state: CollectorState) -> Outgoing:
     """The deadline of a round has passed: go on with those who have answered if they are enough, or give up."""
-    if state.stage in ("done", "stopped"):
+    if state.is_over:
         return ()
-    return _gone_on(seat, state)
+    return _gone_on(me, state)
 
 
-def has_enough(seat: Seat, state: CollectorState) -> bool:
+def has_enough(me: Participant, state: CollectorState) -> bool:
     """Whether so many have answered in this round that the sum can go on without the others."""
-    if state.stage in ("done", "stopped"):
+    if state.is_over:
         return False
     is_open = state.stage in ("keys", "boxes", "inputs")
-    needed = seat.context.threshold if state.among is None or not is_open else len(state.among)
-    return len(_answers(state)) >= needed
+    needed = me.context.threshold if state.among is None or not is_open else len(state.among)
+    return len(state.answers()) >= needed
 
 
-def waits_for(seat: Seat, state: CollectorState) -> Members:
+def waits_for(me: Participant, state: CollectorState) -> Members:
     """Those whose answers this round still waits for."""
-    if state.stage in ("done", "stopped"):
+    if state.is_over:
         return frozenset()
-    return frozenset(_asked(seat, state)) - frozenset(_answers(state)) - frozenset(state.gone)
+    return frozenset(_asked(me, state)) - frozenset(state.answers()) - frozenset(state.gone)
 
 
 # What is waited for, and what came of it
 
 
-_ASKED: Final = {"boxes": "keys", "inputs": "boxes", "votes": "inputs", "shares": "votes", "heard": "inputs"}
-
-
-def _asked(seat: Seat, state: CollectorState) -> Collection[int]:
+def _asked(me: Participant, state: CollectorState) -> Collection[int]:
     """Who was asked in this round: those who have answered in one before."""
-    return range(len(seat.publics)) if state.stage == "keys" else _collected(state, _ASKED[state.stage])
+    before = _ROUNDS[state.stage].asked
+    return me.context.everyone if before is None else state.answers(before)
 
 
-def _answers(state: CollectorState) -> Collection[int]:
-    """Who has answered in this round."""
-    return _collected(state, state.stage)
+_Take = Callable[[Participant, CollectorState, int, Any], bool]
 
 
-def _collected(state: CollectorState, stage: str) -> Collection[int]:
-    found: Collection[int] = getattr(state, stage)
-    return found
-
-
-def _take_keys(seat: Seat, state: CollectorState, sender: int, body: Advertised) -> bool:
-    if not holds(seat, body.keys, "keys", sender):
+def _take_keys(me: Participant, state: CollectorState, sender: int, body: Advertised) -> bool:
+    if not holds(me, body.keys, "keys", sender):
         return False
-    keys = SumKeys.from_bytes(body.keys.content, seat.context, sender)
+    keys = SumKeys.from_bytes(body.keys.content, me.context, sender)
     if is_of_small_order(keys.mask_key):
         return False
     state.keys[sender] = body.keys
     return True
 
 
-def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> bool:
-    chosen = _keys_of(seat, state, sender).neighbours if seat.context.is_sparse else range(len(seat.publics))
+def _take_boxes(me: Participant, state: CollectorState, sender: int, body: Dealt) -> bool:
+    chosen = _keys_of(me, state, sender).neighbours if me.context.is_sparse else me.context.everyone
     if body.boxes.keys() != {other for other in chosen if other in state.keys and other != sender}:
         return False
     if any(len(box) != BOX_BYTES for box in body.boxes.values()):
@@ -169,8 +169,8 @@ def _take_boxes(seat: Seat, state: CollectorState, sender: int, body: Dealt) -> 
     return True
 
 
-def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) -> bool:
-    is_of_form = body.words.shape == (state.length,) and holds(seat, body.dealers, "dealers", sender)
+def _take_input(me: Participant, state: CollectorState, sender: int, body: Masked) -> bool:
+    is_of_form = body.words.shape == (state.length,) and holds(me, body.dealers, "dealers", sender)
     if not is_of_form or body.dealers.content != state.expected or state.masked_total is None:
         return False
     state.masked_total = state.masked_total + body.words
@@ -178,15 +178,8 @@ def _take_input(seat: Seat, state: CollectorState, sender: int, body: Masked) ->
     return True
 
 
-def _take_vote(seat: Seat, state: CollectorState, sender: int, body: Voted) -> bool:
-    if not holds(seat, body.vote, "vote", sender) or body.vote.content != state.expected:
-        return False
-    state.votes[sender] = body.vote.signature
-    return True
-
-
-def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed) -> bool:
-    if not holds(seat, body.shares, "shares", sender):
+def _take_shares(me: Participant, state: CollectorState, sender: int, body: Revealed) -> bool:
+    if not holds(me, body.shares, "shares", sender):
         return False
     given = OpenedShares.from_bytes(body.shares.content)
     # One share at most of each who has dealt: nobody fills the collector's memory.
@@ -197,134 +190,144 @@ def _take_shares(seat: Seat, state: CollectorState, sender: int, body: Revealed)
     return True
 
 
-def _take_heard(seat: Seat, state: CollectorState, sender: int, body: Affirmed) -> bool:
-    if not holds(seat, body.heard, "heard", sender) or body.heard.content != state.expected:
-        return False
-    state.heard[sender] = body.heard.signature
-    return True
+def _take_signature(kind: Kind) -> _Take:
+    """Take in a statement of this kind that says what all sign in this round; its signature is kept."""
 
+    def take(me: Participant, state: CollectorState, sender: int, body: Voted | Affirmed) -> bool:
+        statement = body.vote if isinstance(body, Voted) else body.heard
+        if not holds(me, statement, kind, sender) or statement.content != state.expected:
+            return False
+        (state.votes if kind == "vote" else state.heard)[sender] = statement.signature
+        return True
 
-_Take = Callable[[Seat, CollectorState, int, Any], bool]
-_TAKEN: dict[str, tuple[type, _Take]] = {
-    "keys": (Advertised, _take_keys),
-    "boxes": (Dealt, _take_boxes),
-    "inputs": (Masked, _take_input),
-    "votes": (Voted, _take_vote),
-    "shares": (Revealed, _take_shares),
-    "heard": (Affirmed, _take_heard),
-}
+    return take
 
 
 # From round to round
 
 
-def _gone_on(seat: Seat, state: CollectorState) -> Outgoing:
+def _gone_on(me: Participant, state: CollectorState) -> Outgoing:
     """The messages of the next round, or of giving up where too few have answered."""
-    if not has_enough(seat, state) and state.stage != "shares":
-        return _stop(seat, state)
-    stage, messages = _FOLLOWING[state.stage]
-    outgoing = messages(seat, state)
+    if not has_enough(me, state) and state.stage != "shares":
+        return _stop(me, state)
+    current = _ROUNDS[state.stage]
+    outgoing = current.messages(me, state)
     if state.stage != "stopped":
         # Where everyone is a neighbour, everyone tells everyone which total it heard.
-        state.stage = "done" if stage == "heard" and not seat.context.is_sparse else stage
-        asked = () if state.stage == "done" else _asked(seat, state)
+        state.stage = "done" if current.following == "heard" and not me.context.is_sparse else current.following
+        asked = () if state.stage == "done" else _asked(me, state)
         state.waiting = sum(member not in state.gone for member in asked)
     return outgoing
 
 
-def _directories(seat: Seat, state: CollectorState) -> Outgoing:
+def _directories(me: Participant, state: CollectorState) -> Outgoing:
     """To each member who is there: all, and the keys of its neighbours."""
-    present = bitmap(state.keys, len(seat.publics))
-    neighbours = _neighbours(seat, state)
+    present = me.context.bitmap(state.keys)
+    neighbours = _neighbours(me, state)
     return tuple(
-        Message(seat.position, member, Directory(present, {each: state.keys[each] for each in neighbours[member]}))
+        Message(me.position, member, Directory(present, {each: state.keys[each] for each in neighbours[member]}))
         for member in sorted(state.keys)
     )
 
 
-def _neighbours(seat: Seat, state: CollectorState) -> dict[int, list[int]]:
+def _neighbours(me: Participant, state: CollectorState) -> dict[int, list[int]]:
     """Of each member those it has chosen and those who have chosen it, among those who are there."""
     there = sorted(state.keys)
-    if not seat.context.is_sparse:
+    if not me.context.is_sparse:
         return {member: [each for each in there if each != member] for member in there}
     found: dict[int, set[int]] = {member: set() for member in there}
     for member in there:
-        for other in _keys_of(seat, state, member).neighbours:
+        for other in _keys_of(me, state, member).neighbours:
             if other in found:
                 found[member].add(other)
                 found[other].add(member)
     return {member: sorted(each) for member, each in found.items()}
 
 
-def _deliveries(seat: Seat, state: CollectorState) -> Outgoing:
+def _deliveries(me: Participant, state: CollectorState) -> Outgoing:
     """To each member who has dealt: who else has, and the boxes for it."""
-    dealers = state.expected = bitmap(state.boxes, len(seat.publics))
+    dealers = state.expected = me.context.bitmap(state.boxes)
     inbox: dict[int, dict[int, bytes]] = {member: {} for member in state.boxes}
     for sender, boxes in state.boxes.items():
         for receiver, box in boxes.items():
             if receiver in inbox:
                 inbox[receiver][sender] = box
-    return tuple(Message(seat.position, member, Delivered(dealers, boxes)) for member, boxes in sorted(inbox.items()))
+    return tuple(Message(me.position, member, Delivered(dealers, boxes)) for member, boxes in sorted(inbox.items()))
 
 
-def _inclusion(seat: Seat, state: CollectorState) -> Outgoing:
+def _inclusion(me: Participant, state: CollectorState) -> Outgoing:
     included = frozenset(state.inputs)
-    state.expected = vote_content(seat.context, frozenset(state.boxes), included)
-    return _to_each(seat, state.inputs, Included(stated(seat, "included", included_content(seat.context, included))))
+    state.expected = vote_content(me.context, frozenset(state.boxes), included)
+    return _to_each(
+        me,
+        state.inputs,
+        Included(stated(me, "included", me.context.bitmap(included))),
+    )
 
 
-def _certificates(seat: Seat, state: CollectorState) -> Outgoing:
+def _certificates(me: Participant, state: CollectorState) -> Outgoing:
     """To each voter: the votes, and of those in the sum whose shares it holds that they masked for the same dealers."""
     owners: dict[int, dict[int, bytes]] = {voter: {} for voter in state.votes}
     for owner, signature in state.inputs.items():
         for holder in state.boxes[owner]:
             if holder in owners:
                 owners[holder][owner] = signature
-    votes = _certificate_of(seat, state.votes)
-    return tuple(Message(seat.position, voter, Certified(*votes, owners[voter])) for voter in sorted(owners))
+    votes = _certificate_of(me, state.votes)
+    return tuple(Message(me.position, voter, Certified(*votes, owners[voter])) for voter in sorted(owners))
 
 
-def _certificate_of(seat: Seat, signatures: Mapping[int, bytes]) -> tuple[bytes, bytes]:
+def _certificate_of(me: Participant, signatures: Mapping[int, bytes]) -> tuple[bytes, bytes]:
     """Signatures of t members: who they are, as a bitmap, and the signatures in the order of members. More would prove no more."""
-    signers = sorted(signatures)[: seat.context.threshold]
-    return bitmap(signers, len(seat.publics)), b"".join(signatures[signer] for signer in signers)
+    signers = sorted(signatures)[: me.context.threshold]
+    return me.context.bitmap(signers), b"".join(signatures[signer] for signer in signers)
 
 
-def _opening(seat: Seat, state: CollectorState) -> Outgoing:
+def _opening(me: Participant, state: CollectorState) -> Outgoing:
     """The total, if enough shares came and every secret is what its owner has committed to."""
-    total = opened_total(seat, state)
+    total = opened_total(me, state)
     if total is None:
-        return _stop(seat, state)
+        return _stop(me, state)
     state.total = total
-    state.expected = heard_content(seat.context, frozenset(state.inputs), total)
-    return _to_each(seat, state.inputs, Opened(total, stated(seat, "total", state.expected)))
+    state.expected = heard_content(me.context, frozenset(state.inputs), total)
+    return _to_each(me, state.inputs, Opened(total, stated(me, "total", state.expected)))
 
 
-def _confirmation(seat: Seat, state: CollectorState) -> Outgoing:
-    return _to_each(seat, state.inputs, Confirmed(*_certificate_of(seat, state.heard)))
+def _confirmation(me: Participant, state: CollectorState) -> Outgoing:
+    return _to_each(me, state.inputs, Confirmed(*_certificate_of(me, state.heard)))
 
 
-_FOLLOWING: dict[str, tuple[str, Callable[[Seat, CollectorState], Outgoing]]] = {
-    "keys": ("boxes", _directories),
-    "boxes": ("inputs", _deliveries),
-    "inputs": ("votes", _inclusion),
-    "votes": ("shares", _certificates),
-    "shares": ("heard", _opening),
-    "heard": ("done", _confirmation),
+@dataclass(frozen=True)
+class _Round:
+    """Who is asked (whoever has answered in the round `asked`; None is everyone), how answers are taken in, and what is sent next."""
+
+    asked: str | None
+    body: type
+    take: _Take
+    messages: Callable[[Participant, CollectorState], Outgoing]
+    following: str
+
+
+_ROUNDS: Final = {
+    "keys": _Round(None, Advertised, _take_keys, _directories, "boxes"),
+    "boxes": _Round("keys", Dealt, _take_boxes, _deliveries, "inputs"),
+    "inputs": _Round("boxes", Masked, _take_input, _inclusion, "votes"),
+    "votes": _Round("inputs", Voted, _take_signature("vote"), _certificates, "shares"),
+    "shares": _Round("votes", Revealed, _take_shares, _opening, "heard"),
+    "heard": _Round("inputs", Affirmed, _take_signature("heard"), _confirmation, "done"),
 }
 
 
-def _stop(seat: Seat, state: CollectorState) -> Outgoing:
+def _stop(me: Participant, state: CollectorState) -> Outgoing:
     state.stage = "stopped"
-    return _to_each(seat, state.keys, GivenUp())
+    return _to_each(me, state.keys, GivenUp())
 
 
-def _to_each(seat: Seat, receivers: Iterable[int], body: Body) -> Outgoing:
-    return tuple(Message(seat.position, receiver, body) for receiver in sorted(receivers))
+def _to_each(me: Participant, receivers: Iterable[int], body: Body) -> Outgoing:
+    return tuple(Message(me.position, receiver, body) for receiver in sorted(receivers))
 
 
-def _keys_of(seat: Seat, state: CollectorState, member: int) -> SumKeys:
-    return SumKeys.from_bytes(state.keys[member].content, seat.context, member)
+def _keys_of(me: Participant, state: CollectorState, member: int) -> SumKeys:
+    return SumKeys.from_bytes(state.keys[member].content, me.context, member)
 
 
 # Opening
@@ -333,33 +336,27 @@ def _keys_of(seat: Seat, state: CollectorState, member: int) -> SumKeys:
 _MOST_LEFT_OUT: Final = 128
 
 
-def opened_total(seat: Seat, state: CollectorState) -> Words | None:
+def opened_total(me: Participant, state: CollectorState) -> Words | None:
     """The total over the members whose vectors came, all masks taken off; None if secrets cannot be told from the shares."""
     given = {holder: OpenedShares.from_bytes(each.content) for holder, each in state.shares.items()}
     included = sorted(state.inputs)
     left = sorted(frozenset(state.boxes) - frozenset(included))
-    keys = {member: _keys_of(seat, state, member) for member in state.keys}
+    keys = {member: _keys_of(me, state, member) for member in state.keys}
     of_self_seeds = {holder: each.of_self_seeds for holder, each in given.items()}
     of_mask_keys = {holder: each.of_mask_keys for holder, each in given.items()}
     self_seeds = _secrets(
-        seat.context,
-        state,
-        included,
-        of_self_seeds,
-        lambda owner, seed: commitment(seat.context, seed) == keys[owner].commitment,
+        me.context, state, included, of_self_seeds, lambda owner, seed: keys[owner].is_self_seed(me.context, seed)
     )
-    secrets = _secrets(
-        seat.context, state, left, of_mask_keys, lambda owner, secret: MaskKey.of(secret).public == keys[owner].mask_key
-    )
+    secrets = _secrets(me.context, state, left, of_mask_keys, lambda owner, secret: keys[owner].is_mask_secret(secret))
     if state.masked_total is None or self_seeds is None or secrets is None:
         return None
     total = state.masked_total.copy()
     take_self_masks(total, self_seeds.values())
-    neighbours = _neighbours(seat, state) if left else {}
+    neighbours = _neighbours(me, state) if left else {}
     for member in left:
         key = MaskKey.of(secrets[member])
         others = (other for other in neighbours[member] if other in state.inputs)
-        seeds = {other: fresh_pair_seed(seat.context, member, key, other, keys[other].mask_key) for other in others}
+        seeds = {other: fresh_pair_seed(me.context, member, key, other, keys[other].mask_key) for other in others}
         # What the member that left would have added undoes the others' sides.
         add_pair_masks(total, member, seeds)
     return total

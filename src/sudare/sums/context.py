@@ -1,4 +1,4 @@
-"""Which sum this is, and one member's seat in it: everything that masks, shares, boxes and signatures depend on."""
+"""Which sum this is, and who one member is in it: everything that masks, shares, boxes and signatures depend on."""
 
 from __future__ import annotations
 
@@ -117,6 +117,23 @@ class SumContext:
         return (self.iteration + self.attempt) % len(self.roster)
 
     @cached_property
+    def everyone(self) -> frozenset[int]:
+        """The positions of all members."""
+        return frozenset(range(len(self.roster)))
+
+    def bitmap(self, members: Iterable[int]) -> bytes:
+        """A set of members as bytes."""
+        return bitmap(members, len(self.roster))
+
+    def members_in(self, content: bytes) -> frozenset[int]:
+        """The set behind a bitmap. Raise MessageMalformed unless it is one of these members."""
+        return members_in(content, len(self.roster))
+
+    def set_digest(self, members: frozenset[int]) -> bytes:
+        """SHA-256 of the bitmap of a set."""
+        return set_digest(members, len(self.roster))
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything above."""
         sparse = None if self.neighbourhood is None else [self.neighbourhood.degree, self.neighbourhood.threshold]
@@ -180,8 +197,10 @@ def noise_colluders(members: int, threshold: int, dishonest: int) -> int:
     Raise InvalidParameter unless threshold and dishonest fit so many members.
     """
     check_threshold(members, threshold, dishonest)
-    leaving, hood = members - threshold, sum_neighbourhood(members, dishonest, threshold)
-    cut_off = 0 if hood.is_complete(members) else most_separated(members, dishonest, leaving, hood.degree)
+    leaving, neighbourhood = members - threshold, sum_neighbourhood(members, dishonest, threshold)
+    cut_off = (
+        0 if neighbourhood.is_complete(members) else most_separated(members, dishonest, leaving, neighbourhood.degree)
+    )
     return min(members - 1, leaving + dishonest + 1 + cut_off)
 
 
@@ -190,8 +209,8 @@ def _digest(kind: str, values: list[object]) -> bytes:
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One member's seat in a sum: who it is among the members, and its keys."""
+class Participant:
+    """One member in a sum: its position among the members, and its keys."""
 
     context: SumContext
     position: int
@@ -209,11 +228,11 @@ class Seat:
     @cached_property
     def out_neighbours(self) -> tuple[int, ...]:
         """Those who get shares of this member's secrets: chosen by itself at random, or everyone else."""
-        hood, count = self.context.neighbourhood, len(self.publics)
-        if hood is None or not self.context.is_sparse:
+        neighbourhood, count = self.context.neighbourhood, len(self.publics)
+        if neighbourhood is None or not self.context.is_sparse:
             return tuple(other for other in range(count) if other != self.position)
         seed = self.keys.own_seed(b"choice of neighbours", self.context.digest)
-        return chosen_neighbours(seed, count, self.position, hood.degree)
+        return chosen_neighbours(seed, count, self.position, neighbourhood.degree)
 
     def has_enough_in(self, members: frozenset[int]) -> bool:
         """Whether at least t_k of those who hold its shares are among these; where everyone is a neighbour, itself included."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Seat, bitmap, members_in
+from sudare.sums.context import Participant
 from sudare.sums.member import MemberState
 from sudare.sums.messages import Body, heard_content, vote_content
 from sudare.sums.serverless import ServerlessState
@@ -27,38 +27,41 @@ def signed_in(body: Body) -> Iterator[Statement]:
             yield from (each for each in value.values() if isinstance(each, Statement))
 
 
-def signed_to_member(seat: Seat, state: MemberState | ServerlessState) -> list[Statement]:
+def signed_to_member(me: Participant, state: MemberState | ServerlessState) -> list[Statement]:
     """What a member was told and took in."""
     found = [*state.heard_totals.statements]
     if isinstance(state, ServerlessState):
         return found
     found += [*state.keys.values(), *state.collected]
     if state.certificate is not None:
-        body, content = state.certificate, _vote(seat, state)
-        found += _of(seat, "vote", content, _by_signer(_members(seat, body.voters), body.signatures))
+        body, content = (
+            state.certificate,
+            vote_content(me.context, *map(me.context.members_in, (state.dealers, state.included))),
+        )
+        found += _of(me, "vote", content, _by_signer(sorted(me.context.members_in(body.voters)), body.signatures))
         # Only those that it had to check, put together as they were then: a collector may cut them anyhow.
-        owners = sorted(frozenset(state.shares) & frozenset(_members(seat, state.included)) - {seat.position})
+        owners = sorted(frozenset(state.shares) & me.context.members_in(state.included) - {me.position})
         signatures = b"".join(body.dealers.get(owner, b"") for owner in owners)
-        found += _of(seat, "dealers", state.dealers, _by_signer(owners, signatures))
+        found += _of(me, "dealers", state.dealers, _by_signer(owners, signatures))
     if state.confirmation is not None and state.heard_totals.own is not None:
-        hearers = _by_signer(_members(seat, state.confirmation.hearers), state.confirmation.signatures)
-        found += _of(seat, "heard", state.heard_totals.own.heard.content, hearers)
+        hearers = _by_signer(sorted(me.context.members_in(state.confirmation.hearers)), state.confirmation.signatures)
+        found += _of(me, "heard", state.heard_totals.own.heard.content, hearers)
     return found
 
 
-def signed_to_collector(seat: Seat, state: CollectorState) -> list[Statement]:
+def signed_to_collector(me: Participant, state: CollectorState) -> list[Statement]:
     """What a collector was told and took in."""
     dealers, included = frozenset(state.boxes), frozenset(state.inputs)
     found = [*state.keys.values(), *state.shares.values()]
-    found += _of(seat, "dealers", bitmap(dealers, len(seat.publics)), state.inputs)
-    found += _of(seat, "vote", vote_content(seat.context, dealers, included), state.votes)
+    found += _of(me, "dealers", me.context.bitmap(dealers), state.inputs)
+    found += _of(me, "vote", vote_content(me.context, dealers, included), state.votes)
     if state.total is not None:
-        found += _of(seat, "heard", heard_content(seat.context, included, state.total), state.heard)
+        found += _of(me, "heard", heard_content(me.context, included, state.total), state.heard)
     return found
 
 
 def with_refused(
-    seat: Seat,
+    me: Participant,
     refused: tuple[Statement, ...],
     body: Body,
     member: MemberState | ServerlessState,
@@ -70,9 +73,9 @@ def with_refused(
             continue
         alike = [other for other in refused if (other.kind, other.signer) == (each.kind, each.signer)]
         is_new = len(alike) < _MOST_OF_A_KIND and all(other.content != each.content for other in alike)
-        is_of_sum = each.kind in KINDS and each.context == seat.context.digest and 0 <= each.signer < len(seat.publics)
-        is_small = len(each.content) <= _MOST_BYTES + _MOST_BYTES_A_MEMBER * len(seat.publics)
-        if is_new and is_of_sum and is_small and each.is_signed_by(seat.publics[each.signer].signing):
+        is_of_sum = each.kind in KINDS and each.context == me.context.digest and 0 <= each.signer < len(me.publics)
+        is_small = len(each.content) <= _MOST_BYTES + _MOST_BYTES_A_MEMBER * len(me.publics)
+        if is_new and is_of_sum and is_small and each.is_signed_by(me.publics[each.signer].signing):
             refused = (*refused, each)
     return refused
 
@@ -95,19 +98,10 @@ def _is_taken(each: Statement, member: MemberState | ServerlessState, collector:
     return each in (collector.keys.get(signer), collector.shares.get(signer)) or signature == each.signature
 
 
-def _vote(seat: Seat, state: MemberState) -> bytes:
-    count = len(seat.publics)
-    return vote_content(seat.context, members_in(state.dealers, count), members_in(state.included, count))
-
-
-def _of(seat: Seat, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> list[Statement]:
+def _of(me: Participant, kind: Kind, content: bytes, signatures: Mapping[int, bytes]) -> list[Statement]:
     """One statement for each signature."""
-    digest = seat.context.digest
+    digest = me.context.digest
     return [Statement(kind, signer, digest, content, signature) for signer, signature in signatures.items()]
-
-
-def _members(seat: Seat, content: bytes) -> list[int]:
-    return sorted(members_in(content, len(seat.publics)))
 
 
 def _by_signer(signers: list[int], signatures: bytes) -> dict[int, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sudare.sums.context import Seat
+from sudare.sums.context import Participant
 from sudare.sums.messages import HEARD_BYTES, Heard
 from sudare.sums.statements import Statement, holds
 
@@ -21,23 +21,26 @@ class HeardTotals:
         """After this member has a total itself."""
         return HeardTotals(own, self.others)
 
-    def with_other(self, seat: Seat, sender: int, body: Heard) -> HeardTotals:
+    def with_other(self, me: Participant, sender: int, body: Heard) -> HeardTotals:
         """With what another member said, if it is signed and the first it says. Where there is a collector, its statement must be with it and say the same."""
         if sender in self.others:
             return self
         # Only what a total's digest can be is kept: nobody fills another's memory.
-        is_believed = len(body.heard.content) == HEARD_BYTES and holds(seat, body.heard, "heard", sender)
-        if not seat.context.may_leave:
+        is_believed = len(body.heard.content) == HEARD_BYTES and holds(me, body.heard, "heard", sender)
+        if not me.context.may_leave:
             is_believed = is_believed and body.total is None
         else:
-            total = body.total
             is_believed = (
                 is_believed
-                and total is not None
-                and holds(seat, total, "total", seat.context.collector)
-                and total.content == body.heard.content
+                and body.total is not None
+                and holds(me, body.total, "total", me.context.collector)
+                and body.total.content == body.heard.content
             )
         return HeardTotals(self.own, {**self.others, sender: body}) if is_believed else self
+
+    @property
+    def _all(self) -> list[Heard]:
+        return [*self.others.values(), *([] if self.own is None else [self.own])]
 
     @property
     def agreeing(self) -> frozenset[int]:
@@ -50,7 +53,7 @@ class HeardTotals:
     @property
     def contradiction(self) -> tuple[Statement, ...]:
         """Signed statements that cannot all be true, if there are any."""
-        everything = [*self.others.values(), *([] if self.own is None else [self.own])]
+        everything = self._all
         if len({body.heard.content for body in everything}) < 2:
             return ()
         first = everything[0]
@@ -61,5 +64,4 @@ class HeardTotals:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """Everything that was signed."""
-        bodies = [*self.others.values(), *([] if self.own is None else [self.own])]
-        return tuple(each for body in bodies for each in (body.heard, body.total) if each is not None)
+        return tuple(each for body in self._all for each in (body.heard, body.total) if each is not None)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sudare.errors import DataError, InvalidParameter, MembersMissing
 from sudare.parameter_checks import Numbers
 from sudare.sums import dissemination
-from sudare.sums.context import Roster, Seat, SumContext, check_threshold, most_dishonest
+from sudare.sums.context import Participant, Roster, SumContext, check_threshold, most_dishonest
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint
 from sudare.sums.keys import MemberKeys
 from sudare.sums.neighbours import sum_neighbourhood
@@ -166,7 +166,7 @@ def _under_masks(
     context = SumContext(
         name, "secure_sum", 0, _attempt(members, leave_after), roster, threshold, expected, neighbourhood=hood
     )
-    parties = [Party(Seat(context, position, own), next(words)) for position, own in enumerate(owned)]
+    parties = [Party(Participant(context, position, own), next(words)) for position, own in enumerate(owned)]
     traffic = simulate(parties, leave_after)
     finished = {position: each for position, each in enumerate(parties) if each.total is not None}
     if not finished:

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
 from sudare.errors import MaskReused, SecondTotalRefused, SumError
-from sudare.sums.context import Seat, SumContext
-from sudare.sums.messages import Members, included_content
+from sudare.sums.context import Participant, SumContext
+from sudare.sums.messages import Members
 
 Words = NDArray[np.uint64]
 
@@ -47,17 +47,17 @@ def second_total_refused() -> SecondTotalRefused:
     )
 
 
-def admitted(seat: Seat, words: Words, earlier: InputRecord | None, among: Members | None = None) -> InputRecord:
+def admitted(me: Participant, words: Words, earlier: InputRecord | None, among: Members | None = None) -> InputRecord:
     """The record of this input. Raise MaskReused unless the data are those of every earlier attempt.
 
     `among`, where it is settled before the sum begins, are the only members that a new input is added up with.
     """
-    context = seat.context
-    key = seat.keys.own_seed(b"tag of an input", context.input_digest)
+    context = me.context
+    key = me.keys.own_seed(b"tag of an input", context.input_digest)
     # A keyed tag: whoever finds the record cannot use it to test guesses of the data.
     tag = AESGCM(key).encrypt(bytes(12), b"", np.ascontiguousarray(words).data.cast("B"))
     if earlier is None:
-        return InputRecord(context.input_digest, tag, None if among is None else included_content(context, among))
+        return InputRecord(context.input_digest, tag, None if among is None else context.bitmap(among))
     if earlier.input_digest != context.input_digest:
         raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
     if earlier.data_tag != tag:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
-from sudare.sums.context import Seat, SumContext
+from sudare.sums.context import Participant, SumContext
 from sudare.sums.keys import agreed_secret
 from sudare.sums.shamir import PRIME, SEED_LIMBS, seed_limbs, shares_at
 from sudare.sums.streams import derived, zeros
@@ -51,14 +51,14 @@ class MaskKey:
         return cls(private, private.public_key().public_bytes_raw())
 
 
-def mask_secret(seat: Seat) -> bytes:
+def mask_secret(me: Participant) -> bytes:
     """The private key for the masks of this sum, the same after a restart."""
-    return seat.keys.own_seed(b"key for masks", seat.context.digest)
+    return me.keys.own_seed(b"key for masks", me.context.digest)
 
 
-def self_seed(seat: Seat) -> bytes:
+def self_seed(me: Participant) -> bytes:
     """The seed of this member's self-mask."""
-    return seat.keys.own_seed(b"self-mask", seat.context.digest)
+    return me.keys.own_seed(b"self-mask", me.context.digest)
 
 
 def commitment(context: SumContext, seed: bytes) -> bytes:
@@ -77,11 +77,11 @@ def _pair(context: SumContext, first: tuple[int, bytes], second: tuple[int, byte
     return b"".join((context.digest, _place(lower[0]), lower[1], _place(higher[0]), higher[1]))
 
 
-def lasting_pair_seed(seat: Seat, other: int) -> bytes:
+def lasting_pair_seed(me: Participant, other: int) -> bytes:
     """The seed of a pair from its lasting keys: for sums that nobody may leave, where no key is ever opened."""
-    own, theirs = seat.keys.public, seat.publics[other]
-    secret = seat.keys.secret_with(theirs)
-    return pair_seed(seat.context, secret, (seat.position, own.exchange), (other, theirs.exchange))
+    own, theirs = me.keys.public, me.publics[other]
+    secret = me.keys.secret_with(theirs)
+    return pair_seed(me.context, secret, (me.position, own.exchange), (other, theirs.exchange))
 
 
 def fresh_pair_seed(context: SumContext, owner: int, key: MaskKey, other: int, other_key: bytes) -> bytes:
@@ -124,26 +124,26 @@ class HeldShares:
     of_mask_key: Words
 
 
-def dealt(seat: Seat, present: bytes, holders: tuple[int, ...]) -> tuple[HeldShares, dict[int, bytes]]:
+def dealt(me: Participant, present: bytes, holders: tuple[int, ...]) -> tuple[HeldShares, dict[int, bytes]]:
     """This member's own shares, and a box for each other holder: a function of its keys, so that a restart deals the same.
 
     `present` is the bitmap of those who are there. Another one gives other polynomials and other keys of boxes.
     """
-    secrets = np.concatenate([seed_limbs(self_seed(seat)), seed_limbs(mask_secret(seat))])
-    polynomial = seat.keys.own_seed(b"sharing polynomial", seat.context.digest + present)
-    places = (seat.position, *holders)
-    shares = shares_at(places, secrets, seat.context.share_threshold, polynomial).astype("<u8")
+    secrets = np.concatenate([seed_limbs(self_seed(me)), seed_limbs(mask_secret(me))])
+    polynomial = me.keys.own_seed(b"sharing polynomial", me.context.digest + present)
+    places = (me.position, *holders)
+    shares = shares_at(places, secrets, me.context.share_threshold, polynomial).astype("<u8")
     boxes = {}
     for place, share in zip(holders, shares[1:], strict=True):
-        box = AESGCM(_channel_key(seat, present, seat.position, place))
-        boxes[place] = box.encrypt(_NONCE, share.tobytes(), seat.context.digest)
+        box = AESGCM(_channel_key(me, present, me.position, place))
+        boxes[place] = box.encrypt(_NONCE, share.tobytes(), me.context.digest)
     return _held(shares[0]), boxes
 
 
-def opened_box(seat: Seat, present: bytes, sender: int, box: bytes) -> HeldShares:
+def opened_box(me: Participant, present: bytes, sender: int, box: bytes) -> HeldShares:
     """The shares that another member dealt to this one. Raise MessageMalformed unless they are shares, under the pair's key."""
     try:
-        content = AESGCM(_channel_key(seat, present, sender, seat.position)).decrypt(_NONCE, box, seat.context.digest)
+        content = AESGCM(_channel_key(me, present, sender, me.position)).decrypt(_NONCE, box, me.context.digest)
     except InvalidTag:
         content = b""
     shares = np.frombuffer(content, dtype="<u8") if len(content) == _SHARES_BYTES else None
@@ -156,12 +156,18 @@ def _held(shares: Words) -> HeldShares:
     return HeldShares(shares[:SEED_LIMBS].astype(np.uint64), shares[SEED_LIMBS:].astype(np.uint64))
 
 
-def _channel_key(seat: Seat, present: bytes, sender: int, receiver: int) -> bytes:
+def _channel_key(me: Participant, present: bytes, sender: int, receiver: int) -> bytes:
     """The key of the one box from one member to another in this sum."""
-    other = receiver if sender == seat.position else sender
-    pair = _pair(seat.context, (seat.position, seat.keys.public.exchange), (other, seat.publics[other].exchange))
+    other = receiver if sender == me.position else sender
+    pair = _pair(
+        me.context,
+        (me.position, me.keys.public.exchange),
+        (other, me.publics[other].exchange),
+    )
     return derived(
-        seat.keys.secret_with(seat.publics[other]), b"box of shares", pair + _place(sender) + _place(receiver) + present
+        me.keys.secret_with(me.publics[other]),
+        b"box of shares",
+        pair + _place(sender) + _place(receiver) + present,
     )
 
 

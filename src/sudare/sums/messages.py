@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import MessageMalformed
-from sudare.sums.context import SumContext, bitmap, members_in, set_digest
+from sudare.sums.context import SumContext
+from sudare.sums.masks import MaskKey, commitment
 from sudare.sums.shamir import PRIME, SEED_LIMBS
 from sudare.sums.statements import Statement
-from sudare.sums.wire import MOST_VALUES, packed, unpacked
+from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Members = frozenset[int]
@@ -179,6 +180,14 @@ class SumKeys:
         """The content of the statement."""
         return self.mask_key + self.commitment + np.array(self.neighbours, dtype="<u4").tobytes()
 
+    def is_self_seed(self, context: SumContext, seed: bytes) -> bool:
+        """Whether this is the self-seed that was committed to."""
+        return commitment(context, seed) == self.commitment
+
+    def is_mask_secret(self, secret: bytes) -> bool:
+        """Whether this is the private key to the public one for masks."""
+        return MaskKey.of(secret).public == self.mask_key
+
     @classmethod
     def from_bytes(cls, content: bytes, context: SumContext, owner: int) -> SumKeys:
         """What the statement of a member says. Raise MessageMalformed unless its choice of neighbours is one."""
@@ -194,18 +203,12 @@ class SumKeys:
 
 def vote_content(context: SumContext, dealers: Members, included: Members) -> bytes:
     """A vote on one input: digests of who has dealt and of who is in the sum."""
-    count = len(context.roster)
-    return context.input_digest + set_digest(dealers, count) + set_digest(included, count)
-
-
-def included_content(context: SumContext, included: Members) -> bytes:
-    """Whose vectors were added."""
-    return bitmap(included, len(context.roster))
+    return context.input_digest + context.set_digest(dealers) + context.set_digest(included)
 
 
 def heard_content(context: SumContext, included: Members, words: Words) -> bytes:
     """Which total over whom: a digest of the members and one of the words."""
-    return set_digest(included, len(context.roster)) + total_digest(words)
+    return context.set_digest(included) + total_digest(words)
 
 
 def total_digest(words: Words) -> bytes:
@@ -217,11 +220,6 @@ def history_after(history: bytes, context: SumContext, included: Members, words:
     """The digest of all totals heard so far, with one more."""
     heard = context.iteration.to_bytes(8, "big") + heard_content(context, included, words)
     return hashlib.sha256(b"sudare history\x00" + history + heard).digest()
-
-
-def included_in(content: bytes, context: SumContext) -> Members:
-    """The members that a statement "included" names."""
-    return members_in(content, len(context.roster))
 
 
 @dataclass(frozen=True)
@@ -273,10 +271,7 @@ class Message:
     @classmethod
     def from_bytes(cls, content: bytes) -> Message:
         """The message of these bytes. Raise MessageMalformed unless they are one, of a size that a sum of members makes."""
-        found = unpacked(content, *MESSAGE_CLASSES, most_values=MOST_VALUES)
-        if not isinstance(found, cls):
-            raise MessageMalformed("These bytes are not a message.", "Ask for them again; nothing was used.")
-        return found
+        return unpacked_as(cls, content, *MESSAGE_CLASSES, most_values=MOST_VALUES)
 
 
 def most_message_bytes(length: int, members: int) -> int:

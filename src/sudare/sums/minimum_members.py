@@ -13,15 +13,13 @@ FEWEST_MEMBERS: Final = 3
 FEWEST_WITHOUT_CONSENT: Final = 5
 
 
-def check_consortium(members: int, consent: bool, *, private: bool = False) -> None:
-    """Raise InvalidParameter unless so many members may train together: with exact sums at least three, and below five only with consent.
+def check_exact_sums(members: int, consent: bool) -> None:
+    """Raise InvalidParameter unless so many members may train with exact sums: at least three, and below five only with consent.
 
-    `consent` is a clause of the agreement that all have signed. A private training (with ε) needs two members and no consent.
+    `consent` is a clause of the agreement that all have signed.
     """
     if members < 2:
         raise InvalidParameter("A consortium has at least two members.", "Train alone with fit([X]).")
-    if private:
-        return
     if members < FEWEST_MEMBERS:
         raise InvalidParameter(
             "Two members cannot train with exact sums: each could compute the other's records.",

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import MessageMalformed, SumError
+from sudare.errors import SumError
 from sudare.sums import collector, dissemination, member, serverless
 from sudare.sums.collector import CollectorState
-from sudare.sums.context import Seat, members_in
+from sudare.sums.context import Participant
 from sudare.sums.evidence import signed_in, signed_to_collector, signed_to_member, with_refused
 from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.input_records import InputRecord, admitted
@@ -22,7 +22,7 @@ from sudare.sums.member import MemberState
 from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.serverless import ServerlessState
 from sudare.sums.statements import Statement
-from sudare.sums.wire import packed, unpacked
+from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
 Persist = Callable[[bytes], None]
@@ -45,10 +45,7 @@ class PartyState:
     @classmethod
     def from_bytes(cls, content: bytes) -> PartyState:
         """The state of these bytes. Raise MessageMalformed unless they are one."""
-        found = unpacked(content, *_STATE_CLASSES)
-        if not isinstance(found, cls):
-            raise MessageMalformed("These bytes are not a saved sum.", "Restore the file that this member saved.")
-        return found
+        return unpacked_as(cls, content, *_STATE_CLASSES)
 
     @property
     def record(self) -> InputRecord:
@@ -74,7 +71,7 @@ class Party:
 
     def __init__(
         self,
-        seat: Seat,
+        me: Participant,
         words: Words,
         persist: Persist | None = None,
         saved: bytes | None = None,
@@ -82,52 +79,52 @@ class Party:
         saves_state: bool = False,
         among: Members | None = None,
     ) -> None:
-        self.seat, self._persist = seat, persist
+        self.participant, self._persist = me, persist
         self._remembers = saves_state or persist is not None
         before = None if saved is None else PartyState.from_bytes(saved)
-        if before is not None and before.context_digest == seat.context.digest:
-            admitted(seat, words, before.record)
+        if before is not None and before.context_digest == me.context.digest:
+            admitted(me, words, before.record)
             self._member, self._collector, self._sent = before.member, before.collector, before.sent
             self._refused = before.refused
             return
         record = None if before is None else before.record
         self._collector, self._sent, self._refused = None, (), ()
-        if not seat.context.may_leave:
-            self._member, outgoing = serverless.begun(seat, words, record)
+        if not me.context.may_leave:
+            self._member, outgoing = serverless.begun(me, words, record)
         else:
-            self._member, outgoing = member.begun(seat, words, record, among)
-            if seat.context.collector == seat.position:
+            self._member, outgoing = member.begun(me, words, record, among)
+            if me.context.collector == me.position:
                 voted_for = self._member.record.voted_for
-                among = None if voted_for is None else members_in(voted_for, len(seat.publics))
-                self._collector = collector.begun(len(seat.publics), len(words), among)
+                among = None if voted_for is None else me.context.members_in(voted_for)
+                self._collector = collector.begun(len(me.publics), len(words), among)
         self._sent = self._without_own(outgoing)
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: the first messages, or after a restart all of them again."""
-        return self._handed_out(self._sent)
+        if self._persist is not None:
+            self._persist(self.state.to_bytes())
+        return self._sent
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
-        outgoing = self._stepped(message)
-        return self._handed_out(self._remembered(self._without_own(outgoing)) if outgoing else ())
+        return self._sent_out(self._stepped(message))
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed: nothing unless this member collects."""
         if self._collector is None:
             return ()
-        outgoing = collector.expired(self.seat, self._collector)
-        return self._handed_out(self._remembered(self._without_own(outgoing)))
+        return self._sent_out(collector.expired(self.participant, self._collector))
 
     def note(self, message: Message) -> None:
         """Keep what is signed in a message and do nothing else: for what comes after the end."""
-        self._refused = with_refused(self.seat, self._refused, message.body, self._member, self._collector)
+        self._refused = with_refused(self.participant, self._refused, message.body, self._member, self._collector)
 
     # What came of it
 
     @property
     def state(self) -> PartyState:
         """What this member remembers."""
-        return PartyState(self.seat.context.digest, self._member, self._collector, self._sent, self._refused)
+        return PartyState(self.participant.context.digest, self._member, self._collector, self._sent, self._refused)
 
     @property
     def total(self) -> Words | None:
@@ -139,12 +136,10 @@ class Party:
         """Whose addends are in the sum, once it may be used."""
         if self._member.total is None:
             return None
-        count = len(self.seat.publics)
-        return (
-            members_in(self._member.included, count)
-            if isinstance(self._member, MemberState)
-            else frozenset(range(count))
-        )
+        context = self.participant.context
+        if isinstance(self._member, MemberState):
+            return context.members_in(self._member.included)
+        return context.everyone
 
     @property
     def stopped(self) -> str | None:
@@ -155,24 +150,24 @@ class Party:
     def failure(self) -> SumError | None:
         """The same as an error."""
         if isinstance(self._member, MemberState):
-            return member.failure(self.seat, self._member)
-        return serverless.failure(self.seat, self._member)
+            return member.failure(self.participant, self._member)
+        return serverless.failure(self.participant, self._member)
 
     @property
     def waits_for(self) -> Members:
         """Those whose answers this member waits for as collector, or the collector; nobody once the sum is over."""
         if self._member.total is not None or self._member.stopped is not None:
-            return frozenset() if self._collector is None else collector.waits_for(self.seat, self._collector)
+            return frozenset() if self._collector is None else collector.waits_for(self.participant, self._collector)
         if self._collector is not None:
-            return collector.waits_for(self.seat, self._collector)
+            return collector.waits_for(self.participant, self._collector)
         if isinstance(self._member, MemberState):
-            return frozenset({self.seat.context.collector})
-        return frozenset(range(len(self.seat.publics))) - {self.seat.position}
+            return frozenset({self.participant.context.collector})
+        return self.participant.context.everyone - {self.participant.position}
 
     @property
     def has_enough(self) -> bool:
         """Whether this member collects and enough have answered in this round."""
-        return self._collector is not None and collector.has_enough(self.seat, self._collector)
+        return self._collector is not None and collector.has_enough(self.participant, self._collector)
 
     @property
     def progress(self) -> tuple[str, str]:
@@ -183,9 +178,9 @@ class Party:
     @property
     def statements(self) -> tuple[Statement, ...]:
         """Everything signed that this member has heard or said about the sum: what `sudare consortium blame` looks at."""
-        taken = signed_to_member(self.seat, self._member)
+        taken = signed_to_member(self.participant, self._member)
         if self._collector is not None:
-            taken += signed_to_collector(self.seat, self._collector)
+            taken += signed_to_collector(self.participant, self._collector)
         said = (each for message in self._sent for each in signed_in(message.body))
         return tuple(dict.fromkeys((*taken, *said, *self._refused)))
 
@@ -198,11 +193,11 @@ class Party:
 
     def _answered(self, message: Message) -> tuple[Message, ...]:
         if isinstance(message.body, ToCollector):
-            return () if self._collector is None else collector.step(self.seat, self._collector, message)
+            return () if self._collector is None else collector.step(self.participant, self._collector, message)
         if isinstance(self._member, MemberState):
-            self._member, outgoing = member.step(self.seat, self._member, message)
+            self._member, outgoing = member.step(self.participant, self._member, message)
         else:
-            self._member, outgoing = serverless.step(self.seat, self._member, message)
+            self._member, outgoing = serverless.step(self.participant, self._member, message)
         return outgoing
 
     def _without_own(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -211,19 +206,17 @@ class Party:
         queue = deque(outgoing)
         while queue:
             message = queue.popleft()
-            if message.receiver != self.seat.position:
+            if message.receiver != self.participant.position:
                 to_others.append(message)
             else:
                 queue.extend(self._stepped(message))
         return tuple(to_others)
 
-    def _remembered(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
-        """What is sent is remembered to be sent again after a restart; where nothing is saved there is none."""
-        if self._remembers:
-            self._sent = (*self._sent, *outgoing)
-        return outgoing
-
-    def _handed_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+        """What goes to others, saved before it is handed out; remembered to be sent again after a restart, where anything is saved."""
+        to_others = self._without_own(outgoing) if outgoing else ()
+        if to_others and self._remembers:
+            self._sent = (*self._sent, *to_others)
         if self._persist is not None:
             self._persist(self.state.to_bytes())
-        return outgoing
+        return to_others

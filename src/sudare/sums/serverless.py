@@ -1,6 +1,6 @@
 """A sum that nobody may leave, without a collector: masked vectors are disseminated in ⌈log₂ S⌉ rounds, then totals are compared.
 
-Pure steps: (seat, state, message) → (state, messages to send). Up to S − 2 members that do anything learn the sum of the others' vectors and
+Pure steps: (me, state, message) → (state, messages to send). Up to S − 2 members that do anything learn the sum of the others' vectors and
 nothing else; they can make the sum fail or wrong. Proof: proofs/secure_sums.md.
 """
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from sudare.errors import StatementsContradict, SumError
 from sudare.sums import dissemination
-from sudare.sums.context import Seat
+from sudare.sums.context import Participant
 from sudare.sums.dissemination import Parcel
 from sudare.sums.heard_totals import HeardTotals
 from sudare.sums.input_records import InputRecord, admitted
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
-from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content, included_content
+from sudare.sums.messages import GivenUp, Heard, Message, Passed, heard_content
 from sudare.sums.statements import stated
 
 Words = NDArray[np.uint64]
@@ -37,6 +37,8 @@ class ServerlessState:
     total: Words | None = None
     stopped: str | None = None
 
+    # `replace` takes three times as long as these, which are called for every message of every sum.
+
     def placed(self, place: dissemination.State, waiting: Mapping[int, Parcel]) -> ServerlessState:
         """In another place of the dissemination."""
         return ServerlessState(self.record, self.length, place, waiting, self.heard_totals, self.total, self.stopped)
@@ -51,19 +53,19 @@ class ServerlessState:
 Step = tuple[ServerlessState, tuple[Message, ...]]
 
 
-def begun(seat: Seat, words: Words, earlier: InputRecord | None = None) -> Step:
+def begun(me: Participant, words: Words, earlier: InputRecord | None = None) -> Step:
     """The first state and messages. `earlier` is what this member remembers of the same input, from any attempt."""
-    count = len(seat.publics)
-    everyone = included_content(seat.context, frozenset(range(count)))
-    record = admitted(seat, words, earlier).with_vote(seat.context, everyone)
+    count = len(me.publics)
+    everyone = me.context.bitmap(me.context.everyone)
+    record = admitted(me, words, earlier).with_vote(me.context, everyone)
     masked = words.copy()
-    seeds = {other: lasting_pair_seed(seat, other) for other in range(count) if other != seat.position}
-    add_pair_masks(masked, seat.position, seeds)
-    place, parcel = dissemination.begun(count, seat.position, masked)
-    return _advanced(seat, ServerlessState(record, len(words), place), parcel)
+    seeds = {other: lasting_pair_seed(me, other) for other in range(count) if other != me.position}
+    add_pair_masks(masked, me.position, seeds)
+    place, parcel = dissemination.begun(count, me.position, masked)
+    return _advanced(me, ServerlessState(record, len(words), place), parcel)
 
 
-def step(seat: Seat, state: ServerlessState, message: Message) -> Step:
+def step(me: Participant, state: ServerlessState, message: Message) -> Step:
     """The state after a message, and what to send. What comes twice or is no part of the sum changes nothing."""
     body, sender = message.body, message.sender
     if state.stopped is not None:
@@ -71,14 +73,14 @@ def step(seat: Seat, state: ServerlessState, message: Message) -> Step:
     if isinstance(body, GivenUp):
         return (state if state.total is not None else replace(state, stopped="given up")), ()
     if isinstance(body, Heard):
-        return _settled(seat, state.after(state.heard_totals.with_other(seat, sender, body)))
-    if not isinstance(body, Passed) or not _fits(seat, state, sender, body) or body.round in state.waiting:
+        return _settled(me, state.after(state.heard_totals.with_other(me, sender, body)))
+    if not isinstance(body, Passed) or not _fits(me, state, sender, body) or body.round in state.waiting:
         return state, ()
-    parcel = Parcel(sender, seat.position, body.round, body.window, body.partial)
-    return _added(seat, state, {**state.waiting, body.round: parcel})
+    parcel = Parcel(sender, me.position, body.round, body.window, body.partial)
+    return _added(me, state, {**state.waiting, body.round: parcel})
 
 
-def failure(seat: Seat, state: ServerlessState) -> SumError | None:
+def failure(me: Participant, state: ServerlessState) -> SumError | None:
     """Why this member's sum was stopped, if it was."""
     if state.stopped is None:
         return None
@@ -90,20 +92,20 @@ def failure(seat: Seat, state: ServerlessState) -> SumError | None:
     return SumError("A member has given up this sum, which nobody may leave.", "Begin again when all are there.")
 
 
-def _fits(seat: Seat, state: ServerlessState, sender: int, body: Passed) -> bool:
+def _fits(me: Participant, state: ServerlessState, sender: int, body: Passed) -> bool:
     """Whether a parcel is one that is still waited for: of a round to come, from its sender, with vectors of the length asked for."""
-    count = len(seat.publics)
+    count = len(me.publics)
     rounds = dissemination.rounds_of(count)
     if not state.place.round <= body.round < len(rounds):
         return False
     round_ = rounds[body.round]
-    is_sender = sender == (seat.position + round_.distance) % count
+    is_sender = sender == (me.position + round_.distance) % count
     has_values = (body.window is not None, body.partial is not None) == (round_.sends_window, round_.sends_partial)
     vectors = [vector for vector in (body.window, body.partial) if vector is not None]
     return is_sender and has_values and all(vector.shape == (state.length,) for vector in vectors)
 
 
-def _added(seat: Seat, state: ServerlessState, waiting: dict[int, Parcel]) -> Step:
+def _added(me: Participant, state: ServerlessState, waiting: dict[int, Parcel]) -> Step:
     """Use the parcels that are there, round by round."""
     outgoing: tuple[Message, ...] = ()
     place = state.place
@@ -111,32 +113,32 @@ def _added(seat: Seat, state: ServerlessState, waiting: dict[int, Parcel]) -> St
         return state.placed(place, waiting), ()
     while place.round in waiting:
         place, parcel = dissemination.step(place, waiting.pop(place.round))
-        state, sent = _advanced(seat, state.placed(place, dict(waiting)), parcel)
+        state, sent = _advanced(me, state.placed(place, dict(waiting)), parcel)
         outgoing += sent
     return state, outgoing
 
 
-def _advanced(seat: Seat, state: ServerlessState, parcel: Parcel | None) -> Step:
+def _advanced(me: Participant, state: ServerlessState, parcel: Parcel | None) -> Step:
     """Pass the next parcel on, or say which total this member holds."""
     if parcel is not None:
         body = Passed(parcel.round, parcel.window, parcel.partial)
-        return state, (Message(seat.position, parcel.receiver, body),)
+        return state, (Message(me.position, parcel.receiver, body),)
     if state.place.total is None:
         return state, ()
-    everyone = frozenset(range(len(seat.publics)))
-    own = Heard(stated(seat, "heard", heard_content(seat.context, everyone, state.place.total)), None)
-    messages = tuple(Message(seat.position, other, own) for other in sorted(everyone - {seat.position}))
-    state, more = _settled(seat, state.after(state.heard_totals.with_own(own)))
+    everyone = me.context.everyone
+    own = Heard(stated(me, "heard", heard_content(me.context, everyone, state.place.total)), None)
+    messages = tuple(Message(me.position, other, own) for other in sorted(everyone - {me.position}))
+    state, more = _settled(me, state.after(state.heard_totals.with_own(own)))
     return state, messages + more
 
 
-def _settled(seat: Seat, state: ServerlessState) -> Step:
+def _settled(me: Participant, state: ServerlessState) -> Step:
     """Use the total once everyone heard the same; stop where statements differ."""
     if state.total is not None or state.heard_totals.own is None:
         return state, ()
     if state.heard_totals.contradiction:
         return replace(state, stopped="contradiction"), ()
     # Nobody contradicts this member.
-    if len(state.heard_totals.others) == len(seat.publics) - 1:
+    if len(state.heard_totals.others) == len(me.publics) - 1:
         return replace(state, total=state.place.total), ()
     return state, ()

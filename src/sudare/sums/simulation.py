@@ -49,7 +49,7 @@ class Traffic:
 
 
 def _body_bytes(body: Body) -> int:
-    """How many bytes a body has when it is packed."""
+    """How many bytes a body has when it is packed; parcels, of which there are most, are not packed for it."""
     if not isinstance(body, Passed):
         return packed_size(body)
     vectors = [vector for vector in (body.window, body.partial) if vector is not None]

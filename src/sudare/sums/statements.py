@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sudare.sums.context import Seat
+from sudare.sums.context import Participant
 from sudare.sums.neighbours import FAILURE_BITS
 from sudare.sums.streams import permutation
 
@@ -44,43 +44,38 @@ class Statement:
         """Whether the owner of this Ed25519 key signed it."""
         return _is_signed(signing_key, self.signature, self.text)
 
-    def contradicts(self, other: Statement) -> bool:
-        """Whether one signer said something else of the same kind about the same sum."""
-        same = (self.kind, self.signer, self.context) == (other.kind, other.signer, other.context)
-        return same and self.content != other.content
+
+def stated(me: Participant, kind: Kind, content: bytes) -> Statement:
+    """A statement of the member in this me."""
+    text = _text(kind, me.context.digest, me.position, hashlib.sha256(content).digest())
+    signature = me.keys.signature(text)
+    _remember(me.keys.public.signing, signature, text)
+    return Statement(kind, me.position, me.context.digest, content, signature)
 
 
-def stated(seat: Seat, kind: Kind, content: bytes) -> Statement:
-    """A statement of the member in this seat."""
-    text = _text(kind, seat.context.digest, seat.position, hashlib.sha256(content).digest())
-    signature = seat.keys.signature(text)
-    _remember(seat.keys.public.signing, signature, text)
-    return Statement(kind, seat.position, seat.context.digest, content, signature)
+def holds(me: Participant, statement: Statement, kind: Kind, signer: int) -> bool:
+    """Whether this is a statement of that kind by that member about the sum of this me."""
+    expected = (statement.kind, statement.signer, statement.context) == (kind, signer, me.context.digest)
+    return expected and _is_signed(me.publics[signer].signing, statement.signature, statement.text)
 
 
-def holds(seat: Seat, statement: Statement, kind: Kind, signer: int) -> bool:
-    """Whether this is a statement of that kind by that member about the sum of this seat."""
-    expected = (statement.kind, statement.signer, statement.context) == (kind, signer, seat.context.digest)
-    return expected and _is_signed(seat.publics[signer].signing, statement.signature, statement.text)
-
-
-def quorum_holds(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
+def quorum_holds(me: Participant, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
     """Whether t or more members are named, and a quorum of them has signed that content: then no other content has a quorum.
 
     Where everyone is a neighbour all signatures are verified. On a sparse graph, whose other statements fail with probability 2^−40 as well, so many are drawn
     with this member's secret after they have come that fewer than a quorum of valid ones pass with probability at most 2^−40 / S.
     """
-    context, named = seat.context, len(signers)
+    context, named = me.context, len(signers)
     if named < context.threshold or len(signatures) != SIGNATURE_BYTES * named:
         return False
-    drawn = signatures_drawn(named, context.quorum, len(seat.publics)) if context.is_sparse else named
+    drawn = signatures_drawn(named, context.quorum, len(me.publics)) if context.is_sparse else named
     if drawn == named:
-        return all_hold(seat, kind, content, signers, signatures)
-    seed = seat.keys.own_seed(b"sample of signatures", context.digest + hashlib.sha256(signatures).digest())
+        return all_hold(me, kind, content, signers, signatures)
+    seed = me.keys.own_seed(b"sample of signatures", context.digest + hashlib.sha256(signatures).digest())
     ordered = sorted(signers)
     chosen = sorted(permutation(seed, named)[:drawn])
     parts = (signatures[SIGNATURE_BYTES * place : SIGNATURE_BYTES * (place + 1)] for place in chosen)
-    return all_hold(seat, kind, content, frozenset(ordered[place] for place in chosen), b"".join(parts))
+    return all_hold(me, kind, content, frozenset(ordered[place] for place in chosen), b"".join(parts))
 
 
 def signatures_drawn(named: int, quorum: int, members: int) -> int:
@@ -94,11 +89,11 @@ def signatures_drawn(named: int, quorum: int, members: int) -> int:
     return min(named, math.ceil(bits / math.log2(named / (quorum - 1)))) if named >= quorum else named
 
 
-def all_hold(seat: Seat, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
+def all_hold(me: Participant, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:
     """Whether these members have signed that content; signatures are one after the other in the order of members."""
     if len(signatures) != SIGNATURE_BYTES * len(signers):
         return False
-    context, publics = seat.context.digest, seat.publics
+    context, publics = me.context.digest, me.publics
     digest = hashlib.sha256(content).digest()
     places = range(0, len(signatures), SIGNATURE_BYTES)
     return all(

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -25,36 +25,23 @@ _MOST_INTEGER_BYTES: Final = 1 << 10
 _LONGEST_SIDE: Final = 1 << 32
 # So many values in a message of others: a second of work at most. Members of a sum of S send some S² of them.
 MOST_VALUES: Final = 1 << 18
+# Arrays are parts themselves, so that they are copied once.
+Part = bytes | memoryview
 _NONE, _TRUE, _FALSE, _INT, _BYTES, _TEXT, _TUPLE, _SET, _MAP, _WORDS, _OBJECT = b"NTFIBSLEMWO"
 
 
 def packed(value: object) -> bytes:
     """The bytes of a value made of None, bool, int, bytes, str, tuple, frozenset, mapping, arrays of words and dataclasses."""
-    parts: list[bytes] = []
+    parts: list[Part] = []
     _pack(value, parts)
     return b"".join(parts)
 
 
 def packed_size(value: object) -> int:
     """How many bytes `packed` gives, without copying arrays."""
-    if value is None or isinstance(value, bool):
-        return 1
-    if isinstance(value, bytes):
-        return 1 + _LENGTH_BYTES + len(value)
-    if isinstance(value, int):
-        return 1 + _LENGTH_BYTES + value.bit_length() // 8 + 1
-    if isinstance(value, str):
-        return 1 + _LENGTH_BYTES + len(value.encode())
-    if isinstance(value, np.ndarray):
-        return 1 + _LENGTH_BYTES * (2 + value.ndim) + value.nbytes
-    if isinstance(value, tuple | frozenset):
-        return 1 + _LENGTH_BYTES + sum(map(packed_size, value))
-    if isinstance(value, dict):
-        return 1 + _LENGTH_BYTES + sum(map(packed_size, value)) + sum(map(packed_size, value.values()))
-    if is_dataclass(value) and not isinstance(value, type):
-        inner = sum(packed_size(getattr(value, name)) for name in field_types(type(value)))
-        return 1 + 2 * _LENGTH_BYTES + len(type(value).__name__) + inner
-    return len(packed(value))
+    parts: list[Part] = []
+    _pack(value, parts)
+    return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
 
 
 def unpacked(content: bytes, *classes: type, most_values: int | None = None) -> Any:
@@ -63,7 +50,7 @@ def unpacked(content: bytes, *classes: type, most_values: int | None = None) -> 
     Raise MessageMalformed unless the bytes are the packed form of such a value, with at most `most_values` values in it. Own states may
     have any number; what others sent may not.
     """
-    reader = _Reader(content, {each.__name__: each for each in classes}, most_values)
+    reader = _Reader(content, {packed_name(each): each for each in classes}, most_values)
     try:
         value = reader.value(0)
     except MessageMalformed:
@@ -76,64 +63,94 @@ def unpacked(content: bytes, *classes: type, most_values: int | None = None) -> 
     return value
 
 
+Read = TypeVar("Read")
+
+
+def unpacked_as(kind: type[Read], content: bytes, *inner: type, most_values: int | None = None) -> Read:
+    """The value of this class, with values of `inner` classes in it, as `unpacked`. Raise MessageMalformed unless the bytes are one."""
+    found = unpacked(content, kind, *inner, most_values=most_values)
+    if not isinstance(found, kind):
+        raise _malformed(f"they are not a packed {packed_name(kind).lstrip('_')}")
+    return found
+
+
+def packed_name(kind: type) -> str:
+    """The name under which a class is packed: its own, or `PACKED_NAME` where it was renamed since bytes were first written."""
+    return str(getattr(kind, "PACKED_NAME", kind.__name__))
+
+
 def _malformed(reason: str) -> MessageMalformed:
     return MessageMalformed(
         f"These bytes are not a message or state: {reason}.", "Ask for them again; nothing was used."
     )
 
 
-def _pack(value: object, parts: list[bytes]) -> None:
-    for kind, write in _WRITERS:
-        if isinstance(value, kind):
-            write(value, parts)
-            return
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} has no packed form")
-    name, entries = type(value).__name__.encode(), fields(value)
-    parts += [bytes([_OBJECT]), _length(len(name)), name, _length(len(entries))]
-    for field in entries:
-        _pack(getattr(value, field.name), parts)
+Writer = Callable[[Any, list[Part]], None]
+
+
+def _pack(value: object, parts: list[Part]) -> None:
+    kind: type = type(value)
+    _writer(kind)(value, parts)
+
+
+@lru_cache(maxsize=256)
+def _writer(kind: type) -> Writer:
+    """How values of a class are packed. Raise TypeError for one that has no packed form."""
+    for each, write in _WRITERS:
+        if issubclass(kind, each):
+            return write
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} has no packed form")
+    name, names = packed_name(kind).encode(), [field.name for field in fields(kind)]
+    prefix = bytes([_OBJECT]) + _length(len(name)) + name + _length(len(names))
+
+    def write_fields(value: object, parts: list[Part]) -> None:
+        parts.append(prefix)
+        for each in names:
+            _pack(getattr(value, each), parts)
+
+    return write_fields
 
 
 def _length(count: int) -> bytes:
     return count.to_bytes(_LENGTH_BYTES, "little")
 
 
-def _pack_content(tag: int, content: bytes, parts: list[bytes]) -> None:
+def _pack_content(tag: int, content: bytes, parts: list[Part]) -> None:
     parts += [bytes([tag]), _length(len(content)), content]
 
 
-def _pack_int(value: int, parts: list[bytes]) -> None:
+def _pack_int(value: int, parts: list[Part]) -> None:
     _pack_content(_INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True), parts)
 
 
-def _pack_tuple(value: tuple[object, ...], parts: list[bytes]) -> None:
+def _pack_tuple(value: tuple[object, ...], parts: list[Part]) -> None:
     parts += [bytes([_TUPLE]), _length(len(value))]
     for entry in value:
         _pack(entry, parts)
 
 
-def _pack_set(value: frozenset[int], parts: list[bytes]) -> None:
+def _pack_set(value: frozenset[int], parts: list[Part]) -> None:
     parts += [bytes([_SET]), _length(len(value))]
     for entry in sorted(value):
         _pack_int(entry, parts)
 
 
-def _pack_map(value: Mapping[int, object], parts: list[bytes]) -> None:
+def _pack_map(value: Mapping[int, object], parts: list[Part]) -> None:
     parts += [bytes([_MAP]), _length(len(value))]
     for key in sorted(value):
         _pack_int(key, parts)
         _pack(value[key], parts)
 
 
-def _pack_words(value: np.ndarray[Any, Any], parts: list[bytes]) -> None:
+def _pack_words(value: np.ndarray[Any, Any], parts: list[Part]) -> None:
     if value.dtype.kind != "u" or value.dtype.itemsize != 8:
         raise TypeError(f"arrays of {value.dtype} have no packed form")
     parts += [bytes([_WORDS]), _length(value.ndim), *(_length(side) for side in value.shape)]
-    parts += [_length(value.nbytes), value.astype("<u8", copy=False).tobytes()]
+    parts += [_length(value.nbytes), np.ascontiguousarray(value, dtype="<u8").data]
 
 
-_WRITERS: Final[tuple[tuple[type, Callable[[Any, list[bytes]], None]], ...]] = (
+_WRITERS: Final[tuple[tuple[type, Writer], ...]] = (
     (type(None), lambda _, parts: parts.append(bytes([_NONE]))),
     (bool, lambda value, parts: parts.append(bytes([_TRUE if value else _FALSE]))),
     (int, _pack_int),

@@ -27,7 +27,7 @@ from sudare.consortium.tasks.definitions import (
 )
 from sudare.errors import AgreementError, AgreementMismatch
 from sudare.schema import Number, Schema
-from tests.consortium.house import DOCUMENT
+from tests.consortium.documents import DOCUMENT
 from tests.schema_strategies import schemas
 
 
@@ -330,9 +330,9 @@ COMPLETE = [
     (("members",), {"east": DOCUMENT["members"]["east"]}, "1 of at least 2 members"),
     (("tasks",), {}, "no task"),
     (("sums", "threshold"), 1, "from 2 to 3"),
-    (("sums", "threshold"), 4, "from 2 to 3"),
-    (("sums", "dishonest"), 1, "of whom 1 may be dishonest. Use 3 .nobody may leave., or agree that fewer"),
-    (("sums", "dishonest"), 2, "two of them must be honest. Use a number from 0 to 1"),
+    (("sums", "threshold"), 4, r"`sums\.threshold`: .* more than the 3 members there are. Use 3 .* or less"),
+    (("sums", "dishonest"), 1, "of which 1 may be dishonest.* Use the threshold 3 .nobody may leave., or expect fewer"),
+    (("sums", "dishonest"), 2, r"`sums\.dishonest`: .* fewer than two honest members hides nothing. Expect 0 to 1"),
     (("tasks", "wear", "parameters"), {"family": "poisson"}, r"`tasks\.wear\.parameters\.family` is not one of"),
     (("tasks", "wear", "parameters"), {"private_iterations": 0}, r"parameters\.private_iterations` is not a whole"),
     (("tasks", "patterns", "consent"), False, "Give the task an epsilon"),
@@ -432,9 +432,9 @@ def test_any_two_groups_that_finish_a_sum_share_an_honest_member(
     document["tasks"] = {"scale": DOCUMENT["tasks"]["scale"]}
     agreement = Agreement.from_dict(document)
     if not fits:
-        with pytest.raises(AgreementError, match=r"`sums\.threshold` does not fit"):
+        with pytest.raises(AgreementError, match=r"`sums\.threshold`: A threshold of . does not fit"):
             agreement.check_complete()
-        with pytest.raises(AgreementError, match=r"`sums\.threshold` does not fit"):
+        with pytest.raises(AgreementError, match=r"`sums\.threshold`: A threshold of . does not fit"):
             _ = agreement.colluders
         return
     agreement.check_complete()

@@ -12,7 +12,7 @@ from sudare.consortium import Agreement, Approvals, permit, required
 from sudare.consortium.agreement.approvals import parsed_event
 from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
 from sudare.privacy.account_balance import Amount
-from tests.consortium.house import DOCUMENT, MEMBER, member_in
+from tests.consortium.documents import DOCUMENT, MEMBER, member_in
 
 AGREEMENT = Agreement.from_dict(DOCUMENT)
 RISK = AGREEMENT.task("risk")

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from sudare.consortium import Identity, passphrase_from, verifies
 from sudare.consortium.agreement.identity import is_usable
 from sudare.errors import IdentityError, InvalidParameter
-from tests.consortium.house import PASSPHRASE
+from tests.consortium.documents import PASSPHRASE
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from sudare.consortium.agreement.member_settings import new_member_file
 from sudare.errors import AgreementError, IdentityError, KeyRevoked, LedgerMissing, SourceTaken
 from sudare.frames import read
 from sudare.frames.sources import SqlSource
-from tests.consortium.house import MEMBER, PASSPHRASE, agreement_of, member_in, signed_by_all, three_identities
+from tests.consortium.documents import MEMBER, PASSPHRASE, agreement_of, member_in, signed_by_all, three_identities
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

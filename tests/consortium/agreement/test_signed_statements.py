@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import Identity, Revocation, Rotation, Statements, in_force, standing
+from sudare.consortium import Identity, Revocation, Rotation, Statements, keys_in_force, signature_status
 from sudare.consortium.agreement.signed_statements import check_is_key_of, now, statements_path
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
-from tests.consortium.house import agreement_of, signed_by_all, three_identities
+from tests.consortium.documents import agreement_of, signed_by_all, three_identities
 
 IDENTITIES = three_identities()
 EAST, NORTH, WEST = (IDENTITIES[name] for name in ("east", "north", "west"))
@@ -42,31 +42,31 @@ def test_in_force_once_all_have_signed() -> None:
     statements = Statements()
     for number, (name, identity) in enumerate(IDENTITIES.items(), start=1):
         with pytest.raises(AgreementMismatch, match="is not signed by"):
-            in_force(AGREEMENT, statements)
+            keys_in_force(AGREEMENT, statements)
         statements = statements.signed(AGREEMENT, name, identity)
-        assert len(standing(AGREEMENT, statements).signed) == number
-    assert in_force(AGREEMENT, statements) == {name: each.public_key for name, each in IDENTITIES.items()}
+        assert len(signature_status(AGREEMENT, statements).signed) == number
+    assert keys_in_force(AGREEMENT, statements) == {name: each.public_key for name, each in IDENTITIES.items()}
 
 
 def test_signatures_over_another_agreement_do_not_count() -> None:
     other = agreement_of(IDENTITIES, deadlines={"round_seconds": 1.0})
-    assert standing(other, SIGNED).invalid == ("east", "north", "west")
+    assert signature_status(other, SIGNED).invalid == ("east", "north", "west")
     with pytest.raises(AgreementMismatch, match=r"is not signed by east, north, west\."):
-        in_force(other, SIGNED)
+        keys_in_force(other, SIGNED)
     # Signing the other one drops what was said about the first.
     assert set(SIGNED.signed(other, "east", EAST).signatures) == {"east"}
 
 
 def test_a_signature_of_one_does_not_count_for_another() -> None:
     swapped = Statements({**SIGNED.signatures, "north": SIGNED.signatures["east"]})
-    assert standing(AGREEMENT, swapped).invalid == ("north",)
+    assert signature_status(AGREEMENT, swapped).invalid == ("north",)
     strange = Statements({**SIGNED.signatures, "north": STRANGER.sign("agreement", AGREEMENT.digest.encode()).hex()})
-    assert standing(AGREEMENT, strange).invalid == ("north",)
+    assert signature_status(AGREEMENT, strange).invalid == ("north",)
 
 
 def test_members_that_are_none_do_not_matter() -> None:
     more = Statements({**SIGNED.signatures, "stranger": SIGNED.signatures["east"]})
-    assert standing(AGREEMENT, more).is_in_force
+    assert signature_status(AGREEMENT, more).is_in_force
 
 
 def test_only_the_right_key_signs() -> None:
@@ -81,7 +81,7 @@ def test_what_is_not_complete_is_not_signed() -> None:
     with pytest.raises(AgreementError, match="1 of at least 2"):
         Statements().signed(alone, "east", EAST)
     with pytest.raises(AgreementError, match="1 of at least 2"):
-        in_force(alone, Statements())
+        keys_in_force(alone, Statements())
 
 
 # Merging
@@ -105,8 +105,8 @@ def test_a_bad_signature_from_elsewhere_does_not_displace_a_good_one() -> None:
 def test_a_revocation_collects_signatures_when_merged() -> None:
     one, other = (Statements(revocations=(revocation_of(WEST, signer),)) for signer in (EAST, NORTH))
     merged = with_(SIGNED).merged(one, AGREEMENT)
-    assert standing(AGREEMENT, merged).is_in_force
-    assert standing(AGREEMENT, merged.merged(other, AGREEMENT)).revoked == ("west",)
+    assert signature_status(AGREEMENT, merged).is_in_force
+    assert signature_status(AGREEMENT, merged.merged(other, AGREEMENT)).revoked == ("west",)
 
 
 # Rotation
@@ -115,13 +115,13 @@ def test_a_revocation_collects_signatures_when_merged() -> None:
 def test_a_rotated_key_stands_for_the_member_and_the_signature_stays() -> None:
     new, newer = Identity.generated(), Identity.generated()
     statements = with_(SIGNED, rotations=(Rotation.made(new, newer), Rotation.made(NORTH, new)))
-    assert in_force(AGREEMENT, statements)["north"] == newer.public_key
+    assert keys_in_force(AGREEMENT, statements)["north"] == newer.public_key
     check_is_key_of(AGREEMENT, statements, "north", newer.public_key)
     for old in (NORTH, new):
         with pytest.raises(IdentityError):
             check_is_key_of(AGREEMENT, statements, "north", old.public_key)
     signed_anew = statements.signed(AGREEMENT, "north", newer)
-    assert standing(AGREEMENT, signed_anew).is_in_force
+    assert signature_status(AGREEMENT, signed_anew).is_in_force
 
 
 def test_a_rotation_needs_both_keys() -> None:
@@ -137,18 +137,18 @@ def test_a_rotation_needs_both_keys() -> None:
     ]
     for each in forged:
         assert not each.is_valid()
-        assert in_force(AGREEMENT, with_(SIGNED, rotations=(each,)))["north"] == NORTH.public_key
+        assert keys_in_force(AGREEMENT, with_(SIGNED, rotations=(each,)))["north"] == NORTH.public_key
 
 
 def test_a_key_handed_over_twice_or_in_a_circle_counts_no_more() -> None:
     new = Identity.generated()
     twice = with_(SIGNED, rotations=(Rotation.made(NORTH, new), Rotation.made(NORTH, STRANGER)))
-    circle = with_(SIGNED, rotations=(Rotation.made(NORTH, new), Rotation.made(new, NORTH)))
-    for statements in (twice, circle):
-        assert standing(AGREEMENT, statements).revoked == ("north",)
-        assert "north" not in standing(AGREEMENT, statements).keys
+    cycle = with_(SIGNED, rotations=(Rotation.made(NORTH, new), Rotation.made(new, NORTH)))
+    for statements in (twice, cycle):
+        assert signature_status(AGREEMENT, statements).revoked == ("north",)
+        assert "north" not in signature_status(AGREEMENT, statements).keys
         with pytest.raises(KeyRevoked, match="north"):
-            in_force(AGREEMENT, statements)
+            keys_in_force(AGREEMENT, statements)
 
 
 def test_a_key_does_not_follow_itself() -> None:
@@ -161,27 +161,29 @@ def test_a_key_does_not_follow_itself() -> None:
 
 def test_a_key_gives_itself_up_at_once() -> None:
     statements = with_(SIGNED, revocations=(revocation_of(NORTH, NORTH),))
-    found = standing(AGREEMENT, statements)
+    found = signature_status(AGREEMENT, statements)
     assert (found.revoked, found.is_in_force) == (("north",), False)
     with pytest.raises(KeyRevoked, match="north"):
-        in_force(AGREEMENT, statements)
+        keys_in_force(AGREEMENT, statements)
     with pytest.raises(KeyRevoked):
         statements.signed(AGREEMENT, "north", NORTH)
 
 
 def test_as_many_others_as_the_threshold_revoke_a_key() -> None:
     assert AGREEMENT.threshold == 2
-    assert standing(AGREEMENT, with_(SIGNED, revocations=(revocation_of(NORTH, EAST),))).is_in_force
+    assert signature_status(AGREEMENT, with_(SIGNED, revocations=(revocation_of(NORTH, EAST),))).is_in_force
     two = with_(SIGNED, revocations=(revocation_of(NORTH, EAST, WEST),))
-    assert standing(AGREEMENT, two).revoked == ("north",)
+    assert signature_status(AGREEMENT, two).revoked == ("north",)
 
 
 def test_where_all_must_stay_all_others_revoke() -> None:
     agreement = agreement_of(IDENTITIES, sums={"hidden_by": "masks"})
     signed = signed_by_all(agreement, IDENTITIES)
     assert agreement.threshold == 3
-    assert standing(agreement, with_(signed, revocations=(revocation_of(NORTH, EAST),))).is_in_force
-    assert standing(agreement, with_(signed, revocations=(revocation_of(NORTH, EAST, WEST),))).revoked == ("north",)
+    assert signature_status(agreement, with_(signed, revocations=(revocation_of(NORTH, EAST),))).is_in_force
+    assert signature_status(agreement, with_(signed, revocations=(revocation_of(NORTH, EAST, WEST),))).revoked == (
+        "north",
+    )
 
 
 def test_strangers_and_repeats_do_not_add_up() -> None:
@@ -200,23 +202,23 @@ def test_strangers_and_repeats_do_not_add_up() -> None:
         replace(revocation_of(STRANGER, EAST, WEST), key=NORTH.public_key.hex()),
     ]
     for each in cases:
-        assert standing(AGREEMENT, with_(SIGNED, rotations=(rotation,), revocations=(each,))).is_in_force
+        assert signature_status(AGREEMENT, with_(SIGNED, rotations=(rotation,), revocations=(each,))).is_in_force
     # Different statements about one key do not add up either: they may mean different things.
     apart = (revocation_of(NORTH, EAST, reason="lost"), revocation_of(NORTH, WEST, reason="sold"))
-    assert standing(AGREEMENT, with_(SIGNED, revocations=apart)).is_in_force
+    assert signature_status(AGREEMENT, with_(SIGNED, revocations=apart)).is_in_force
 
 
 def test_a_revoked_key_cannot_hand_over() -> None:
     """A thief who rotates before or after the owner revokes gets nothing."""
     for rotation in (Rotation.made(NORTH, STRANGER), Rotation.made(NORTH, Identity.generated())):
         statements = with_(SIGNED, rotations=(rotation,), revocations=(revocation_of(NORTH, NORTH),))
-        assert standing(AGREEMENT, statements).revoked == ("north",)
+        assert signature_status(AGREEMENT, statements).revoked == ("north",)
 
 
 def test_revoking_the_newest_key_revokes_the_member() -> None:
     new = Identity.generated()
     statements = with_(SIGNED, rotations=(Rotation.made(NORTH, new),), revocations=(revocation_of(new, new),))
-    assert standing(AGREEMENT, statements).revoked == ("north",)
+    assert signature_status(AGREEMENT, statements).revoked == ("north",)
 
 
 # As a file

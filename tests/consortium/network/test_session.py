@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.session import Delivery, Session
-from sudare.consortium.network.transport import Packet
+from sudare.consortium.network.transport.base import Packet
 from sudare.errors import AgreementMismatch
-from tests.consortium.rehearsed import IDENTITIES, names_of, pins_of, session_of
+from tests.consortium.simulated_consortium import IDENTITIES, names_of, pins_of, session_of
 
 FIRST, SECOND = names_of(2)
 

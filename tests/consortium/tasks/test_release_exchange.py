@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium.network.message_dispatch import Desk, Envelope
-from sudare.consortium.network.simulated_network import GoodNetwork, Rehearsal
-from sudare.consortium.tasks.release_exchange import RELEASE, WITHDRAW, Parties, ReleaseExchange, verified
+from sudare.consortium.network.message_dispatch import Envelope, MessageDispatcher
+from sudare.consortium.tasks.release_exchange import RELEASE, WITHDRAW, ReleaseExchange, verified
 from sudare.errors import NotConnected, ReleaseMalformed, ReleaseUntrusted, TaskStopped
 from sudare.privacy import Ledger
 from sudare.privacy.release import Release
 from sudare.statistics import PrivateMean
-from tests.consortium.rehearsed import (
+from tests.consortium.simulated_consortium import (
     IDENTITIES,
     CrashingStore,
     Killed,
@@ -23,6 +22,7 @@ from tests.consortium.rehearsed import (
     names_of,
     session_of,
 )
+from tests.consortium.simulated_network import GoodNetwork, SimulatedNetwork
 
 NAMES = names_of(3)
 KEYS = {name: IDENTITIES[position].public_key for position, name in enumerate(NAMES)}
@@ -54,29 +54,30 @@ class Market:
     own: list[bytes]
     network: RoughNetwork | GoodNetwork = field(default_factory=GoodNetwork)
     check: Callable[[Release], None] = is_agreed
-    patience_seconds: float = 60.0
+    timeout_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         self.stores = {name: CrashingStore() for name in NAMES}
         self.exchanges: dict[str, ReleaseExchange] = {}
         starts = {name: lambda now, place=place: self.started(place, now) for place, name in enumerate(NAMES)}
-        self.rehearsal = Rehearsal(starts, self.network, death=Killed)
+        self.simulation = SimulatedNetwork(starts, self.network, death=Killed)
 
-    def started(self, position: int, now: float) -> Desk:
-        desk, name = Desk(session_of(position, 3)), NAMES[position]
+    def started(self, position: int, now: float) -> MessageDispatcher:
+        dispatcher, name = MessageDispatcher(session_of(position, 3)), NAMES[position]
         self.exchanges[name] = ReleaseExchange(
             "models",
-            Parties(name, KEYS),
+            name,
+            KEYS,
             self.own[position],
             self.stores[name],
             self.check,
-            patience_seconds=self.patience_seconds,
+            timeout_seconds=self.timeout_seconds,
         )
-        desk.start(self.exchanges[name], now)
-        return desk
+        dispatcher.start(self.exchanges[name], now)
+        return dispatcher
 
     def run(self, most_seconds: float = 600.0) -> bool:
-        return self.rehearsal.run(self.is_over, most_seconds)
+        return self.simulation.run(self.is_over, most_seconds)
 
     def is_over(self) -> bool:
         found = [self.exchanges.get(name) for name in NAMES]
@@ -104,14 +105,14 @@ def test_a_member_killed_while_it_stores_a_release_gets_it_again(files: list[byt
         for after in (False, True):
             market = Market(files[:3])
             market.stores[NAMES[1]] = CrashingStore(die_at=frozenset({step}), after=after)
-            assert market.rehearsal.run(lambda at=market: at.is_over() and at.rehearsal.lives(NAMES[1]) == 2, 600.0)
+            assert market.simulation.run(lambda at=market: at.is_over() and at.simulation.lives(NAMES[1]) == 2, 600.0)
             assert all(exchange.files() == market.exchanges[NAMES[0]].files() for exchange in market.exchanges.values())
 
 
 def test_a_store_that_was_lost_is_filled_again_by_asking(files: list[bytes]) -> None:
     market = Market(files[:3])
     assert market.run()
-    market.rehearsal.kill(NAMES[2], restart_seconds=30.0)
+    market.simulation.kill(NAMES[2], restart_seconds=30.0)
     market.stores[NAMES[2]].contents.clear()
     del market.exchanges[NAMES[2]]
     assert market.run()
@@ -127,7 +128,7 @@ def test_a_release_signed_by_another_key_stops_the_task_on_every_side(files: lis
 
 
 def receiving(files: list[bytes]) -> ReleaseExchange:
-    exchange = ReleaseExchange("models", Parties(NAMES[0], KEYS), files[0], CrashingStore(), is_agreed)
+    exchange = ReleaseExchange("models", NAMES[0], KEYS, files[0], CrashingStore(), is_agreed)
     exchange.begin(0.0)
     exchange.posts()
     return exchange
@@ -151,7 +152,7 @@ def test_somebody_elses_release_is_refused(files: list[bytes]) -> None:
 
 
 def test_a_second_release_in_the_place_of_the_first_is_refused(files: list[bytes]) -> None:
-    exchange = ReleaseExchange("models", Parties(NAMES[1], KEYS), files[1], CrashingStore(), is_agreed)
+    exchange = ReleaseExchange("models", NAMES[1], KEYS, files[1], CrashingStore(), is_agreed)
     exchange.begin(0.0)
     for _ in range(2):
         exchange.receive(NAMES[0], Envelope("models", RELEASE, body=files[0]), 0.0)
@@ -173,9 +174,9 @@ def test_a_withdrawn_release_is_forgotten_and_stays_so(files: list[bytes]) -> No
     market = Market(files[:3])
     assert market.run()
     market.exchanges[NAMES[1]].withdraw()
-    desk = market.rehearsal.desk(NAMES[1])
-    assert desk is not None
-    market.rehearsal.run(lambda: all(NAMES[1] not in each.files() for each in market.exchanges.values()), 60.0)
+    dispatcher = market.simulation.dispatcher(NAMES[1])
+    assert dispatcher is not None
+    market.simulation.run(lambda: all(NAMES[1] not in each.files() for each in market.exchanges.values()), 60.0)
     exchange = market.exchanges[NAMES[0]]
     assert set(exchange.files()) == {NAMES[0], NAMES[2]}
     exchange.receive(NAMES[1], Envelope("models", RELEASE, body=files[1]), 0.0)
@@ -192,7 +193,7 @@ def kinds_published(market: Market) -> list[Envelope]:
 
 
 def test_members_that_never_come_are_named(files: list[bytes]) -> None:
-    market = Market(files[:3], RoughNetwork(0, outages=((0.0, 1e9),)), patience_seconds=30.0)
+    market = Market(files[:3], RoughNetwork(0, outages=((0.0, 1e9),)), timeout_seconds=30.0)
     assert market.run()
     for name, exchange in market.exchanges.items():
         assert isinstance(exchange.failure, NotConnected)

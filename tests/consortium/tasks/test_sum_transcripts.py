@@ -10,14 +10,14 @@ import pytest
 
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import STOP, Envelope
-from sudare.consortium.tasks.checkpoints import MemoryStore
 from sudare.consortium.tasks.sum_attempts import SUM
-from sudare.consortium.tasks.sum_runner import Circle, SumRunner, Words
+from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Words
 from sudare.joint.sum_script import Finished
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.messages import Heard, Message
 from sudare.sums.statements import Statement, stated
-from tests.consortium.rehearsed import Consortium, CrashingStore, RoughNetwork, SteppingWalk
+from tests.consortium.memory_store import MemoryStore
+from tests.consortium.simulated_consortium import Consortium, CrashingStore, RoughNetwork, SteppingWalk
 
 NAMES = ("anna", "east", "north", "south", "west")
 KEYS = {name: Identity.generated().member_keys(b"test") for name in NAMES}
@@ -51,8 +51,8 @@ class Members:
             runner.begin(0.0)
 
     def runner(self, name: str) -> SumRunner:
-        circle = Circle("agreement", NAMES, name, KEYS[name], 4, 1)
-        return SumRunner("task", circle, Sums(self.count), self.stores[name], lambda: PUBLICS)
+        group = SumGroup("agreement", NAMES, name, KEYS[name], 4, 1)
+        return SumRunner("task", group, Sums(self.count), self.stores[name], lambda: PUBLICS)
 
     def deliver(self, now: float = 0.0, passes: Callable[[str, str], bool] = lambda sender, receiver: True) -> None:
         waiting: list[tuple[str, str, Envelope]] = []
@@ -91,13 +91,13 @@ def test_what_is_signed_after_the_end_is_kept_with_the_rest() -> None:
     members.deliver()
     runner = members.runners["west"]
     assert runner.finished
-    seat = runner._sittings[0]._party.seat
-    other = stated(type(seat)(seat.context, 1, KEYS["east"]), "heard", b"\x1f" + bytes(32))
+    participant = runner._sums[0]._party.participant
+    other = stated(type(participant)(participant.context, 1, KEYS["east"]), "heard", b"\x1f" + bytes(32))
     envelope = Envelope("task", SUM, 0, 0, Message(1, 4, Heard(other, None)).to_bytes())
     runner.receive("east", envelope, 1.0)
     members.tick(2.0)
     assert other in members.kept("west")
-    found = contradictions([Transcript(seat.context, members.kept("west"))])
+    found = contradictions([Transcript(participant.context, members.kept("west"))])
     assert {each.liar for each in found} == {"east"}
 
 
@@ -111,11 +111,11 @@ def test_statements_of_an_earlier_attempt_outlive_the_attempt_and_the_process() 
         return sender != "anna" or heard_of.count("anna") <= 4
 
     members.deliver(0.0, until_anna_has_said_enough)
-    first = members.runners["east"]._sittings[0].transcript.context
+    first = members.runners["east"]._sums[0].transcript.context
     present = NAMES[1:]
     for now in range(1, 60):
         members.tick(float(now), present)
-    second = members.runners["east"]._sittings[0].transcript.context
+    second = members.runners["east"]._sums[0].transcript.context
     assert (first.attempt, second.attempt) == (0, 1)
     assert {each.context for each in members.kept("east")} >= {first.digest}
     members.runners["east"] = members.runner("east")

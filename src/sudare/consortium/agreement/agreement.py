@@ -12,13 +12,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import tomli_w
 
-from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.document_fields import Field, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
 from sudare.consortium.tasks.definitions import (
     CensusTask,
@@ -32,7 +32,8 @@ from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, S
 from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.schema import Number, Schema
-from sudare.sums.context import least_threshold, noise_colluders, usual_dishonest
+from sudare.sums.context import check_threshold, noise_colluders, usual_dishonest
+from sudare.sums.minimum_members import check_exact_sums
 from sudare.text import is_printable
 
 FORMAT: Final = 1
@@ -43,6 +44,7 @@ MOST_FIELDS: Final = 200_000
 RESERVED_NAMES: Final = {"own": "the file of a member's own release", "server": "the relay"}
 
 _LONGEST_PATH: Final = 300
+_MOST_FIELDS_SHOWN: Final = 8
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -165,23 +167,11 @@ class Agreement:
 
     def member(self, name: str) -> MemberEntry:
         """One member by name."""
-        for member in self.members:
-            if member.name == name:
-                return member
-        raise AgreementError(
-            f"The agreement has no member of that name; it has: {', '.join(self.member_names) or 'none yet'}.",
-            "Check the name, or join with `sudare consortium join`.",
-        )
+        return _by_name(self.members, name, "member", "Check the name, or join with `sudare consortium join`.")
 
     def task(self, name: str) -> Task:
         """One task by name."""
-        for task in self.tasks:
-            if task.name == name:
-                return task
-        raise AgreementError(
-            f"The agreement has no task of that name; it has: {', '.join(task.name for task in self.tasks) or 'none'}.",
-            "Check the name.",
-        )
+        return _by_name(self.tasks, name, "task", "Check the name.")
 
     def with_member(self, member: MemberEntry) -> Agreement:
         """The agreement with one more member, or with another key and budget for one that it has."""
@@ -211,25 +201,16 @@ class Agreement:
 
     def check_sums(self) -> None:
         """Raise AgreementError unless there are two members or more, two of them honest, and the threshold fits their number."""
-        count, threshold = len(self.members), self.threshold
+        count = len(self.members)
         if count < 2:
             raise AgreementError(
                 f"The agreement has {count} of at least 2 members.", "Others join with `sudare consortium join`."
             )
-        if not 0 <= self.dishonest <= count - 2:
-            raise AgreementError(
-                f"`sums.dishonest` does not fit {count} members: two of them must be honest.",
-                f"Use a number from 0 to {count - 2}.",
-            )
-        # Any two groups of t share an honest member, and it votes once: no two totals are opened.
-        if not (count + self.dishonest < 2 * threshold <= 2 * count or threshold == count):
-            least = least_threshold(count, self.dishonest)
-            raise AgreementError(
-                f"`sums.threshold` does not fit {count} members, of whom {self.dishonest} may be dishonest.",
-                f"Use a number from {least} to {count}."
-                if least < count
-                else f"Use {count} (nobody may leave), or agree that fewer may be dishonest.",
-            )
+        try:
+            check_threshold(count, self.threshold, self.dishonest)
+        except InvalidParameter as error:
+            wrong = "threshold" if 0 <= self.dishonest <= count - 2 else "dishonest"
+            raise AgreementError(f"`sums.{wrong}`: {error.problem}", error.remedy) from None
 
     def _check_number_columns(self, task: DictionaryTask) -> None:
         if not any(isinstance(column, Number) for column in self.schema.features.values()):
@@ -244,8 +225,7 @@ class Agreement:
     def from_dict(cls, document: object, folder: Path | None = None) -> Agreement:
         """The agreement that nested dictionaries describe. A schema in a file of its own is looked for in `folder`."""
         fields = Field("", document).table(("format", "name", "schema"), ("members", "tasks", "sums", "deadlines"))
-        if fields["format"].whole(0) != FORMAT:
-            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer agreements.")
+        fields["format"].check_format(FORMAT, "agreements")
         members = fields["members"].named() if "members" in fields else {}
         tasks = fields["tasks"].named() if "tasks" in fields else {}
         if len(members) > MOST_MEMBERS or len(tasks) > MOST_TASKS:
@@ -322,6 +302,17 @@ class Agreement:
         return {path: _field_digest(nonce, path, value) for path, value in _leaves("", document)}
 
 
+Named = TypeVar("Named", MemberEntry, Task)
+
+
+def _by_name(entries: tuple[Named, ...], name: str, what: str, remedy: str) -> Named:
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    names = ", ".join(entry.name for entry in entries)
+    raise AgreementError(f"The agreement has no {what} of that name; it has: {names or 'none yet'}.", remedy)
+
+
 def differences(mine: Agreement, theirs: Agreement) -> tuple[str, ...]:
     """Paths of the fields in which two agreements differ, in alphabetical order."""
     return differing_fields(mine.field_digests(b""), theirs.field_digests(b""))
@@ -344,11 +335,16 @@ def parsed_field_digests(value: object) -> dict[str, str]:
     return found
 
 
+def shown_fields(fields: tuple[str, ...]) -> str:
+    """The first of these fields, and how many more there are."""
+    more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
+    return ", ".join(fields[:_MOST_FIELDS_SHOWN]) + more
+
+
 def mismatch(fields: tuple[str, ...]) -> AgreementMismatch:
     """The error for two agreements that differ in these fields."""
-    shown = ", ".join(fields[:8]) + (f" and {len(fields) - 8} more" if len(fields) > 8 else "")
     return AgreementMismatch(
-        f"The other member holds another agreement: {shown or 'its hash'} differs.",
+        f"The other member holds another agreement: {shown_fields(fields) or 'its hash'} differs.",
         "Settle which one is right, sign it, and start again.",
     )
 
@@ -372,10 +368,8 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 def _check_exact_sums(task: DictionaryTask, members: int) -> None:
     """Refuse exact sums over two members, and over fewer than five without consent."""
-    from sudare.sums.minimum_members import check_consortium
-
     try:
-        check_consortium(members, task.consent)
+        check_exact_sums(members, task.consent)
     except InvalidParameter as refusal:
         raise AgreementError(
             f"`tasks.{task.name}`: {refusal.problem}",
@@ -406,25 +400,28 @@ def _schema(section: Field, folder: Path | None) -> Schema:
 
 
 def _member(name: str, section: Field) -> MemberEntry:
-    fields = section.table(("key", "budget"))
-    budget = fields["budget"].table(("epsilon",), ("delta",))
-    delta = budget["delta"].delta() if "delta" in budget else 0.0
-    key = fields["key"].hexadecimal(64)
+    return section.built(partial(MemberEntry, name), {"key": _public_key, "budget": _budget})
+
+
+def _public_key(field: Field) -> str:
+    key = field.hexadecimal(64)
     if not is_usable(bytes.fromhex(key)):
-        raise fields["key"].refused("a key that only its owner can sign with")
-    return MemberEntry(name, key, Budget(budget["epsilon"].epsilon(), delta))
+        raise field.refused("a key that only its owner can sign with")
+    return key
+
+
+def _budget(section: Field) -> Budget:
+    return section.built(Budget, {"epsilon": Field.epsilon}, {"delta": Field.delta})
 
 
 def _sums(section: Field) -> Sums:
-    fields = section.table(("hidden_by",), ("threshold", "dishonest"))
-    fields["hidden_by"].word(("masks",))
-    return Sums(
-        "masks",
-        fields["threshold"].whole(1, MOST_MEMBERS) if "threshold" in fields else None,
-        fields["dishonest"].whole(0, MOST_MEMBERS) if "dishonest" in fields else None,
-    )
+    counts = {"threshold": whole(1, MOST_MEMBERS), "dishonest": whole(0, MOST_MEMBERS)}
+    return section.built(Sums, {"hidden_by": lambda field: field.word(("masks",))}, counts)
 
 
 def _deadlines(section: Field) -> Deadlines:
-    fields = section.table((), ("round_seconds", "task_seconds"))
-    return replace(Deadlines(), **{name: value.number(0.0, 366 * 86_400.0) for name, value in fields.items()})
+    return section.built(Deadlines, {}, dict.fromkeys(("round_seconds", "task_seconds"), _seconds))
+
+
+def _seconds(field: Field) -> float:
+    return field.number(0.0, 366 * 86_400.0)

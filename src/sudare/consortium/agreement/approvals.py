@@ -11,21 +11,20 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.document_fields import Field
+from sudare.consortium.agreement.document_fields import Field, Reader, hexadecimal, parsed_json
 from sudare.consortium.agreement.member_settings import Member, Policy
 from sudare.consortium.agreement.signed_statements import now
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, run_already
-from sudare.consortium.tasks.task_costs import cost_at, entries_at
-from sudare.errors import AgreementError, ConsortiumError, InvalidParameter, NotApproved
+from sudare.consortium.tasks.task_planning import cost_at, entries_at
+from sudare.errors import ConsortiumError, InvalidParameter, NotApproved
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_new
-from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.account_balance import Amount
 from sudare.privacy.guarantee import readable_up
 from sudare.privacy.ledger_chain import canonical_json
@@ -35,9 +34,6 @@ Verdict = Literal["approved", "denied"]
 
 FOLDER: Final = "approvals"
 _EVENT_FILE: Final = re.compile(r"([0-9]{6})\.json")
-_STATES: Final = ("pending", "approved", "denied")
-_FIELDS: Final = ("agreement", "task", "task_digest", "state", "who", "when", "reason")
-_COST_FIELDS: Final = ("epsilon", "delta")
 _EXACT: Final = Amount(0.0, 0.0)
 _MOST_EVENTS: Final = 10_000
 
@@ -181,7 +177,7 @@ class Approvals:
     ) -> Decision:
         """Enter the steward's decision; a later one takes its place, and both stay. `cost` is what is approved at most."""
         if verdict == "denied" and not reason.strip():
-            raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays in this house.")
+            raise InvalidParameter("A denial needs a reason.", "Say why in a sentence; it stays with this member.")
         return self._enter(agreement, task, verdict, who or _user(), reason, cost)
 
     def history(self) -> list[Decision]:
@@ -229,25 +225,21 @@ class Approvals:
 
 def parsed_event(text: str) -> Decision:
     """An event from its file, if it has the form that it was written in."""
-    try:
-        document = parsed_json(text)
-    except NotParsed:
-        raise AgreementError("A decision in the state folder is not JSON.", "Restore the state folder.") from None
-    fields = Field("", document).table(_FIELDS, _COST_FIELDS)
-    return Decision(
-        agreement=fields["agreement"].hexadecimal(64),
-        task=fields["task"].name(),
-        task_digest=fields["task_digest"].hexadecimal(64),
-        state=fields["state"].word(_STATES),  # type: ignore[arg-type]
-        who=fields["who"].text(),
-        when=fields["when"].text(),
-        reason=fields["reason"].text(),
-        **{name: _cost(fields[name]) for name in _COST_FIELDS if name in fields},
-    )
+    document = parsed_json(text, "A decision in the state folder")
+    return document.built(Decision, _READERS, {"epsilon": _cost, "delta": _cost})
 
 
 def _cost(value: Field) -> float | None:
     return None if value.value is None else 0.0 if value.value == 0 else value.number(0.0)
+
+
+_READERS: Final[Mapping[str, Reader]] = {
+    "agreement": hexadecimal(64),
+    "task": Field.name,
+    "task_digest": hexadecimal(64),
+    "state": lambda field: field.word(("pending", "approved", "denied")),
+    **dict.fromkeys(("who", "when", "reason"), Field.text),
+}
 
 
 def _user() -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sudare import parsing
 from sudare.errors import AgreementError
@@ -18,6 +18,7 @@ from sudare.files import LARGEST_DOCUMENT_BYTES
 from sudare.text import is_printable, text_fault
 
 Scalar = bool | int | float | str
+Made = TypeVar("Made")
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]*")
@@ -55,6 +56,13 @@ class Field:
                 raise AgreementError(f"{self._place()} lacks the field `{key}`.", f"Add `{self._below(key)}`.")
         return {key: Field(self._below(key), value) for key, value in values.items()}
 
+    def built(
+        self, make: Callable[..., Made], required: Mapping[str, Reader], optional: Mapping[str, Reader] | None = None
+    ) -> Made:
+        """What `make` makes of its fields, each read by its reader; optional ones are handed over where they are there."""
+        readers = {**required, **(optional or {})}
+        return make(**{name: readers[name](value) for name, value in self.table(required, optional or ()).items()})
+
     def named(self) -> dict[str, Field]:
         """Its fields, if their keys are names of members or tasks."""
         for key in self._mapping():
@@ -85,6 +93,11 @@ class Field:
             else:
                 found[key] = inner.number(-math.inf)
         return found
+
+    def check_format(self, known: int, documents: str) -> None:
+        """Raise AgreementError unless it is the one format of these documents that this version reads."""
+        if self.whole(0) != known:
+            raise AgreementError(f"`{self.path}` is not {known}.", f"Upgrade sudare to read newer {documents}.")
 
     def name(self) -> str:
         """A name of a member, task or agreement."""
@@ -161,6 +174,21 @@ class Field:
         return f"{self.path}.{key}" if self.path else key
 
 
+# Readers for `Field.built`
+
+Reader = Callable[[Field], object]
+
+
+def hexadecimal(digits: int) -> Callable[[Field], str]:
+    """The reader of so many hexadecimal digits."""
+    return lambda field: field.hexadecimal(digits)
+
+
+def whole(least: int, most: int = _LARGEST_WHOLE) -> Callable[[Field], int]:
+    """The reader of whole numbers in a range."""
+    return lambda field: field.whole(least, most)
+
+
 def host_and_port(text: str) -> tuple[str, int] | None:
     """The two parts of HOST:PORT, or nothing if it is not one."""
     found = _HOST_AND_PORT.fullmatch(text)
@@ -180,3 +208,11 @@ def parsed_toml(text: str, what: str) -> Field:
     except parsing.NotParsed as error:
         reason = str(error)
     raise AgreementError(f"{what} is not valid TOML ({reason}).", "Correct the text there.")
+
+
+def parsed_json(text: str, what: str) -> Field:
+    """The document of a JSON text from the state folder. Raise AgreementError unless it is one."""
+    try:
+        return Field("", parsing.parsed_json(text))
+    except parsing.NotParsed:
+        raise AgreementError(f"{what} is not JSON.", "Restore the state folder.") from None

@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import padding
@@ -29,9 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 from sudare.errors import IdentityError, InvalidParameter
 from sudare.files import PRIVATE_MODE, read_private, write_new
 from sudare.privacy.release_file import fingerprint
-
-if TYPE_CHECKING:
-    from sudare.sums.keys import MemberKeys
+from sudare.sums.keys import MemberKeys, is_signed_for_by_anybody
+from sudare.sums.streams import derived, extracted
 
 PHRASE_VARIABLE: Final = "SUDARE_PASSPHRASE"
 PHRASE_FILE_VARIABLE: Final = "SUDARE_PASSPHRASE_FILE"
@@ -41,20 +40,6 @@ SHORTEST_PASSPHRASE: Final = 8
 _SCRYPT_COST, _SCRYPT_BLOCK, _SCRYPT_PASSES = 2**14, 8, 5
 _PURPOSE: Final = re.compile(r"[a-z][a-z ]{0,40}")
 _ROOT_SALT: Final = b"sudare identity root"
-
-# Points of small order, by which anybody can sign: their y, with the sign taken off (RFC 8032; p = 2^255 − 19).
-_SMALL_ORDER: Final = frozenset(
-    bytes.fromhex(text)
-    for text in (
-        "00" * 32,
-        "01" + "00" * 31,
-        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-        "ec" + "ff" * 30 + "7f",
-        "ed" + "ff" * 30 + "7f",
-        "ee" + "ff" * 30 + "7f",
-    )
-)
 
 Ask = Callable[[], str]
 
@@ -141,22 +126,18 @@ class Identity:
 
     def derived(self, purpose: bytes, context: bytes) -> bytes:
         """32 secret bytes for a purpose and context: the same after a restart, and none tells anything about another."""
-        from sudare.sums.streams import derived, extracted
-
         root = extracted(_ROOT_SALT, self._key.private_bytes_raw())
         return derived(root, purpose, context)
 
     def member_keys(self, context: bytes) -> MemberKeys:
         """Keys for sums: the same after a restart, others for every context (agreement and task)."""
-        from sudare.sums.keys import MemberKeys
-
         purposes = (b"exchange key", b"voting key", b"root of own masks")
         return MemberKeys(*(self.derived(purpose, context) for purpose in purposes))
 
 
 def is_usable(public_key: bytes) -> bool:
     """Whether only the owner of a private key can sign for this public key."""
-    return len(public_key) == 32 and public_key[:31] + bytes([public_key[31] & 0x7F]) not in _SMALL_ORDER
+    return len(public_key) == 32 and not is_signed_for_by_anybody(public_key)
 
 
 def verifies(public_key: bytes, purpose: str, text: bytes, signature: bytes) -> bool:

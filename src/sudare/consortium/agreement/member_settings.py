@@ -17,7 +17,7 @@ import sqlalchemy
 import tomli_w
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.signed_statements import Statements, check_is_key_of
 from sudare.consortium.tasks.definitions import KINDS
@@ -114,8 +114,7 @@ class Member:
         fields = document.table(
             ("format", "name", "agreement", "key", "ledger", "data"), ("state", "account", "policy", "transport")
         )
-        if fields["format"].whole(0) != FORMAT:
-            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer member files.")
+        fields["format"].check_format(FORMAT, "member files")
         name = fields["name"].name()
         return cls(
             name=name,
@@ -233,30 +232,29 @@ def _data(section: Field) -> Data:
 
 
 def _policy(section: Field) -> Policy:
-    fields = section.table((), ("approval", "most_epsilon", "most_delta"))
-    kinds = (
-        frozenset(item.word(KINDS) for item in fields["approval"].items()) if "approval" in fields else frozenset(KINDS)
-    )
-    return Policy(
-        kinds,
-        fields["most_epsilon"].epsilon() if "most_epsilon" in fields else None,
-        fields["most_delta"].delta() if "most_delta" in fields else None,
-    )
+    readers = {"approval": _kinds, "most_epsilon": Field.epsilon, "most_delta": Field.delta}
+    return section.built(Policy, {}, readers)
+
+
+def _kinds(field: Field) -> frozenset[str]:
+    return frozenset(item.word(KINDS) for item in field.items())
 
 
 def _transport(section: Field, folder: Path) -> TransportSettings:
-    fields = section.table((), ("kind", "kit", "relay", "proxy", "health_port"))
-    proxy = fields["proxy"].text() if "proxy" in fields else None
-    if proxy is not None and not proxy.startswith("http://"):
-        raise fields["proxy"].refused("an HTTP proxy's address, such as http://proxy.example:3128")
-    is_local = "kind" in fields and fields["kind"].word(("local", "flare")) == "local"
-    return TransportSettings(
-        kind="local" if is_local else "flare",
-        kit=_path(fields["kit"], folder) if "kit" in fields else None,
-        relay=fields["relay"].host_and_port() if "relay" in fields else None,
-        proxy=proxy,
-        health_port=fields["health_port"].whole(1, 65_535) if "health_port" in fields else None,
-    )
+    readers: dict[str, Reader] = {
+        "kind": lambda field: field.word(("local", "flare")),
+        "kit": lambda field: _path(field, folder),
+        "relay": Field.host_and_port,
+        "proxy": _proxy,
+        "health_port": whole(1, 65_535),
+    }
+    return section.built(TransportSettings, {}, readers)
+
+
+def _proxy(field: Field) -> str:
+    if not field.text().startswith("http://"):
+        raise field.refused("an HTTP proxy's address, such as http://proxy.example:3128")
+    return field.text()
 
 
 def _resolved(address: str, path: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import tomli_w
 
 from sudare.consortium.agreement.agreement import Agreement
-from sudare.consortium.agreement.document_fields import Field, parsed_toml
+from sudare.consortium.agreement.document_fields import Field, hexadecimal, parsed_toml
 from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
 from sudare.files import LARGEST_DOCUMENT_BYTES, read_text, write_document
@@ -147,8 +147,7 @@ class Statements:
         """The statements of a TOML text."""
         document = parsed_toml(text, "The file of statements")
         fields = document.table(("format",), ("signatures", "rotations", "revocations"))
-        if fields["format"].whole(0) != FORMAT:
-            raise AgreementError(f"`format` is not {FORMAT}.", "Upgrade sudare to read newer statements.")
+        fields["format"].check_format(FORMAT, "statements")
         signatures = fields["signatures"].named() if "signatures" in fields else {}
         rotations = fields["rotations"].items() if "rotations" in fields else []
         revocations = fields["revocations"].items() if "revocations" in fields else []
@@ -189,7 +188,7 @@ class Statements:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SignatureStatus:
     """What the statements come to under an agreement."""
 
     keys: Mapping[str, bytes]
@@ -204,13 +203,13 @@ class Standing:
         return not (self.missing or self.invalid or self.revoked)
 
 
-def standing(agreement: Agreement, statements: Statements) -> Standing:
+def signature_status(agreement: Agreement, statements: Statements) -> SignatureStatus:
     """Who has signed, and which key stands for each member now; revoked members have none."""
     chains = _chains(agreement, statements)
     keys = {name: chains.current(name) for name in agreement.member_names}
     good = set(_good_signatures(agreement, statements, chains))
     given = set(statements.signatures) & set(keys)
-    return Standing(
+    return SignatureStatus(
         keys=MappingProxyType({name: bytes.fromhex(key) for name, key in keys.items() if key is not None}),
         signed=tuple(sorted(good)),
         missing=tuple(sorted(set(keys) - given)),
@@ -219,10 +218,10 @@ def standing(agreement: Agreement, statements: Statements) -> Standing:
     )
 
 
-def in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
+def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
     """The public key in use of every member, if all have signed and no key is revoked."""
     agreement.check_complete()
-    found = standing(agreement, statements)
+    found = signature_status(agreement, statements)
     if found.revoked:
         raise KeyRevoked(f"The key of {', '.join(found.revoked)} no longer counts.", KeyRevoked.help)
     if not found.is_in_force:
@@ -279,7 +278,7 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
             successors.setdefault(each.old, set()).add(each.new)
     keys = {member.name: _chain_from(member.key, successors) for member in agreement.members}
     reached = {member.name: _reached_from(member.key, successors) for member in agreement.members}
-    # Two successors: somebody else has the old key. A circle: nobody knows which is the last.
+    # Two successors: somebody else has the old key. A cycle: nobody knows which is the last.
     torn = {name for name, chain in keys.items() if chain[-1] in successors}
     owners: dict[str, set[str]] = {}
     for name, reach in reached.items():
@@ -334,27 +333,20 @@ def _good_signatures(agreement: Agreement, statements: Statements, chains: _Chai
 
 
 def _rotation(item: Field) -> Rotation:
-    fields = item.table(("old", "new", "time", "signature_by_old", "signature_by_new"))
-    return Rotation(
-        old=fields["old"].hexadecimal(64),
-        new=fields["new"].hexadecimal(64),
-        time=fields["time"].text(),
-        signature_by_old=fields["signature_by_old"].hexadecimal(128),
-        signature_by_new=fields["signature_by_new"].hexadecimal(128),
-    )
+    key, signature = hexadecimal(64), hexadecimal(128)
+    readers = {"old": key, "new": key, "time": Field.text, "signature_by_old": signature, "signature_by_new": signature}
+    return item.built(Rotation, readers)
 
 
 def _revocation(item: Field) -> Revocation:
-    fields = item.table(("key", "time", "reason", "signatures"))
-    signatures = fields["signatures"].value
-    if not isinstance(signatures, Mapping) or len(signatures) > MOST_STATEMENTS:
-        raise fields["signatures"].refused("a table of signatures by public key")
-    return Revocation(
-        fields["key"].hexadecimal(64),
-        fields["time"].text(),
-        fields["reason"].text(),
-        {
-            Field("key", key).hexadecimal(64): Field("signature", each).hexadecimal(128)
-            for key, each in signatures.items()
-        },
-    )
+    readers = {"key": hexadecimal(64), "time": Field.text, "reason": Field.text, "signatures": _signatures_by_key}
+    return item.built(Revocation, readers)
+
+
+def _signatures_by_key(field: Field) -> dict[str, str]:
+    if not isinstance(field.value, Mapping) or len(field.value) > MOST_STATEMENTS:
+        raise field.refused("a table of signatures by public key")
+    return {
+        Field("key", key).hexadecimal(64): Field("signature", each).hexadecimal(128)
+        for key, each in field.value.items()
+    }

@@ -42,14 +42,14 @@ class Drops:
         self._senders: set[str] = set()
         self._places: dict[str, bool] = {}
 
-    def count(self, sender: object, reason: Reason, amount: int = 1) -> None:
-        """Count dropped messages. Senders that are no names, and those beyond the first thousand, are counted as one."""
+    def count(self, sender: object, reason: Reason) -> None:
+        """Count a dropped message. Senders that are no names, and those beyond the first thousand, are counted as one."""
         with self._lock:
             name = sender if isinstance(sender, str) and NAME.fullmatch(sender) else UNKNOWN
             if name not in self._senders and len(self._senders) >= _MOST_SENDERS:
                 name = UNKNOWN
             self._senders.add(name)
-            self._counts[name, reason] = self._counts.get((name, reason), 0) + amount
+            self._counts[name, reason] = self._counts.get((name, reason), 0) + 1
 
     def count_error(self, sender: object, error: Exception) -> None:
         """Count a message whose handling raised what nobody planned for, and keep the place in the code for the owner."""

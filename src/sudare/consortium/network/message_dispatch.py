@@ -1,20 +1,22 @@
-"""A member's desk: one session with the others, and the activities whose messages go through it. No I/O, no clock."""
+"""Messages between one session with the others and the activities they belong to; and the one loop that looks at a clock and a transport."""
 
 from __future__ import annotations
 
+import time
 import traceback
-from collections.abc import Collection, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from sudare.consortium.agreement.document_fields import NAME
 from sudare.consortium.network.dropped_messages import Drops, Reason
 from sudare.consortium.network.session import MOST_MESSAGE_BYTES, Delivery, Session
-from sudare.consortium.network.transport.base import Packet
+from sudare.consortium.network.transport.base import Packet, Transport
 from sudare.consortium.network.transport.queues import Limits, SenderQuotas
 from sudare.errors import ConsortiumError, MessageMalformed, SudareError
-from sudare.sums.wire import packed, unpacked
+from sudare.sums.wire import packed, unpacked_as
 
 # Messages for tasks that have not begun here, or not come so far.
 HELD: Final = Limits(most_items=4096, most_bytes=2 * MOST_MESSAGE_BYTES, most_total_bytes=4 * MOST_MESSAGE_BYTES)
@@ -40,7 +42,7 @@ class Envelope:
     @classmethod
     def from_bytes(cls, content: bytes) -> Envelope:
         """The envelope of these bytes. Raise MessageMalformed unless they are one."""
-        found = read_as(cls, content, most_values=_MOST_ENVELOPE_VALUES)
+        found = unpacked_as(cls, content, most_values=_MOST_ENVELOPE_VALUES)
         if not (NAME.fullmatch(found.task) and NAME.fullmatch(found.kind)):
             raise MessageMalformed("A message is of no task or kind.", "Use one program version.")
         if not (0 <= found.iteration <= _LARGEST_WHOLE and 0 <= found.attempt <= _LARGEST_WHOLE):
@@ -48,56 +50,8 @@ class Envelope:
         return found
 
 
-Read = TypeVar("Read")
-
-
-def read_as(kind: type[Read], content: bytes, *inner: type, most_values: int | None = None) -> Read:
-    """The value of this class, with values of `inner` classes in it, that was packed into the bytes. Raise MessageMalformed unless it is one."""
-    found = unpacked(content, kind, *inner, most_values=most_values)
-    if not isinstance(found, kind):
-        raise MessageMalformed(
-            f"These bytes are not a packed {kind.__name__.lstrip('_')}.",
-            "The writer's version differs; nothing was used.",
-        )
-    return found
-
-
 STOP: Final = "stop"
-
-
-class Activity(Protocol):
-    """One task of one member, as steps."""
-
-    @property
-    def task(self) -> str:
-        """Its name in the agreement."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether nothing is left to do but to answer the others."""
-
-    @property
-    def failure(self) -> SudareError | None:
-        """Why it was stopped, if it was."""
-
-    def begin(self, now: float) -> None:
-        """Start, or take up again what is in the store."""
-
-    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
-        """Take a message in. False means too early: it is offered again later, and not acknowledged yet."""
-
-    def tick(self, now: float, present: frozenset[str]) -> None:
-        """Time passed. `present` are the members heard of within the deadline of the activity."""
-
-    def posts(self) -> list[tuple[str, Envelope]]:
-        """What is to be sent, each with its receiver; handed out once."""
-
-    def stop(self, reason: SudareError) -> None:
-        """Give up, if it is not finished. The others are told that, and not why."""
-
-    @property
-    def deadline_seconds(self) -> float:
-        """For how long a member may be silent before it is taken to have left."""
+Result = TypeVar("Result")
 
 
 def unexpected(error: Exception) -> ConsortiumError:
@@ -107,7 +61,61 @@ def unexpected(error: Exception) -> ConsortiumError:
     return ConsortiumError(f"Something unexpected happened: {type(error).__name__}, in {place}.", SudareError.help)
 
 
-class Desk:
+class Activity(ABC):
+    """One task of one member, as steps. `failure` is why it was stopped, if it was.
+
+    A member that is silent for longer than `deadline_seconds` is taken to have left.
+    """
+
+    def __init__(self, task: str, name: str, members: Iterable[str], deadline_seconds: float) -> None:
+        self.task, self.deadline_seconds = task, deadline_seconds
+        self.failure: SudareError | None = None
+        self._others = [member for member in members if member != name]
+        self._posts: list[tuple[str, Envelope]] = []
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether nothing is left to do but to answer the others."""
+
+    @abstractmethod
+    def begin(self, now: float) -> None:
+        """Start, or take up again what is in the store."""
+
+    @abstractmethod
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take a message in. False means too early: it is offered again later, and not acknowledged yet."""
+
+    @abstractmethod
+    def tick(self, now: float, present: frozenset[str]) -> None:
+        """Time passed. `present` are the members heard of within the deadline of the activity."""
+
+    def posts(self) -> list[tuple[str, Envelope]]:
+        """What is to be sent, each with its receiver; handed out once."""
+        posts, self._posts = self._posts, []
+        return posts
+
+    def stop(self, reason: SudareError) -> None:
+        """Give up, if it is not finished. The others are told that, and not why."""
+        if self.failure is None and not self.finished:
+            self.failure = reason
+            self._post_to_all(Envelope(self.task, STOP))
+
+    def _post_to_all(self, envelope: Envelope) -> None:
+        self._posts += [(name, envelope) for name in self._others]
+
+    def _guarded(self, action: Callable[..., Result], *arguments: object) -> Result | None:
+        """What the action returns; None where it raises, which stops the task and not the process."""
+        try:
+            return action(*arguments)
+        except SudareError as error:
+            self.stop(error)
+        except Exception as error:  # noqa: BLE001 - a foreign error ends the task, not the process
+            self.stop(unexpected(error))
+        return None
+
+
+class MessageDispatcher:
     """Messages in, messages out: what came is handed to its task, and acknowledged once the task has it on disk.
 
     Whatever a message is, handling it raises nothing: what cannot be used is counted in `drops`, acknowledged and forgotten. `tasks` are
@@ -270,3 +278,49 @@ class Desk:
                     self.session.post(receiver, envelope.to_bytes())
                 except MessageMalformed as error:
                     activity.stop(error)
+
+
+# The loop
+
+_TICK_SECONDS: Final = 0.25
+_MOST_AT_ONCE: Final = 64
+
+
+def drive(
+    dispatcher: MessageDispatcher,
+    transport: Transport,
+    until: Callable[[], bool],
+    most_seconds: float = float("inf"),
+    clock: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Let a member talk until the condition holds; False if it does not within the time."""
+    end, ticks_at = clock() + most_seconds, clock()
+    while True:
+        now = clock()
+        if now >= ticks_at:
+            dispatcher.tick(now)
+            ticks_at = now + _TICK_SECONDS
+        for receiver, content in dispatcher.due(now):
+            transport.send(receiver, content)
+        if until():
+            return True
+        if now >= end:
+            return False
+        wait = min(dispatcher.session.next_due(now), ticks_at, end) - now
+        packet = transport.receive(max(wait, 0.0))
+        for _ in range(_MOST_AT_ONCE):
+            if packet is None:
+                break
+            dispatcher.receive(packet, clock())
+            packet = transport.receive(0.0)
+        else:
+            if packet is not None:
+                dispatcher.receive(packet, clock())
+
+
+def settle(dispatcher: MessageDispatcher, transport: Transport, most_seconds: float) -> bool:
+    """Stay until the others have acknowledged everything (somebody may need the last message of a task), then say goodbye."""
+    is_settled = drive(dispatcher, transport, dispatcher.session.is_settled, most_seconds)
+    for receiver, content in dispatcher.session.farewell():
+        transport.send(receiver, content)
+    return is_settled

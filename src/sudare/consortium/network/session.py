@@ -18,7 +18,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sudare.consortium.agreement.agreement import differing_fields, parsed_field_digests
-from sudare.consortium.agreement.identity import verifies
+from sudare.consortium.agreement.agreement import differing_fields, parsed_field_digests, shown_fields
+from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.consortium.network.dropped_messages import Drops
 from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pending
 from sudare.consortium.network.transport.base import MOST_PACKET_BYTES, Packet
@@ -46,7 +46,6 @@ _HELLO_PURPOSE, _REFUSAL_PURPOSE = "hello", "refusal"
 _TAG_BYTES: Final = 16
 MOST_MESSAGE_BYTES: Final = MOST_PACKET_BYTES - _HEADER.size - _TAG_BYTES
 _MOST_TERMS_BYTES: Final = 1 << 23
-_MOST_FIELDS_SHOWN: Final = 8
 # What may follow the header, by kind.
 _MOST_BYTES: Final = {
     _HELLO: _HELLO_BYTES,
@@ -56,23 +55,18 @@ _MOST_BYTES: Final = {
     _REFUSAL: _SIGNATURE_BYTES,
     _GOODBYE: _TAG_BYTES,
 }
+# When things are sent again.
+_HELLO_SECONDS: Final = 0.5
+_RESEND_SECONDS: Final = 1.0
+_MOST_RESEND_SECONDS: Final = 4.0
+_RECEIPT_SECONDS: Final = 0.15
+_HEARTBEAT_SECONDS: Final = 1.0
 # A member that began anew more often in one life of ours is not heard again in it.
 _MOST_LIVES: Final = 4096
 
 
-class Signer(Protocol):
-    """A member's identity, as far as a session needs it."""
-
-    @property
-    def public_key(self) -> bytes:
-        """Ed25519, 32 bytes."""
-
-    def sign(self, purpose: str, text: bytes) -> bytes:
-        """A signature over text for one purpose."""
-
-
 @dataclass(frozen=True)
-class Pins:
+class PinnedAgreement:
     """What a session takes from the agreement: its digest, each member's current key, and keyed digests of every field.
 
     The digests of fields are asked for with a nonce that both sides chose, and sent to authenticated members only.
@@ -81,17 +75,6 @@ class Pins:
     agreement_digest: bytes
     keys: Mapping[str, bytes]
     field_digests: Callable[[bytes], Mapping[str, str]]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """When things are sent again, in seconds."""
-
-    hello_seconds: float = 0.5
-    resend_seconds: float = 1.0
-    most_resend_seconds: float = 4.0
-    receipt_seconds: float = 0.15
-    heartbeat_seconds: float = 1.0
 
 
 class Delivery(NamedTuple):
@@ -106,20 +89,15 @@ class Delivery(NamedTuple):
 class Session:
     """One life of one member's process among the others."""
 
-    def __init__(self, name: str, identity: Signer, publics: PublicKeys, pins: Pins, pace: Pace | None = None) -> None:
+    def __init__(self, name: str, identity: Identity, publics: PublicKeys, pins: PinnedAgreement) -> None:
         """`publics` are the keys for masks and votes that the hellos carry under this member's signature."""
         if name not in pins.keys:
             raise AgreementMismatch(f"'{name}' is not a member of this agreement.", "Use the name that was agreed on.")
         self.name, self.pins, self.publics = name, pins, publics
-        self._identity, self._pace = identity, Pace() if pace is None else pace
+        self._identity = identity
         self._incarnation = os.urandom(16)
         self._peers = {each: Peer(X25519PrivateKey.generate()) for each in pins.keys if each != name}
         self.drops = Drops()
-
-    @property
-    def dropped(self) -> int:
-        """How many packets were dropped, for whatever reason."""
-        return self.drops.total
 
     # What the member does
 
@@ -200,7 +178,7 @@ class Session:
 
     def next_due(self, now: float) -> float:
         """When `due` will have something again if nothing comes in: at most a heartbeat away."""
-        times = [now + self._pace.heartbeat_seconds]
+        times = [now + _HEARTBEAT_SECONDS]
         for peer in self._peers.values():
             channel = peer.channel
             if peer.has_left:
@@ -208,7 +186,7 @@ class Session:
             if channel is None or not channel.confirmed:
                 times.append(peer.hello_due)
             else:
-                times += [peer.sent_at + self._pace.heartbeat_seconds, peer.receipt_due]
+                times += [peer.sent_at + _HEARTBEAT_SECONDS, peer.receipt_due]
                 times += [pending.due for pending in channel.pending.values()]
         return max(min(times), now)
 
@@ -222,11 +200,11 @@ class Session:
         if peer.answering is not None or ((channel is None or not channel.confirmed) and now >= peer.hello_due):
             known = _NOBODY if channel is None else channel.incarnation
             yield self._hello(name, peer, known if peer.answering is None else peer.answering)
-            peer.answering, peer.hello_due = None, now + self._pace.hello_seconds
+            peer.answering, peer.hello_due = None, now + _HELLO_SECONDS
         if channel is None:
             return
         if channel.their_digest != self.pins.agreement_digest:
-            if peer.terms_owed or (peer.difference is None and now >= peer.sent_at + self._pace.resend_seconds):
+            if peer.terms_owed or (peer.difference is None and now >= peer.sent_at + _RESEND_SECONDS):
                 peer.terms_owed = False
                 digests = dict(self.pins.field_digests(channel.context))
                 yield self._sealed(channel, _TERMS, json.dumps(digests).encode())
@@ -234,8 +212,8 @@ class Session:
         yield from self._messages_due(peer, channel, now)
         if peer.receipt_owed and peer.receipt_due == float("inf"):
             # One receipt for all that comes meanwhile.
-            peer.receipt_due = now + self._pace.receipt_seconds
-        if now >= min(peer.receipt_due, peer.sent_at + self._pace.heartbeat_seconds):
+            peer.receipt_due = now + _RECEIPT_SECONDS
+        if now >= min(peer.receipt_due, peer.sent_at + _HEARTBEAT_SECONDS):
             yield self._receipt(peer, channel)
 
     def _messages_due(self, peer: Peer, channel: Channel, now: float) -> Iterator[bytes]:
@@ -243,11 +221,11 @@ class Session:
             pending = peer.waiting.pop(0)
             counter = channel.sealed_count.get(_MESSAGE, 0)
             pending.sealed = self._sealed(channel, _MESSAGE, pending.content)
-            pending.due, pending.wait = now, self._pace.resend_seconds
+            pending.due, pending.wait = now, _RESEND_SECONDS
             channel.pending[counter] = pending
         for pending in channel.pending.values():
             if now >= pending.due and pending.sealed is not None:
-                pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, self._pace.most_resend_seconds)
+                pending.due, pending.wait = now + pending.wait, min(2 * pending.wait, _MOST_RESEND_SECONDS)
                 yield pending.sealed
 
     # What comes in
@@ -429,9 +407,9 @@ def _difference(peer: str, ours: Mapping[str, str], content: bytes) -> Agreement
         what = "and its program writes it in a way that this version does not read"
     else:
         fields = differing_fields(ours, theirs)
-        more = f" and {len(fields) - _MOST_FIELDS_SHOWN} more" if len(fields) > _MOST_FIELDS_SHOWN else ""
-        named = f"{', '.join(fields[:_MOST_FIELDS_SHOWN])}{more}"
-        what = f"which differs in {named}" if fields else "though every field is the same: programs differ"
+        what = (
+            f"which differs in {shown_fields(fields)}" if fields else "though every field is the same: programs differ"
+        )
     return AgreementMismatch(
         f"'{peer}' signed another text, {what}. Nobody sent anything.",
         "Settle what was agreed, then sign the same text.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from sudare.errors import InvalidParameter
 from sudare.files import make_private_folder, write_atomically
@@ -12,69 +12,30 @@ from sudare.files import make_private_folder, write_atomically
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
 
 
-class Store(Protocol):
-    """A place for the checkpoints of one task. What `save` was given is there after a crash."""
-
-    def save(self, name: str, content: bytes) -> None:
-        """Replace the content of a name; durable when this returns."""
-
-    def load(self, name: str) -> bytes | None:
-        """The content saved last, or None."""
-
-    def names(self) -> list[str]:
-        """All names that have a content."""
-
-    def discard(self, name: str) -> None:
-        """Forget the content of a name, if it has one."""
-
-
-class MemoryStore:
-    """Checkpoints that live as long as this object: for rehearsals and tests."""
-
-    def __init__(self) -> None:
-        self.contents: dict[str, bytes] = {}
-
-    def save(self, name: str, content: bytes) -> None:
-        """Remember it."""
-        self.contents[name] = content
-
-    def load(self, name: str) -> bytes | None:
-        """What was remembered."""
-        return self.contents.get(name)
-
-    def names(self) -> list[str]:
-        """Those that were remembered."""
-        return list(self.contents)
-
-    def discard(self, name: str) -> None:
-        """Forget it."""
-        self.contents.pop(name, None)
-
-
-class FolderStore:
-    """Checkpoints as files that only their owner can read. They hold addends and shares: keep them like a key."""
+class CheckpointStore:
+    """The checkpoints of one task, as files that only their owner can read. They hold addends and shares: keep them like a key."""
 
     def __init__(self, folder: Path) -> None:
         make_private_folder(folder)
         self._folder = folder
 
     def save(self, name: str, content: bytes) -> None:
-        """Write beside, then rename."""
+        """Replace the content of a name; durable when this returns."""
         write_atomically(self._path(name), content)
 
     def load(self, name: str) -> bytes | None:
-        """The file's content."""
+        """The content saved last, or None."""
         try:
             return self._path(name).read_bytes()
         except FileNotFoundError:
             return None
 
     def names(self) -> list[str]:
-        """The files' names; not those of files that were never finished."""
+        """All names that have a content; not those of files that were never finished."""
         return [path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name)]
 
     def discard(self, name: str) -> None:
-        """Remove the file."""
+        """Forget the content of a name, if it has one."""
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:

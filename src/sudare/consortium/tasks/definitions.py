@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
-from sudare.consortium.agreement.document_fields import Field, Scalar
+from sudare.consortium.agreement.document_fields import Field, Reader, Scalar, whole
 from sudare.consortium.tasks.task_defaults import (
     DICTIONARY_DEFAULTS,
     EARLIER_DICTIONARY_NAMES,
@@ -39,23 +39,21 @@ class Task:
     """One thing to do together. `parameters` are those of the learner, as public as the rest of the agreement."""
 
     name: str
-    parameters: Parameters = field(default_factory=dict, kw_only=True)
+    parameters: Parameters = field(default_factory=dict, kw_only=True, hash=False)
 
     kind: ClassVar[Kind]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(sorted(self.parameters.items()))))
 
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return task_from, (self.name, Field("", self.to_dict()))
 
     @property
     def cost(self) -> tuple[float, float]:
-        """The ε and δ that stand in the agreement; zeros for sums that are exact. What is charged: `task_learners.promise_of`."""
-        return 0.0, 0.0
+        """The ε and δ that stand in the agreement; zeros for sums that are exact. What is charged: `task_planning.promise_of`."""
+        epsilon: float | None = getattr(self, "epsilon", None)
+        return (0.0, 0.0) if epsilon is None else (epsilon, getattr(self, "delta", 0.0))
 
     @property
     def digest(self) -> str:
@@ -65,16 +63,17 @@ class Task:
     @property
     def has_sums(self) -> bool:
         """Whether members add something up, with or without noise."""
-        return self.has_noisy_sums
+        return self.has_noisy_sums or isinstance(self, DictionaryTask)
 
     @property
     def has_noisy_sums(self) -> bool:
         """Whether every member adds a share of noise to its sums."""
-        return False
+        return isinstance(self, LearningTask | ScalerTask) or (isinstance(self, DictionaryTask) and self.is_private)
 
     def facts(self) -> dict[str, Any]:
         """Its own fields in plain types."""
-        return {}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("name", "parameters")}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """The section of an agreement that describes it."""
@@ -90,14 +89,6 @@ class ModelsTask(Task):
     delta: float = 0.0
 
     kind: ClassVar[Kind] = "models"
-    __hash__ = Task.__hash__
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        return self.epsilon, self.delta
-
-    def facts(self) -> dict[str, Any]:
-        return {"learner": self.learner, "epsilon": self.epsilon, "delta": self.delta}
 
 
 @dataclass(frozen=True)
@@ -113,24 +104,11 @@ class DictionaryTask(Task):
     delta: float = 0.0
 
     kind: ClassVar[Kind] = "dictionary"
-    __hash__ = Task.__hash__
 
     @property
     def is_private(self) -> bool:
         """Whether its sums are noisy and charged for, rather than exact and disclosed."""
         return self.epsilon is not None
-
-    @property
-    def has_sums(self) -> bool:
-        return True
-
-    @property
-    def has_noisy_sums(self) -> bool:
-        return self.is_private
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        return (0.0, 0.0) if self.epsilon is None else (self.epsilon, self.delta)
 
     def facts(self) -> dict[str, Any]:
         if self.epsilon is None:
@@ -147,18 +125,6 @@ class LearningTask(Task):
     delta: float = 0.0
 
     kind: ClassVar[Kind] = "learning"
-    __hash__ = Task.__hash__
-
-    @property
-    def has_noisy_sums(self) -> bool:
-        return True
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        return self.epsilon, self.delta
-
-    def facts(self) -> dict[str, Any]:
-        return {"method": self.method, "epsilon": self.epsilon, "delta": self.delta}
 
 
 @dataclass(frozen=True)
@@ -169,18 +135,6 @@ class ScalerTask(Task):
     delta: float = 0.0
 
     kind: ClassVar[Kind] = "scaler"
-    __hash__ = Task.__hash__
-
-    @property
-    def has_noisy_sums(self) -> bool:
-        return True
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        return self.epsilon, self.delta
-
-    def facts(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "delta": self.delta}
 
 
 @dataclass(frozen=True)
@@ -191,14 +145,6 @@ class CensusTask(Task):
     epsilon: float
 
     kind: ClassVar[Kind] = "census"
-    __hash__ = Task.__hash__
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        return self.epsilon, 0.0
-
-    def facts(self) -> dict[str, Any]:
-        return {"columns": list(self.columns), "epsilon": self.epsilon}
 
 
 def check_parameters(task: Task) -> None:
@@ -254,88 +200,68 @@ def _known_parameters(task: Task) -> frozenset[str]:
 
 
 def task_from(name: str, section: Field) -> Task:
-    """The task that a section of an agreement describes."""
+    """The task that a section of an agreement describes. Raise AgreementError unless it describes one."""
     # The kind is looked at first: which fields there are depends on it.
-    kind = section.value.get("kind") if isinstance(section.value, Mapping) else None
-    if not isinstance(kind, str) or kind not in _READERS:
-        raise AgreementError(f"`{section.path}.kind` is not a kind of task.", f"Use one of {', '.join(_READERS)}.")
+    values = section.value if isinstance(section.value, Mapping) else {}
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise AgreementError(f"`{section.path}.kind` is not a kind of task.", f"Use one of {', '.join(KINDS)}.")
     replaced = _REPLACED_FIELDS.get(kind)
-    if isinstance(section.value, Mapping) and replaced in section.value:
+    if replaced in values:
         raise AgreementError(
             f"`{section.path}.{replaced}` is no field of a task any more.",
             "Leave it out: how many shares the noise counts on follows from `threshold` and `dishonest` of [sums]. Say there how many members "
             "may be dishonest; then all sign again.",
         )
-    return _READERS[kind](name, section)
+    make, required, optional = _READERS[kind]
+    task = section.built(
+        lambda kind, **fields: make(name, **fields),
+        {"kind": Field.text, **required},
+        {**optional, "parameters": Field.scalars},
+    )
+    _check_delta(task, section.path, is_given="delta" in values)
+    return task
 
 
-def _parameters(fields: Mapping[str, Field]) -> Parameters:
-    return fields["parameters"].scalars() if "parameters" in fields else {}
+def _check_delta(task: Task, path: str, *, is_given: bool) -> None:
+    """Raise AgreementError unless there is a δ where the task needs one, and none where it is of no use."""
+    needs_delta, faults = "is missing or 0", list[tuple[bool, str, str]]()
+    if isinstance(task, DictionaryTask) and task.is_private:
+        faults = [
+            (
+                task.consent,
+                "consent` stands beside `epsilon`",
+                "Consent is for exact sums, and these are noisy: leave consent out.",
+            ),
+            (task.delta == 0, f"delta` {needs_delta}", "A private dictionary needs a δ, for example 1e-6."),
+        ]
+    elif isinstance(task, DictionaryTask):
+        remedy = "Add epsilon for noisy sums, or leave delta out for exact ones."
+        faults = [(is_given, "delta` stands there without `epsilon`", remedy)]
+    elif isinstance(task, LearningTask) and task.method == "descent":
+        faults = [(task.delta == 0, f"delta` {needs_delta}", "Gradient descent needs a δ, for example 1e-6.")]
+    elif isinstance(task, LearningTask):
+        faults = [(task.delta != 0, "delta` is not 0", "One sum has a pure ε; leave delta out.")]
+    for is_fault, problem, remedy in faults:
+        if is_fault:
+            raise AgreementError(f"`{path}.{problem}.", remedy)
 
 
-def _delta(fields: Mapping[str, Field]) -> float:
-    return fields["delta"].delta() if "delta" in fields else 0.0
-
-
-def _models(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "learner", "epsilon"), ("delta", "parameters"))
-    learner = fields["learner"].word(LEARNER_DEFAULTS)
-    return ModelsTask(name, learner, fields["epsilon"].epsilon(), _delta(fields), parameters=_parameters(fields))
-
-
-def _dictionary(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "patterns"), ("consent", "epsilon", "delta", "parameters"))
-    consent = "consent" in fields and fields["consent"].truth()
-    patterns, parameters = fields["patterns"].whole(1, 10_000), _parameters(fields)
-    if "epsilon" not in fields:
-        if "delta" in fields:
-            raise AgreementError(
-                f"`{section.path}.delta` stands there without `epsilon`.",
-                "Add epsilon for noisy sums, or leave delta out for exact ones.",
-            )
-        return DictionaryTask(name, patterns, consent, parameters=parameters)
-    if consent:
-        raise AgreementError(
-            f"`{section.path}.consent` stands beside `epsilon`.",
-            "Consent is for exact sums, and these are noisy: leave consent out.",
-        )
-    delta = _delta(fields)
-    if delta == 0:
-        raise AgreementError(
-            f"`{section.path}.delta` is missing or 0.", "A private dictionary needs a δ, for example 1e-6."
-        )
-    return DictionaryTask(name, patterns, False, fields["epsilon"].epsilon(), delta, parameters=parameters)
-
-
-def _learning(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "method", "epsilon"), ("delta", "parameters"))
-    method: Method = "one-sum" if fields["method"].word(_METHODS) == "one-sum" else "descent"
-    delta = _delta(fields)
-    if method == "descent" and delta == 0:
-        raise AgreementError(f"`{section.path}.delta` is missing.", "Gradient descent needs a δ, for example 1e-6.")
-    if method == "one-sum" and delta != 0:
-        raise AgreementError(f"`{section.path}.delta` is not 0.", "One sum has a pure ε; leave delta out.")
-    return LearningTask(name, method, fields["epsilon"].epsilon(), delta, parameters=_parameters(fields))
-
-
-def _scaler(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "epsilon"), ("delta", "parameters"))
-    return ScalerTask(name, fields["epsilon"].epsilon(), _delta(fields), parameters=_parameters(fields))
-
-
-def _census(name: str, section: Field) -> Task:
-    fields = section.table(("kind", "columns", "epsilon"), ("parameters",))
-    columns = tuple(item.text() for item in fields["columns"].items())
+def _columns(value: Field) -> tuple[str, ...]:
+    columns = tuple(item.text() for item in value.items())
     if not columns or len(set(columns)) != len(columns):
-        raise fields["columns"].refused("a list of different columns")
-    return CensusTask(name, columns, fields["epsilon"].epsilon(), parameters=_parameters(fields))
+        raise value.refused("a list of different columns")
+    return columns
 
 
-_READERS: Final[dict[str, Callable[[str, Field], Task]]] = {
-    "models": _models,
-    "dictionary": _dictionary,
-    "learning": _learning,
-    "scaler": _scaler,
-    "census": _census,
+_EPSILON: Final[dict[str, Reader]] = {"epsilon": Field.epsilon}
+_DELTA: Final[dict[str, Reader]] = {"delta": Field.delta}
+# Of each kind its class, and the readers of the fields that it must and may have beside `parameters`.
+_READERS: Final[dict[str, tuple[Callable[..., Task], dict[str, Reader], dict[str, Reader]]]] = {
+    "models": (ModelsTask, {"learner": lambda value: value.word(LEARNER_DEFAULTS), **_EPSILON}, _DELTA),
+    "dictionary": (DictionaryTask, {"patterns": whole(1, 10_000)}, {"consent": Field.truth, **_EPSILON, **_DELTA}),
+    "learning": (LearningTask, {"method": lambda value: value.word(_METHODS), **_EPSILON}, _DELTA),
+    "scaler": (ScalerTask, _EPSILON, _DELTA),
+    "census": (CensusTask, {"columns": _columns, **_EPSILON}, {}),
 }
 KINDS: Final[tuple[str, ...]] = tuple(_READERS)

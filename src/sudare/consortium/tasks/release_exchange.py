@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from sudare.consortium.network.message_dispatch import STOP, Envelope, unexpected
-from sudare.consortium.tasks.checkpoints import Store
+from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.errors import MessageMalformed, NotConnected, ReleaseError, ReleaseUntrusted, SudareError, TaskStopped
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed, verify_signature
@@ -38,32 +37,23 @@ def verified(content: bytes, signer: bytes, check: Check) -> Release:
     return release
 
 
-@dataclass(frozen=True)
-class Parties:
-    """Who exchanges releases: this member's name, and everyone's signing key by name."""
-
-    name: str
-    keys: Mapping[str, bytes]
-
-
-class ReleaseExchange:
-    """An activity: everyone's release at everyone. `own` is the file of this member, made and paid for before."""
+class ReleaseExchange(Activity):
+    """An activity: everyone's release at everyone. `own` is the file of this member, made and paid for before; `keys` are everyone's signing keys."""
 
     def __init__(
         self,
         task: str,
-        parties: Parties,
+        name: str,
+        keys: Mapping[str, bytes],
         own: bytes,
-        store: Store,
+        store: CheckpointStore,
         check: Check,
         silence_seconds: float = 30.0,
-        patience_seconds: float = 600.0,
+        timeout_seconds: float = 600.0,
     ) -> None:
-        self.task, self.deadline_seconds = task, silence_seconds
-        self.failure: SudareError | None = None
-        self._parties, self._own, self._store, self._check = parties, own, store, check
-        self._patience_seconds = patience_seconds
-        self._posts: list[tuple[str, Envelope]] = []
+        super().__init__(task, name, keys, silence_seconds)
+        self._name, self._keys, self._own, self._store, self._check = name, keys, own, store, check
+        self._timeout_seconds = timeout_seconds
         self._begun_at = self._asked_at = 0.0
         self._answered_at: dict[str, float] = {}
         self._here: set[str] = set()
@@ -72,11 +62,11 @@ class ReleaseExchange:
     @property
     def finished(self) -> bool:
         """Whether every member's release is here, or was withdrawn."""
-        return all(self._is_here(name) for name in self._parties.keys)
+        return all(self._is_here(name) for name in self._keys)
 
     def files(self) -> dict[str, bytes]:
         """The releases that are here and were not withdrawn, by member."""
-        held = {name: self._store.load(self._place(name)) for name in self._parties.keys}
+        held = {name: self._store.load(self._place(name)) for name in self._keys}
         return {name: content for name, content in held.items() if content not in (None, _WITHDRAWN) and content}
 
     def withdrawn(self) -> frozenset[str]:
@@ -85,25 +75,25 @@ class ReleaseExchange:
 
     def releases(self) -> dict[str, Release]:
         """The same, verified again as they are read."""
-        return {name: verified(file, self._parties.keys[name], self._check) for name, file in self.files().items()}
+        return {name: verified(file, self._keys[name], self._check) for name, file in self.files().items()}
 
     def begin(self, now: float) -> None:
         """Publish, unless this member's release was withdrawn before."""
         self._begun_at = self._asked_at = now
-        held = self._store.load(self._place(self._parties.name))
+        held = self._store.load(self._place(self._name))
         if held is None:
             try:
-                verified(self._own, self._parties.keys[self._parties.name], self._check)
+                verified(self._own, self._keys[self._name], self._check)
             except SudareError as error:
                 self.stop(error)
                 return
-            self._store.save(self._place(self._parties.name), self._own)
-        self._publish(*self._others())
+            self._store.save(self._place(self._name), self._own)
+        self._publish(*self._others)
 
     def withdraw(self) -> None:
         """Take this member's release back. What was charged for it stays charged."""
-        self._forget(self._parties.name)
-        self._publish(*self._others())
+        self._forget(self._name)
+        self._publish(*self._others)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in."""
@@ -119,45 +109,26 @@ class ReleaseExchange:
         elif self.failure is not None:
             self._posts.append((sender, Envelope(self.task, STOP)))
         else:
-            self._look_at(sender, envelope)
+            self._guarded(self._keep, sender, envelope)
         return True
 
     def tick(self, now: float, present: frozenset[str]) -> None:
         """Ask those who are there for what is missing; give up on the others after a while."""
         if self.finished or self.failure is not None:
             return
-        missing = [name for name in self._others() if not self._is_here(name)]
-        if now - self._begun_at > self._patience_seconds:
+        missing = [name for name in self._others if not self._is_here(name)]
+        if now - self._begun_at > self._timeout_seconds:
             absent = ", ".join(f"'{name}'" for name in missing)
             self.stop(NotConnected(f"These members' releases did not come in time: {absent}.", NotConnected.help))
         elif now - self._asked_at >= _FETCH_SECONDS:
             self._asked_at = now
             self._posts += [(name, Envelope(self.task, FETCH)) for name in missing if name in present]
 
-    def posts(self) -> list[tuple[str, Envelope]]:
-        """What is to be sent."""
-        posts, self._posts = self._posts, []
-        return posts
-
-    def stop(self, reason: SudareError) -> None:
-        """Give up. The others are told that, and not why; what was published stays published."""
-        if self.failure is None and not self.finished:
-            self.failure = reason
-            self._posts += [(name, Envelope(self.task, STOP)) for name in self._others()]
-
     def _answer(self, sender: str, now: float) -> None:
         """Send this member's release to one that asks for it, but not more often than it may ask."""
         if now - self._answered_at.get(sender, -math.inf) >= _LEAST_ANSWER_SECONDS:
             self._answered_at[sender] = now
             self._publish(sender)
-
-    def _look_at(self, sender: str, envelope: Envelope) -> None:
-        try:
-            self._keep(sender, envelope)
-        except SudareError as error:
-            self.stop(error)
-        except Exception as error:  # noqa: BLE001 - a foreign error over a release ends the task, not the process
-            self.stop(unexpected(error))
 
     def _is_here(self, name: str) -> bool:
         """Whether a member's release, or its withdrawal, is in the store. What is there stays, so that it is looked for once."""
@@ -186,21 +157,18 @@ class ReleaseExchange:
                 f"'{sender}' sent another release in the place of its first.", "Ask that member by telephone."
             )
         try:
-            verified(envelope.body, self._parties.keys[sender], self._check)
+            verified(envelope.body, self._keys[sender], self._check)
         except ReleaseError as error:
             # The same kind of error, with the sender's name before it.
             raise type(error)(f"The release of '{sender}': {error.problem}", error.remedy) from None
         self._store.save(self._place(sender), envelope.body)
 
     def _publish(self, *receivers: str) -> None:
-        held = self._store.load(self._place(self._parties.name))
+        held = self._store.load(self._place(self._name))
         if held is not None:
             gone = held == _WITHDRAWN
             envelope = Envelope(self.task, WITHDRAW) if gone else Envelope(self.task, RELEASE, body=held)
             self._posts += [(name, envelope) for name in receivers]
-
-    def _others(self) -> list[str]:
-        return [name for name in self._parties.keys if name != self._parties.name]
 
     @staticmethod
     def _place(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.errors import MembersMissing, MessageMalformed, SumError
 from sudare.sums.blame import Transcript
-from sudare.sums.context import Roster, Seat, SumContext, members_in
+from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after, most_message_bytes
 from sudare.sums.neighbours import sum_neighbourhood
@@ -38,7 +38,7 @@ _DEADLINES_OF_A_SUM: Final = 20
 
 
 @dataclass(frozen=True)
-class Circle:
+class SumGroup:
     """Among whom sums are made: the agreement's digest, its members in their order, this one's name and keys, the threshold, how many may lie."""
 
     agreement: str
@@ -65,6 +65,24 @@ class Circle:
 
 
 @dataclass(frozen=True)
+class IterationStart:
+    """Where the script is before the sum of an iteration; `history` is the digest of all totals heard before.
+
+    Whoever was left out of a total takes part in no later one: its records are not in what the script counts on. `among` are the only members that
+    the addend is added up with, where that is settled.
+    """
+
+    PACKED_NAME: ClassVar = "Stand"
+
+    iteration: int
+    state: bytes
+    addend: Words
+    history: bytes
+    takes_part: bool
+    among: frozenset[int] | None = None
+
+
+@dataclass(frozen=True)
 class Total:
     """A total and the positions of those whose addends are in it."""
 
@@ -81,12 +99,11 @@ class Attempt:
     sum_state: bytes
 
 
-class Sitting:
+class SumAttempts:
     """This member in one sum.
 
-    `history` is the digest of all totals heard before, `earlier` what was signed in attempts before, and `late` are the members that were
-    left out of the sum before. One that does not take part looks on: it tells collectors not to wait for it. `among` are the only members
-    that the addend is added up with, where that is settled.
+    `earlier` is what was signed in attempts before, and `late` are the members that were left out of the sum before. One that does not take part
+    looks on: it tells collectors not to wait for it.
     """
 
     number: int
@@ -97,25 +114,20 @@ class Sitting:
     def __init__(
         self,
         task: str,
-        circle: Circle,
+        group: SumGroup,
         publics: tuple[PublicKeys, ...],
-        iteration: int,
-        history: bytes,
-        addend: Words,
+        start: IterationStart,
         save: Callable[[Attempt], None],
         earlier: tuple[Statement, ...] = (),
         late: frozenset[str] = frozenset(),
-        *,
-        takes_part: bool = True,
-        among: frozenset[int] | None = None,
     ) -> None:
-        self.iteration, self._late, self._takes_part, self._among = iteration, late, takes_part, among
-        self._task, self._circle, self._addend, self._save = task, circle, addend, save
-        self._history, self._roster = history, Roster(circle.members, publics)
+        self.iteration, self._start, self._late = start.iteration, start, late
+        self._task, self._group, self._save = task, group, save
+        self._roster = Roster(group.members, publics)
         self._posts: list[tuple[str, Envelope]] = []
         self._is_saved = True
         self._unacknowledged: set[tuple[str, int, bytes]] = set()
-        self._present = frozenset(circle.members)
+        self._present = frozenset(group.members)
         self._others_at: dict[str, int] = {}
         self._earlier = earlier
         self._is_closed = False
@@ -133,7 +145,7 @@ class Sitting:
         later attempt than this member's; those of earlier ones change nothing.
         """
         self.notice_attempt(sender, envelope.attempt, now)
-        if not self._takes_part:
+        if not self._start.takes_part:
             return True
         if self.is_over:
             self.note(sender, envelope)
@@ -154,7 +166,7 @@ class Sitting:
     def notice_attempt(self, sender: str, number: int, now: float) -> None:
         """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it."""
         self._others_at[sender] = number
-        dishonest = self._circle.dishonest
+        dishonest = self._group.dishonest
         numbers = sorted(self._others_at.values(), reverse=True)
         if len(numbers) > dishonest and self._may_try_again and numbers[dishonest] > self.number:
             self._begin_attempt(numbers[dishonest], now)
@@ -179,7 +191,7 @@ class Sitting:
         Its sender may be done, and never say it again.
         """
         message = self._read(sender, envelope) if envelope.attempt == self.number else None
-        if message is not None and self._takes_part and not self._is_closed:
+        if message is not None and self._start.takes_part and not self._is_closed:
             self._party.receive(message)
             self._is_saved = False
             self.flush()
@@ -192,13 +204,13 @@ class Sitting:
 
     def _read(self, sender: str, envelope: Envelope) -> Message | None:
         """The message in an envelope; None unless it is one that this sender can send to this member."""
-        if len(envelope.body) > most_message_bytes(len(self._addend), len(self._circle.members)):
+        if len(envelope.body) > most_message_bytes(len(self._start.addend), len(self._group.members)):
             return None
         try:
             message = Message.from_bytes(envelope.body)
         except MessageMalformed:
             return None
-        ends = self._circle.members.index(sender), self._circle.position
+        ends = self._group.members.index(sender), self._group.position
         return message if (message.sender, message.receiver) == ends else None
 
     def flush(self) -> None:
@@ -225,13 +237,13 @@ class Sitting:
         self._present = present
         if self.failure is not None:
             return
-        if not self._takes_part:
+        if not self._start.takes_part:
             if now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
                 self.failure = self._last_failure()
             return
-        awaited = {self._circle.members[position] for position in self._party.waits_for}
+        awaited = {self._group.members[position] for position in self._party.waits_for}
         waited = now - self._progress_at
-        if not self._circle.may_lose_some:
+        if not self._group.may_lose_some:
             self._look_for_everyone(awaited, waited, deadline_seconds)
         elif self._collects:
             self._look_for_answers(awaited, waited, deadline_seconds, now)
@@ -255,16 +267,16 @@ class Sitting:
         if self.total is not None:
             return
         absent = sorted(awaited - self._present)
-        have_begun = self.iteration > 0 or len(self._others_at) == len(self._circle.members) - 1
+        have_begun = self.iteration > 0 or len(self._others_at) == len(self._group.members) - 1
         if have_begun and not absent and waited >= _DEADLINES_OF_A_SUM * deadline_seconds:
             self.failure = MembersMissing(
-                f"This sum over {len(self._circle.members)} members needs all of them to the end; they are there, and it was not finished: "
+                f"This sum over {len(self._group.members)} members needs all of them to the end; they are there, and it was not finished: "
                 "somebody says nothing, or shows different keys to different members.",
                 "No total was used. Ask the others how far they came, and run the task again.",
             )
         if absent and waited >= deadline_seconds:
             self.failure = MembersMissing(
-                f"This sum over {len(self._circle.members)} members needs all of them to the end; missing: {_named(absent)}.",
+                f"This sum over {len(self._group.members)} members needs all of them to the end; missing: {_named(absent)}.",
                 "Nothing was opened. Wait until they are back and run the task again.",
             )
 
@@ -281,10 +293,10 @@ class Sitting:
 
     def _look_for_enough(self) -> None:
         """Stop where more members are absent than may leave."""
-        absent = sorted(frozenset(self._circle.members) - self._present)
-        if self.failure is None and len(absent) > len(self._circle.members) - self._circle.threshold:
+        absent = sorted(frozenset(self._group.members) - self._present)
+        if self.failure is None and len(absent) > len(self._group.members) - self._group.threshold:
             self.failure = MembersMissing(
-                f"A sum needs {self._circle.threshold} of {len(self._circle.members)} members to its end; missing: {_named(absent)}.",
+                f"A sum needs {self._group.threshold} of {len(self._group.members)} members to its end; missing: {_named(absent)}.",
                 "No total was used. Wait until enough of them are back and run the task again.",
             )
 
@@ -296,7 +308,7 @@ class Sitting:
 
     def history_with(self, total: Total) -> bytes:
         """The digest of all totals heard, with this one."""
-        return history_after(self._history, self._party.seat.context, total.included, total.words)
+        return history_after(self._start.history, self._party.participant.context, total.included, total.words)
 
     def posts(self) -> list[tuple[str, Envelope]]:
         """What is to be sent."""
@@ -306,7 +318,7 @@ class Sitting:
     @property
     def transcript(self) -> Transcript:
         """Everything signed in this sum, with what names it."""
-        return Transcript(self._party.seat.context, self.statements)
+        return Transcript(self._party.participant.context, self.statements)
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -317,37 +329,37 @@ class Sitting:
 
     @property
     def _collects(self) -> bool:
-        return self._party.seat.context.collector == self._circle.position
+        return self._party.participant.context.collector == self._group.position
 
     @property
     def _may_try_again(self) -> bool:
-        return self._circle.may_lose_some and self.total is None and not self.is_over
+        return self._group.may_lose_some and self.total is None and not self.is_over
 
     def _look_whether_stopped(self, now: float) -> None:
         """Make the next attempt where this one was stopped; none after somebody was shown to lie, or where nobody may leave."""
         if self._party.stopped is None or self.total is not None or self.is_over:
             return
-        if self._party.stopped == "contradiction" or not self._circle.may_lose_some:
+        if self._party.stopped == "contradiction" or not self._group.may_lose_some:
             self.failure = self._party.failure
         else:
             self._next_attempt(now)
 
     def _next_attempt(self, now: float) -> None:
         """The next attempt whose collector is there; none is left after every member had its turns."""
-        count = len(self._circle.members)
+        count = len(self._group.members)
         for number in range(self.number + 1, self._first + _TURNS * count):
-            collector = self._circle.members[(self.iteration + number) % count]
-            if collector in self._present or collector == self._circle.name:
+            collector = self._group.members[(self.iteration + number) % count]
+            if collector in self._present or collector == self._group.name:
                 self._begin_attempt(number, now)
                 return
         self.failure = self._last_failure()
 
     def _last_failure(self) -> SumError:
         """Why no further attempt is made."""
-        count, voted_for = len(self._circle.members), self._party.state.record.voted_for
-        promised = frozenset[int]() if voted_for is None else members_in(voted_for, count)
+        count, voted_for = len(self._group.members), self._party.state.record.voted_for
+        promised = frozenset[int]() if voted_for is None else self._party.participant.context.members_in(voted_for)
         left = [
-            self._circle.members[each] for each in sorted(promised) if self._circle.members[each] not in self._present
+            self._group.members[each] for each in sorted(promised) if self._group.members[each] not in self._present
         ]
         if left:
             return MembersMissing(
@@ -364,39 +376,31 @@ class Sitting:
         self._attempt(number, self._party.state.to_bytes(), now)
 
     def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
-        circle = self._circle
+        group = self._group
         self.number, self._progress_at = number, now
-        hood = sum_neighbourhood(len(circle.members), circle.dishonest, circle.threshold)
-        context = SumContext(
-            circle.agreement,
-            self._task,
-            self.iteration,
-            number,
-            self._roster,
-            circle.threshold,
-            circle.dishonest,
-            self._history,
-            hood,
-        )
-        seat = Seat(context, circle.position, circle.keys)
-        self._party = Party(seat, self._addend, saved=saved, saves_state=True, among=self._among)
+        counts = group.threshold, group.dishonest
+        neighbourhood = sum_neighbourhood(len(group.members), group.dishonest, group.threshold)
+        which = group.agreement, self._task, self.iteration, number
+        context = SumContext(*which, self._roster, *counts, self._start.history, neighbourhood)
+        participant = Participant(context, group.position, group.keys)
+        self._party = Party(participant, self._start.addend, saved=saved, saves_state=True, among=self._start.among)
         self._unacknowledged.clear()
         self._stage = self._party.progress
-        self._take_step(self._party.begin() if self._takes_part else self._refusals(context), now)
+        self._take_step(self._party.begin() if self._start.takes_part else self._refusals(context), now)
         self.flush()
 
     def _refusals(self, context: SumContext) -> tuple[Message, ...]:
         """What a member that looks on says at the beginning of an attempt: as collector that it gives up, to all; else that it is not there."""
-        own = self._circle.position
+        own = self._group.position
         if context.collector != own:
             return (Message(own, context.collector, Withdrawn()),)
-        return tuple(Message(own, other, GivenUp()) for other in sorted(self._circle.everyone - {own}))
+        return tuple(Message(own, other, GivenUp()) for other in sorted(self._group.everyone - {own}))
 
     def _send(self, messages: tuple[Message, ...]) -> None:
         if messages:
             self.flush()
         for message in messages:
-            receiver = self._circle.members[message.receiver]
+            receiver = self._group.members[message.receiver]
             envelope = Envelope(self._task, SUM, self.iteration, self.number, message.to_bytes())
             self._posts.append((receiver, envelope))
 

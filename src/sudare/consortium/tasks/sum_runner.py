@@ -1,6 +1,6 @@
-"""A script of secure sums, walked by one member among others that may be late, restarted, gone or lying. No I/O, no clock.
+"""A script of secure sums, run by one member among others that may be late, restarted, gone or lying. No I/O, no clock.
 
-Everything that a restart needs is in the store before a message is handed out: the walk's state with the addend (noise in it is
+Everything that a restart needs is in the store before a message is handed out: the script's state with the addend (noise in it is
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
 because somebody may still wait for a message of it. Where the agreement lets members leave (t < S), one who was left out of a sum
 asks for its total, which it believes once more members say the same than may be dishonest (an honest one uses no other
@@ -11,33 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consortium.network.message_dispatch import STOP, Envelope, read_as, unexpected
-from sudare.consortium.tasks.checkpoints import Store
-from sudare.consortium.tasks.sum_attempts import SUM, Attempt, Circle, Sitting, Total
+from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
+from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.sum_attempts import SUM, Attempt, IterationStart, SumAttempts, SumGroup, Total
 from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
 from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.context import NO_HISTORY
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import most_message_bytes, total_digest
-from sudare.sums.wire import MOST_VALUES, packed
+from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
 
 Words = NDArray[np.uint64]
 
 ASK, HEARD = "ask", "heard"
-Result = TypeVar("Result")
 _ASK_SECONDS: Final = 2.0
 # A member that asks more often than that is answered as often as that.
 _LEAST_ANSWER_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """For how long members may be silent in a sum, and how long everyone is waited for before the first, in seconds."""
 
     silence_seconds: float = 30.0
@@ -45,26 +44,10 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Stand:
-    """Where the walk stands before the sum of an iteration; `history` is the digest of all totals heard before.
-
-    Whoever was left out of a total takes part in no later one: its records are not in what the walk counts on. `among` are the only members that
-    the addend is added up with, where that is settled.
-    """
-
-    iteration: int
-    state: bytes
-    addend: Words
-    history: bytes
-    takes_part: bool
-    among: frozenset[int] | None = None
-
-
-@dataclass(frozen=True)
 class Checkpoint:
-    """A stand and the attempt at its sum, in one piece: an addend is never without the sum it was sent in."""
+    """A start and the attempt at its sum, in one piece: an addend is never without the sum it was sent in."""
 
-    stand: Stand
+    start: IterationStart
     attempt: Attempt | None
 
 
@@ -76,8 +59,8 @@ class _Keys:
     signing: tuple[bytes, ...]
 
 
-class SumRunner:
-    """An activity that walks through sums.
+class SumRunner(Activity):
+    """An activity that runs through sums.
 
     `known` gives the public keys for masks and votes of the members met so far. The first sum begins once all are known and, where
     members may leave, everyone has taken the task up, or after a deadline as many as a sum needs.
@@ -86,24 +69,23 @@ class SumRunner:
     def __init__(
         self,
         task: str,
-        circle: Circle,
-        walk: Walk,
-        store: Store,
+        group: SumGroup,
+        script: Walk,
+        store: CheckpointStore,
         known: Callable[[], Mapping[str, PublicKeys]],
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
-        self.task, self.iteration = task, 0
+        self._timeouts = Timeouts() if timeouts is None else timeouts
+        super().__init__(task, group.name, group.members, self._timeouts.silence_seconds)
+        self.iteration = 0
         self.result: Finished | None = None
-        self.failure: SudareError | None = None
-        self._circle, self._walk, self._store, self._known = circle, walk, store, known
-        self._patience = Patience() if patience is None else patience
-        self._posts: list[tuple[str, Envelope]] = []
+        self._group, self._script, self._store, self._known = group, script, store, known
         self._publics: tuple[PublicKeys, ...] | None = None
         self._transcripts: Transcripts | None = None
-        self._sittings: dict[int, Sitting] = {}
-        self._stands: dict[int, Stand] = {}
-        self._told: dict[str, Total] = {}
-        self._spoken = {circle.name}
+        self._sums: dict[int, SumAttempts] = {}
+        self._starts: dict[int, IterationStart] = {}
+        self._reported: dict[str, Total] = {}
+        self._spoken = {group.name}
         self._stopped_by: set[str] = set()
         self._late: frozenset[str] = frozenset()
         self._begun_at = self._looked_at = 0.0
@@ -117,11 +99,6 @@ class SumRunner:
         """Whether the last total was heard."""
         return self.result is not None
 
-    @property
-    def deadline_seconds(self) -> float:
-        """For how long a member may be silent."""
-        return self._patience.silence_seconds
-
     def begin(self, now: float) -> None:
         """Start, or take up what is in the store, as soon as everyone's keys are known."""
         self._begun_at = self._looked_at = now
@@ -130,7 +107,7 @@ class SumRunner:
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in; False if it belongs to a sum, or an attempt at it, that has not begun here."""
         if envelope.kind == STOP:
-            self._heed_stop(sender)
+            self._handle_stop(sender)
             return True
         if self.failure is not None:
             self._guarded(self._note_late, sender, envelope)
@@ -153,49 +130,32 @@ class SumRunner:
         if self.failure is None:
             self._guarded(self._gather if self._publics is None else self._look_around, now, present)
 
-    def posts(self) -> list[tuple[str, Envelope]]:
-        """What is to be sent."""
-        posts, self._posts = self._posts, []
-        return posts
-
     def stop(self, reason: SudareError) -> None:
         """Give up. The others are told that, and not why. A member that holds another agreement has left where members may."""
         has_begun = self._publics is not None
-        is_without_it = isinstance(reason, AgreementMismatch) and self._circle.may_lose_some and has_begun
+        is_without_it = isinstance(reason, AgreementMismatch) and self._group.may_lose_some and has_begun
         if self.failure is None and not self.finished and not is_without_it:
-            self._fail(reason)
-            self._tell_all(Envelope(self.task, STOP))
+            super().stop(reason)
+            # Where a transcript cannot be written, the reason stays the first one.
+            self._guarded(self._keep_transcripts)
 
-    def _fail(self, reason: SudareError) -> None:
-        self.failure = reason
-        # Where a transcript cannot be written, the reason stays the first one.
-        self._guarded(self._keep_transcripts)
-
-    def _guarded(self, action: Callable[..., Result], *arguments: object) -> Result | None:
-        try:
-            return action(*arguments)
-        except SudareError as error:
-            self.stop(error)
-        except Exception as error:  # noqa: BLE001 - a foreign error in a walk ends the task, not the process
-            self.stop(unexpected(error))
-        return None
-
-    def _heed_stop(self, sender: str) -> None:
+    def _handle_stop(self, sender: str) -> None:
         """A member has stopped: so has the task, unless enough others are left."""
         self._stopped_by.add(sender)
-        left = len(self._circle.members) - len(self._stopped_by)
-        if left < self._circle.threshold and not self.finished and self.failure is None:
+        left = len(self._group.members) - len(self._stopped_by)
+        if left < self._group.threshold and not self.finished and self.failure is None:
             named = ", ".join(f"'{name}'" for name in sorted(self._stopped_by))
-            self._fail(TaskStopped(f"{named} stopped the task.", TaskStopped.help))
+            self.failure = TaskStopped(f"{named} stopped the task.", TaskStopped.help)
+            self._guarded(self._keep_transcripts)
 
     # Beginning
 
     def _gather(self, now: float, present: frozenset[str] = frozenset()) -> None:
-        """Everyone's keys, from the store or from their hellos; then the walk begins."""
-        known, members = self._known(), self._circle.members
+        """Everyone's keys, from the store or from their hellos; then the script begins."""
+        known, members = self._known(), self._group.members
         content = self._store.load("keys")
         if content is not None:
-            saved = read_as(_Keys, content)
+            saved = unpacked_as(_Keys, content)
             self._publics = tuple(map(PublicKeys, saved.exchange, saved.signing))
         elif all(name in known for name in members) and self._is_gathered(now):
             self._publics = tuple(known[name] for name in members)
@@ -205,7 +165,7 @@ class SumRunner:
             self._begun_at = self._looked_at = now
             self._transcripts = Transcripts(self._store)
             self._take_up(now)
-        elif now - self._begun_at > self._patience.gathering_seconds:
+        elif now - self._begun_at > self._timeouts.gathering_seconds:
             absent = [name for name in members if name not in known or name not in self._spoken]
             named = ", ".join(f"'{name}'" for name in absent)
             raise NotConnected(f"Not all members came in time; missing: {named}. Nothing was sent.", NotConnected.help)
@@ -214,90 +174,77 @@ class SumRunner:
 
     def _is_gathered(self, now: float) -> bool:
         """Whether the first sum can begin: it waits for those who have not taken the task up where nobody may leave."""
-        waits_for = set(self._circle.members) - self._spoken - self._stopped_by
+        waits_for = set(self._group.members) - self._spoken - self._stopped_by
         is_late = now - self._begun_at >= self.deadline_seconds
-        enough = len(self._spoken - self._stopped_by) >= self._circle.threshold
-        return not self._circle.may_lose_some or (enough and (is_late or not waits_for))
+        enough = len(self._spoken - self._stopped_by) >= self._group.threshold
+        return not self._group.may_lose_some or (enough and (is_late or not waits_for))
 
     def _take_up(self, now: float) -> None:
         saved = [checkpoint for checkpoint in map(self._saved, (0, 1)) if checkpoint is not None]
         if not saved:
-            state, addend = self._walk.begun()
-            saved = [Checkpoint(Stand(0, state, addend, NO_HISTORY, takes_part=True), None)]
-        for checkpoint in sorted(saved, key=lambda each: each.stand.iteration):
-            self._sit(checkpoint.stand, checkpoint.attempt, now)
+            state, addend = self._script.begun()
+            saved = [Checkpoint(IterationStart(0, state, addend, NO_HISTORY, takes_part=True), None)]
+        for checkpoint in sorted(saved, key=lambda each: each.start.iteration):
+            self._begin_sum(checkpoint.start, checkpoint.attempt, now)
         heard = self._saved_total(self.iteration)
         if heard is not None:
             self._advance(heard, now)
         self._conclude(now)
 
-    def _sit(self, stand: Stand, saved: Attempt | None, now: float) -> None:
-        """Take part in the sum after this stand."""
+    def _begin_sum(self, start: IterationStart, saved: Attempt | None, now: float) -> None:
+        """Take part in the sum after this start."""
         if self._publics is None or self._transcripts is None:
             return
-        self._told, self._asked_at = {}, now
-        self._stand, self.iteration = stand, stand.iteration
+        self._reported, self._asked_at = {}, now
+        self._start, self.iteration = start, start.iteration
         iteration = self.iteration
-        self._stands = {each: old for each, old in self._stands.items() if each == iteration - 1} | {iteration: stand}
-        for old in self._sittings.values():
+        self._starts = {each: old for each, old in self._starts.items() if each == iteration - 1} | {iteration: start}
+        for old in self._sums.values():
             # With what came after its total was used.
             self._transcripts.add(old.transcript)
-        self._sittings = {each: old for each, old in self._sittings.items() if each == iteration - 1}
-        for old in self._sittings.values():
+        self._sums = {each: old for each, old in self._sums.items() if each == iteration - 1}
+        for old in self._sums.values():
             old.close()
         earlier = () if saved is None else self._transcripts.statements(iteration)
-        history, addend, late = stand.history, stand.addend, self._late
-        sitting = Sitting(
-            self.task,
-            self._circle,
-            self._publics,
-            iteration,
-            history,
-            addend,
-            self._save_attempt,
-            earlier,
-            late,
-            takes_part=stand.takes_part,
-            among=stand.among,
-        )
-        self._sittings[iteration] = sitting
-        sitting.begin(saved, now)
-        self._collect(sitting)
+        attempts = SumAttempts(self.task, self._group, self._publics, start, self._save_attempt, earlier, self._late)
+        self._sums[iteration] = attempts
+        attempts.begin(saved, now)
+        self._collect(attempts)
 
     # The store: the current and the last sum, in two places that take turns
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        self._store.save(f"sum-{checkpoint.stand.iteration % 2}", packed(checkpoint))
+        self._store.save(f"sum-{checkpoint.start.iteration % 2}", packed(checkpoint))
 
     def _save_attempt(self, attempt: Attempt) -> None:
-        self._save(Checkpoint(self._stands[attempt.iteration], attempt))
+        self._save(Checkpoint(self._starts[attempt.iteration], attempt))
 
     def _saved(self, place: int) -> Checkpoint | None:
         content = self._store.load(f"sum-{place}")
-        return None if content is None else read_as(Checkpoint, content, Stand, Attempt)
+        return None if content is None else unpacked_as(Checkpoint, content, IterationStart, Attempt)
 
     def _saved_total(self, iteration: int) -> Total | None:
         """Kept only where members may leave: those who were left out ask for it when they come back."""
-        if not self._circle.may_lose_some:
+        if not self._group.may_lose_some:
             return None
         content = self._store.load(f"total-{iteration:08d}")
-        return None if content is None else read_as(Total, content)
+        return None if content is None else unpacked_as(Total, content)
 
     def _keep_transcripts(self) -> None:
         """Write what was signed so far, for `sudare consortium blame`."""
         if self._transcripts is not None:
-            for sitting in self._sittings.values():
-                self._transcripts.add(sitting.transcript)
+            for attempts in self._sums.values():
+                self._transcripts.add(attempts.transcript)
             self._transcripts.save()
 
     def _note_late(self, sender: str, envelope: Envelope) -> None:
         """Keep what others say after this member has given up: it may show who lied, or be all that is missing when the task is run again."""
-        sitting = self._sittings.get(envelope.iteration)
-        if sitting is not None and envelope.kind == SUM:
-            if self._circle.may_lose_some and envelope.iteration == self.iteration:
-                sitting.keep(sender, envelope)
+        attempts = self._sums.get(envelope.iteration)
+        if attempts is not None and envelope.kind == SUM:
+            if self._group.may_lose_some and envelope.iteration == self.iteration:
+                attempts.keep(sender, envelope)
             else:
-                sitting.note(sender, envelope)
+                attempts.note(sender, envelope)
             self._keep_transcripts()
 
     # Events
@@ -306,27 +253,27 @@ class SumRunner:
         """Take in a message of a sum; False if it has not begun here. Of sums that are long over nothing is wanted."""
         if envelope.iteration > self.iteration:
             return self.finished
-        sitting = self._sittings.get(envelope.iteration)
-        if sitting is None:
+        attempts = self._sums.get(envelope.iteration)
+        if attempts is None:
             return True
-        attempt = sitting.number
-        is_saved = sitting.receive(sender, envelope, now)
-        self._after(sitting, attempt, now)
-        return is_saved or sitting.is_over
+        attempt = attempts.number
+        is_saved = attempts.receive(sender, envelope, now)
+        self._after(attempts, attempt, now)
+        return is_saved or attempts.is_over
 
     def _exchange_totals(self, sender: str, envelope: Envelope, now: float) -> None:
         """Answer who asks for a total, and take in answers. Anything else is nothing that a member can say."""
         if envelope.kind == ASK:
             self._answer(sender, envelope.iteration, now)
-            sitting = self._sittings.get(envelope.iteration)
-            if sitting is not None and envelope.iteration == self.iteration:
-                attempt = sitting.number
-                sitting.notice_attempt(sender, envelope.attempt, now)
-                self._after(sitting, attempt, now)
+            attempts = self._sums.get(envelope.iteration)
+            if attempts is not None and envelope.iteration == self.iteration:
+                attempt = attempts.number
+                attempts.notice_attempt(sender, envelope.attempt, now)
+                self._after(attempts, attempt, now)
         elif envelope.kind == HEARD and envelope.iteration == self.iteration and not self.finished:
             total = self._plausible(envelope.body)
             if total is not None:
-                self._told[sender] = total
+                self._reported[sender] = total
                 self._conclude(now)
 
     def _answer(self, sender: str, iteration: int, now: float) -> None:
@@ -341,30 +288,30 @@ class SumRunner:
 
     def _plausible(self, content: bytes) -> Total | None:
         """The total in a message, if it has the form of the one that is waited for."""
-        if len(content) > most_message_bytes(len(self._stand.addend), len(self._circle.members)):
+        if len(content) > most_message_bytes(len(self._start.addend), len(self._group.members)):
             return None
         try:
-            total = read_as(Total, content, most_values=MOST_VALUES)
+            total = unpacked_as(Total, content, most_values=MOST_VALUES)
         except MessageMalformed:
             return None
-        is_of_form = total.words.shape == self._stand.addend.shape and total.included <= self._circle.everyone
-        return total if is_of_form and len(total.included) >= self._circle.threshold else None
+        is_of_form = total.words.shape == self._start.addend.shape and total.included <= self._group.everyone
+        return total if is_of_form and len(total.included) >= self._group.threshold else None
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
         """Let the sum look at who is there. In the first seconds of its life a member cannot have heard of the others yet."""
-        changed, sitting = self._changed_keys(), self._sittings.get(self.iteration)
+        changed, attempts = self._changed_keys(), self._sums.get(self.iteration)
         if now - self._looked_at > self.deadline_seconds / 2:
             # This member itself computed for long, or its machine slept: what the others said meanwhile is yet to be read.
             self._begun_at = now
-            for each in self._sittings.values():
+            for each in self._sums.values():
                 each.wait_anew(now)
         self._looked_at = now
         if now - self._begun_at < self.deadline_seconds:
-            present = frozenset(self._circle.members)
-        if sitting is not None and not self.finished:
-            attempt = sitting.number
-            sitting.tick(now, present - changed - self._stopped_by, self.deadline_seconds)
-            self._after(sitting, attempt, now)
+            present = frozenset(self._group.members)
+        if attempts is not None and not self.finished:
+            attempt = attempts.number
+            attempts.tick(now, present - changed - self._stopped_by, self.deadline_seconds)
+            self._after(attempts, attempt, now)
         if self.finished:
             self._keep_transcripts()
         elif self.failure is None:
@@ -372,80 +319,77 @@ class SumRunner:
 
     def _ask(self, now: float) -> None:
         """Where members may leave: tell the others now and then how far this one is; who has the total answers."""
-        if self._circle.may_lose_some and now - self._asked_at >= _ASK_SECONDS:
+        if self._group.may_lose_some and now - self._asked_at >= _ASK_SECONDS:
             self._asked_at = now
-            sitting = self._sittings.get(self.iteration)
-            self._tell_all(Envelope(self.task, ASK, self.iteration, 0 if sitting is None else sitting.number))
+            attempts = self._sums.get(self.iteration)
+            self._post_to_all(Envelope(self.task, ASK, self.iteration, 0 if attempts is None else attempts.number))
 
     def _changed_keys(self) -> frozenset[str]:
         """Members that came back with other keys; nothing they say counts. Raise IdentityError where nobody may leave."""
         if self._publics is None:
             return frozenset()
-        known, pinned = self._known(), zip(self._circle.members, self._publics, strict=True)
+        known, pinned = self._known(), zip(self._group.members, self._publics, strict=True)
         changed = frozenset(name for name, keys in pinned if known.get(name, keys) != keys)
-        if changed and not self._circle.may_lose_some:
+        if changed and not self._group.may_lose_some:
             raise IdentityError(
                 f"'{min(changed)}' has come back with other keys in the middle of a task.",
                 "Let it use the key that the task was begun with, or begin a new task.",
             )
         return changed
 
-    def _after(self, sitting: Sitting, attempt: int, now: float) -> None:
+    def _after(self, attempts: SumAttempts, attempt: int, now: float) -> None:
         """After a sum was given something: send, keep what was signed in an attempt that is over, and go on."""
-        if sitting.number != attempt:
+        if attempts.number != attempt:
             self._keep_transcripts()
-        self._collect(sitting)
+        self._collect(attempts)
         self._conclude(now)
 
     def _conclude(self, now: float) -> None:
         """Go on while a total is known; stop where the sum cannot be finished."""
         while not self.finished and self.failure is None:
-            sitting = self._sittings.get(self.iteration)
-            total = None if sitting is None else sitting.total
-            is_told = total is None
-            total = self._told_total() if total is None else total
+            attempts = self._sums.get(self.iteration)
+            total = None if attempts is None else attempts.total
+            is_reported = total is None
+            total = self._reported_total() if total is None else total
             if total is None:
-                if sitting is not None and sitting.failure is not None:
-                    self.stop(sitting.failure)
+                if attempts is not None and attempts.failure is not None:
+                    self.stop(attempts.failure)
                 return
             self._advance(total, now)
-            if is_told:
+            if is_reported:
                 # The others may be far ahead.
                 self._asked_at = float("-inf")
                 self._ask(now)
 
-    def _told_total(self) -> Total | None:
+    def _reported_total(self) -> Total | None:
         """A total that more members say they hold than may be dishonest."""
         said: dict[tuple[frozenset[int], bytes], list[Total]] = {}
-        for total in self._told.values():
+        for total in self._reported.values():
             said.setdefault((total.included, total_digest(total.words)), []).append(total)
-        return next((same[0] for same in said.values() if len(same) > self._circle.dishonest), None)
+        return next((same[0] for same in said.values() if len(same) > self._group.dishonest), None)
 
     def _advance(self, total: Total, now: float) -> None:
-        if self._circle.may_lose_some:
+        if self._group.may_lose_some:
             self._store.save(f"total-{self.iteration:08d}", packed(total))
-        sitting = self._sittings[self.iteration]
-        state, following = self._walk.step(self._stand.state, total.words, tuple(sorted(total.included)))
+        attempts = self._sums[self.iteration]
+        state, following = self._script.step(self._start.state, total.words, tuple(sorted(total.included)))
         if isinstance(following, Finished):
-            sitting.flush()
-            sitting.close()
+            attempts.flush()
+            attempts.close()
             self._keep_transcripts()
             self.result = following
             return
-        members = self._circle.members
+        members = self._group.members
         self._late = frozenset(members) - {members[position] for position in total.included}
-        takes_part = self._stand.takes_part and self._circle.position in total.included
-        among = total.included if self._walk.is_exact and self._circle.may_lose_some else None
-        stand = Stand(self.iteration + 1, state, following, sitting.history_with(total), takes_part, among)
-        self._sit(stand, None, now)
+        takes_part = self._start.takes_part and self._group.position in total.included
+        among = total.included if self._script.is_exact and self._group.may_lose_some else None
+        start = IterationStart(self.iteration + 1, state, following, attempts.history_with(total), takes_part, among)
+        self._begin_sum(start, None, now)
 
     # Sending
 
-    def _collect(self, sitting: Sitting) -> None:
-        self._posts += sitting.posts()
-
-    def _tell_all(self, envelope: Envelope) -> None:
-        self._posts += [(name, envelope) for name in self._circle.members if name != self._circle.name]
+    def _collect(self, attempts: SumAttempts) -> None:
+        self._posts += attempts.posts()
 
 
-__all__ = ["Checkpoint", "Circle", "Patience", "Stand", "SumRunner", "Total"]
+__all__ = ["Checkpoint", "SumGroup", "Timeouts", "IterationStart", "SumRunner", "Total"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sudare.consortium.tasks.checkpoints import Store
+from sudare.consortium.tasks.checkpoints import CheckpointStore
 from sudare.errors import ConsortiumError, InvalidParameter, MessageMalformed
 from sudare.files import write_new
 from sudare.sums.blame import Transcript
@@ -26,7 +26,7 @@ _MOST_SUMS: Final = _MOST_LAST + _MOST_TROUBLED
 class Transcripts:
     """Of the last sums of a task, and of those in which something went wrong: these are written at once, others when the task ends."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._unsaved: dict[int, Transcript] = {}
         # Of how many statements each transcript was made in this life of the process: what was signed is never unsigned.

@@ -37,8 +37,5 @@ class Transport(Protocol):
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet, or None if none came in time."""
 
-    def connected(self) -> frozenset[str]:
-        """Those who can be reached now, as far as the transport can tell."""
-
     def close(self) -> None:
         """Let go of connections and threads. Nothing is received afterwards."""

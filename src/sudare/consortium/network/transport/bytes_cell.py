@@ -1,4 +1,4 @@
-"""FLARE's cell, made to take nothing but bytes: what `admission` does not let in is neither decoded nor kept.
+"""FLARE's cell, made to take nothing but bytes: what `message_filter` does not let in is neither decoded nor kept.
 
 Beside that, nobody can make it grow: a line hands over no more frames than were worked off, what waits to be sent has a limit for every
 sender, a name has few lines, and a line has one name. Written for NVIDIA FLARE 2.7 to 2.9; where its inside differs, it is refused.
@@ -19,7 +19,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.drivers.grpc.qq import QueueClosed
 
 from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.transport.admission import (
+from sudare.consortium.network.transport.message_filter import (
     DESTINATION,
     ENCODING,
     EXPECTS_REPLY,
@@ -34,7 +34,7 @@ from sudare.consortium.network.transport.admission import (
     RELAY,
     TO,
     TYPE,
-    Judgement,
+    FilterDecision,
     MemberRules,
     RelayRules,
     is_certificate_of,
@@ -103,15 +103,15 @@ class BytesCell(CoreCell):
 
     def process_message(self, endpoint: Any, connection: Any, app_id: int, message: Any) -> None:
         """Take a message in, or refuse it: the first thing that is done with it."""
-        judgement = self._rules.judged(str(endpoint.name), message.headers, message.payload)
-        if judgement.reason is not None:
-            sender = endpoint.name if self.my_info.fqcn == RELAY else judgement.headers.get(ORIGIN)
-            self.drops.count(sender, judgement.reason)
-            self._answer_refusal(endpoint, judgement)
+        decision = self._rules.decision_on(str(endpoint.name), message.headers, message.payload)
+        if decision.reason is not None:
+            sender = endpoint.name if self.my_info.fqcn == RELAY else decision.headers.get(ORIGIN)
+            self.drops.count(sender, decision.reason)
+            self._answer_refusal(endpoint, decision)
             return
-        message.headers = judgement.headers
-        if judgement.certificates is not None:
-            message.payload = judgement.certificates
+        message.headers = decision.headers
+        if decision.certificates is not None:
+            message.payload = decision.certificates
         super().process_message(endpoint, connection, app_id, message)
 
     def decrypt_payload(self, message: Any) -> None:
@@ -148,9 +148,9 @@ class BytesCell(CoreCell):
     def _add_adhoc_connector(self, to_cell: str, url: str) -> None:
         """Connect to nobody but the relay, whatever a message says."""
 
-    def _answer_refusal(self, endpoint: Any, judgement: Judgement) -> None:
+    def _answer_refusal(self, endpoint: Any, decision: FilterDecision) -> None:
         """Tell whoever waits for an answer that there is none, in words that do not depend on what was asked."""
-        headers = judgement.headers
+        headers = decision.headers
         if headers.get(TYPE) != "req" or headers.get(EXPECTS_REPLY) is not True or not isinstance(headers.get(ID), str):
             return
         own, destination = self.my_info.fqcn, headers[DESTINATION]

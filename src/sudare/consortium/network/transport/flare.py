@@ -11,16 +11,15 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
 
 from sudare.consortium.agreement.document_fields import host_and_port
 from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.transport.admission import CHANNEL, ENCODING, RELAY, TOPIC
 from sudare.consortium.network.transport.base import ARRIVED, MOST_PACKET_BYTES, Packet
 from sudare.consortium.network.transport.certificates import common_name, kit_files
+from sudare.consortium.network.transport.message_filter import CHANNEL, ENCODING, RELAY, TOPIC
 from sudare.consortium.network.transport.queues import FairQueue, Limits
 from sudare.errors import ExtraMissing, InvalidParameter, NotConnected
 from sudare.files import make_private_folder, new_private_folder, remove_folder, write_new
@@ -30,7 +29,6 @@ _UNSENT: Final = Limits(most_items=256, most_bytes=2 * MOST_PACKET_BYTES, most_t
 _MOST_HEARD: Final = 1024
 _FOLDER: Final = "flare-"
 _DATUM_SETTING: Final = "datum_dir"
-_RECENTLY_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 60.0
 
@@ -48,7 +46,7 @@ class CellTransport:
         self._address_of, self._seal = address_of, seal
         self._arrived: FairQueue[Packet] = FairQueue(ARRIVED)
         self._senders: dict[str, _Sender] = {}
-        self._heard: dict[str, float] = {}
+        self._heard: set[str] = set()
         # A cell that FLARE made decodes what comes for us, unless it is stopped before.
         getattr(cell, "core_cell", cell).add_incoming_filter(CHANNEL, TOPIC, self._refuse_objects)
         cell.register_request_cb(CHANNEL, TOPIC, self._take)
@@ -62,11 +60,6 @@ class CellTransport:
     def receive(self, timeout_seconds: float) -> Packet | None:
         """The next packet."""
         return self._arrived.get(max(timeout_seconds, 0.0))
-
-    def connected(self) -> frozenset[str]:
-        """Those heard of lately."""
-        since = time.monotonic() - _RECENTLY_SECONDS
-        return frozenset(name for name, at in list(self._heard.items()) if at >= since)
 
     def close(self) -> None:
         """Send what is unsent; the cell belongs to somebody else."""
@@ -91,7 +84,7 @@ class CellTransport:
         elif sender not in self._heard and len(self._heard) >= _MOST_HEARD:
             self.drops.count(sender, "unknown-sender")
         else:
-            self._heard[sender] = time.monotonic()
+            self._heard.add(sender)
             for name in self._arrived.put(sender, Packet(sender, bytes(content)), len(content)):
                 self.drops.count(name, "over-quota")
 
@@ -120,10 +113,6 @@ class FlareTransport(CellTransport):
         self._folder = closed_folder(folder)
         super().__init__(name, cell, lambda receiver: receiver, seal=True)
         cell.start()
-
-    def connected(self) -> frozenset[str]:
-        """Those heard of lately, while the relay is there."""
-        return super().connected() if self.reaches_relay() else frozenset()
 
     def reaches_relay(self) -> bool:
         """Whether the line to the relay is up."""

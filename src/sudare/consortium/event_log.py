@@ -27,24 +27,14 @@ EVENTS: Final[frozenset[str]] = frozenset(
         "stopped",
         "connected",
         "disconnected",
-        "refused",
-        "agreement-differs",
         "task-requested",
         "task-approved",
         "task-denied",
         "task-started",
-        "round-finished",
-        "checkpoint-written",
-        "task-resumed",
         "task-finished",
         "task-failed",
-        "message-resent",
         "message-dropped",
-        "ledger-charged",
-        "release-published",
-        "release-fetched",
         "release-withdrawn",
-        "health",
     }
 )
 
@@ -74,23 +64,11 @@ def _is_version(value: object) -> bool:
 
 
 FIELDS: Final[dict[str, Callable[[object], bool]]] = {
+    **dict.fromkeys(("kind", "peer", "task"), _is_name),
+    **dict.fromkeys(("count", "process", "round"), _is_whole),
     "agreement": _is_digest,
-    "attempt": _is_whole,
-    "bytes": _is_whole,
-    "count": _is_whole,
-    "digest": _is_digest,
     "error": _is_error,
-    "iteration": _is_whole,
-    "kind": _is_name,
-    "members": _is_whole,
-    "peer": _is_name,
-    "port": _is_whole,
-    "position": _is_whole,
-    "process": _is_whole,
-    "round": _is_whole,
     "seconds": _is_seconds,
-    "state": _is_name,
-    "task": _is_name,
     "version": _is_version,
 }
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium.ledger_heads import checked_ledger, parsed_head, remember_head, remembered_head
+from sudare.consortium.ledger_rollback import checked_ledger, parsed_head, remember_head, remembered_head
 from sudare.errors import AgreementError, LedgerMissing, LedgerRolledBack
 from sudare.privacy.ledger_restore import restored
-from tests.consortium.house import member_in
+from tests.consortium.documents import member_in
 from tests.ledgers import charge
 
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sudare.consortium.network.dropped_messages import Drops
-from sudare.consortium.network.transport.admission import (
+from sudare.consortium.network.transport.certificates import kit_files, write_kits
+from sudare.consortium.network.transport.message_filter import (
     MOST_PAYLOAD_BYTES,
     MemberRules,
     RelayRules,
@@ -23,7 +24,6 @@ from sudare.consortium.network.transport.admission import (
     is_certificate_of,
     needed_headers,
 )
-from sudare.consortium.network.transport.certificates import kit_files, write_kits
 
 pytest.importorskip("nvflare")
 
@@ -48,16 +48,16 @@ EAST = MemberRules(
 RELAY = RelayRules("server")
 
 
-def judged(changes: dict[str, Any], payload: object = b"bytes") -> str | None:
-    return EAST.judged("server", {**PACKET, **changes}, payload).reason
+def decision_on(changes: dict[str, Any], payload: object = b"bytes") -> str | None:
+    return EAST.decision_on("server", {**PACKET, **changes}, payload).reason
 
 
 def relayed(changes: dict[str, Any], payload: object = b"bytes") -> str | None:
-    return RELAY.judged("north", {**PACKET, **changes}, payload).reason
+    return RELAY.decision_on("north", {**PACKET, **changes}, payload).reason
 
 
 def test_bytes_under_a_seal_are_taken_and_passed_on() -> None:
-    assert judged({}) is None
+    assert decision_on({}) is None
     assert relayed({}) is None
 
 
@@ -80,16 +80,16 @@ def test_bytes_under_a_seal_are_taken_and_passed_on() -> None:
     ],
 )
 def test_what_is_not_that_is_neither_taken_nor_passed_on(changes: dict[str, Any], reason: str) -> None:
-    assert judged(changes) == reason
+    assert decision_on(changes) == reason
     assert relayed(changes) in (reason, "unauthentic")
 
 
 def test_a_member_takes_only_what_is_for_it_from_members_whose_certificate_it_has() -> None:
-    assert judged({"cn__destination": "west"}) == "not-admitted"
-    assert judged({"cn__origin": "stranger"}) == "unknown-sender"
-    assert judged({"cn__origin": "west"}) == "no-certificate"
-    assert judged({}, b"x" * (MOST_PAYLOAD_BYTES + 1)) == "too-large"
-    assert judged({"cn__channel": "cellnet.channel", "cn__topic": "bye"}, None) == "not-admitted"
+    assert decision_on({"cn__destination": "west"}) == "not-admitted"
+    assert decision_on({"cn__origin": "stranger"}) == "unknown-sender"
+    assert decision_on({"cn__origin": "west"}) == "no-certificate"
+    assert decision_on({}, b"x" * (MOST_PAYLOAD_BYTES + 1)) == "too-large"
+    assert decision_on({"cn__channel": "cellnet.channel", "cn__topic": "bye"}, None) == "not-admitted"
 
 
 def test_a_relay_passes_on_in_the_name_of_the_line_only_and_takes_goodbyes() -> None:
@@ -98,8 +98,8 @@ def test_a_relay_passes_on_in_the_name_of_the_line_only_and_takes_goodbyes() -> 
     goodbye = {"cn__channel": "cellnet.channel", "cn__topic": "bye", "cn__destination": "server"}
     assert relayed(goodbye, None) is None
     assert relayed(goodbye) == "not-admitted"
-    assert RELAY.judged("north", EXCHANGE, b"x" * 1000).reason is None
-    assert RELAY.judged("north", EXCHANGE, b"x" * 100_000).reason == "too-large"
+    assert RELAY.decision_on("north", EXCHANGE, b"x" * 1000).reason is None
+    assert RELAY.decision_on("north", EXCHANGE, b"x" * 100_000).reason == "too-large"
     assert relayed({"cn__msg_type": "return", "cn__original_headers": {"cn__destination": "x"}}, None) == "not-admitted"
 
 
@@ -110,7 +110,7 @@ def test_headers_that_make_flare_act_are_taken_away() -> None:
         "cn__pass_through": True,
         "x": [1] * 100,
     }
-    assert set(EAST.judged("server", {**PACKET, **extra}, b"bytes").headers) == set(PACKET)
+    assert set(EAST.decision_on("server", {**PACKET, **extra}, b"bytes").headers) == set(PACKET)
 
 
 @settings(max_examples=100)
@@ -125,9 +125,9 @@ def test_headers_that_make_flare_act_are_taken_away() -> None:
 def test_no_headers_make_judging_fail_and_nothing_to_decode_is_left(headers: dict[str, Any], payload: object) -> None:
     for changed in (headers, {**PACKET, **headers}, {**EXCHANGE, **headers}):
         for rules in (EAST, RELAY):
-            judgement = rules.judged("north", changed, payload)
-            if judgement.reason is None and rules is EAST:
-                assert judgement.headers.get("cn__payload_encoding") in (None, "bytes", "none")
+            decision = rules.decision_on("north", changed, payload)
+            if decision.reason is None and rules is EAST:
+                assert decision.headers.get("cn__payload_encoding") in (None, "bytes", "none")
     assert needed_headers(None) is None
 
 
@@ -156,12 +156,12 @@ def test_certificates_are_read_as_flare_packs_them_and_nothing_else_is(kits: Pat
         assert certificates_in(bytes(fobs.dumps({"a": 1} if isinstance(other, Path) else other))) is None
     for damaged in (payload[:-1], payload + b"x", b"\x65" + payload[1:], b"", None, payload[:10]):
         assert certificates_in(damaged) is None
-    good = EAST.judged("server", EXCHANGE, bytes(fobs.dumps({"cert_content": b"good", "cert_ca_content": b""})))
+    good = EAST.decision_on("server", EXCHANGE, bytes(fobs.dumps({"cert_content": b"good", "cert_ca_content": b""})))
     assert (good.reason, good.certificates) == (None, {"cert_content": b"good", "cert_ca_content": b""})
     assert "cn__payload_encoding" not in good.headers
-    assert EAST.judged("server", EXCHANGE, payload).reason == "bad-certificate"
-    assert EAST.judged("server", EXCHANGE, b"payload").reason == "not-bytes"
-    assert EAST.judged("server", {**EXCHANGE, "cn__secure": True}, payload).reason == "not-admitted"
+    assert EAST.decision_on("server", EXCHANGE, payload).reason == "bad-certificate"
+    assert EAST.decision_on("server", EXCHANGE, b"payload").reason == "not-bytes"
+    assert EAST.decision_on("server", {**EXCHANGE, "cn__secure": True}, payload).reason == "not-admitted"
 
 
 def test_a_certificate_counts_in_its_own_name_and_under_the_same_root(kits: Path) -> None:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sudare.consortium.agreement.identity import Identity
-from sudare.consortium.network.message_dispatch import Desk
-from sudare.consortium.network.session import Pace, Pins, Session
-from sudare.consortium.network.simulated_network import GoodNetwork, Rehearsal
-from sudare.consortium.tasks.checkpoints import MemoryStore
-from sudare.consortium.tasks.sum_runner import Circle, Patience, SumRunner, Words
+from sudare.consortium.network.message_dispatch import MessageDispatcher
+from sudare.consortium.network.session import PinnedAgreement, Session
+from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts, Words
 from sudare.errors import SudareError
 from sudare.joint.sum_script import Finished, Walk
 from sudare.sums.context import most_dishonest
 from sudare.sums.wire import packed, unpacked
+from tests.consortium.memory_store import MemoryStore
+from tests.consortium.simulated_network import GoodNetwork, SimulatedNetwork
 
 IDENTITIES = [Identity.generated() for _ in range(12)]
 
@@ -31,7 +31,9 @@ def names_of(members: int) -> tuple[str, ...]:
     return tuple(f"member-{position:02d}" for position in range(members))
 
 
-def pins_of(members: int, fields: Mapping[str, str] | None = None, keys: Mapping[str, bytes] | None = None) -> Pins:
+def pins_of(
+    members: int, fields: Mapping[str, str] | None = None, keys: Mapping[str, bytes] | None = None
+) -> PinnedAgreement:
     fields = {"name": "test", "tasks.joint.epsilon": "0.5"} if fields is None else fields
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).digest()
     known = {name: IDENTITIES[position].public_key for position, name in enumerate(names_of(members))}
@@ -39,13 +41,15 @@ def pins_of(members: int, fields: Mapping[str, str] | None = None, keys: Mapping
     def field_digests(nonce: bytes) -> dict[str, str]:
         return {path: hashlib.sha256(nonce + text.encode()).hexdigest() for path, text in fields.items()}
 
-    return Pins(digest, {**known, **(keys or {})}, field_digests)
+    return PinnedAgreement(digest, {**known, **(keys or {})}, field_digests)
 
 
-def session_of(position: int, members: int, pins: Pins | None = None, identity: Identity | None = None) -> Session:
+def session_of(
+    position: int, members: int, pins: PinnedAgreement | None = None, identity: Identity | None = None
+) -> Session:
     own = IDENTITIES[position] if identity is None else identity
     pins = pins_of(members) if pins is None else pins
-    return Session(names_of(members)[position], own, own.member_keys(b"test").public, pins, Pace())
+    return Session(names_of(members)[position], own, own.member_keys(b"test").public, pins)
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class Consortium:
     silence_seconds: float = 20.0
     gathering_seconds: float = 60.0
     restart_seconds: float = 1.0
-    pins: dict[int, Pins] = field(default_factory=dict)
+    pins: dict[int, PinnedAgreement] = field(default_factory=dict)
     identities: dict[int, Identity] = field(default_factory=dict)
     dishonest: int | None = None
 
@@ -161,31 +165,31 @@ class Consortium:
         starts = {
             name: lambda now, position=position: self.started(position, now) for position, name in enumerate(self.names)
         }
-        self.rehearsal = Rehearsal(starts, self.network, self.restart_seconds, Killed)
+        self.simulation = SimulatedNetwork(starts, self.network, self.restart_seconds, Killed)
 
-    def started(self, position: int, now: float) -> Desk:
+    def started(self, position: int, now: float) -> MessageDispatcher:
         name = self.names[position]
         identity = self.identities.get(position, IDENTITIES[position])
         pins = self.pins.get(position, pins_of(self.members))
         keys = identity.member_keys(b"test")
-        desk = Desk(Session(name, identity, keys.public, pins))
+        dispatcher = MessageDispatcher(Session(name, identity, keys.public, pins))
         threshold = self.members if self.threshold is None else self.threshold
         dishonest = min(1, most_dishonest(self.members, threshold)) if self.dishonest is None else self.dishonest
-        circle = Circle(pins.agreement_digest.hex(), self.names, name, keys, threshold, dishonest)
-        patience = Patience(self.silence_seconds, self.gathering_seconds)
+        group = SumGroup(pins.agreement_digest.hex(), self.names, name, keys, threshold, dishonest)
+        timeouts = Timeouts(self.silence_seconds, self.gathering_seconds)
         runner = SumRunner(
-            "joint", circle, self.walks(position), self.stores[name], desk.session.known_publics, patience
+            "joint", group, self.walks(position), self.stores[name], dispatcher.session.known_publics, timeouts
         )
         self.runners[name] = runner
-        desk.start(runner, now)
-        return desk
+        dispatcher.start(runner, now)
+        return dispatcher
 
     def done(self, *names: str) -> bool:
         alive = [self.runners.get(name) for name in names or self.names]
         return all(runner is not None and (runner.finished or runner.failure is not None) for runner in alive)
 
     def run(self, most_seconds: float = 600.0, *names: str) -> bool:
-        return self.rehearsal.run(lambda: self.done(*names), most_seconds)
+        return self.simulation.run(lambda: self.done(*names), most_seconds)
 
     def results(self) -> dict[str, object]:
         return {name: runner.result.result for name, runner in self.runners.items() if runner.result is not None}

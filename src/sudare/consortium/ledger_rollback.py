@@ -9,11 +9,9 @@ import json
 from pathlib import Path
 from typing import Final
 
-from sudare.consortium.agreement.document_fields import Field
+from sudare.consortium.agreement.document_fields import hexadecimal, parsed_json, whole
 from sudare.consortium.agreement.member_settings import Member
-from sudare.errors import AgreementError
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_atomically
-from sudare.parsing import NotParsed, parsed_json
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.ledger_chain import Head
 
@@ -43,12 +41,8 @@ def remembered_head(member: Member) -> Head | None:
 
 def parsed_head(text: str) -> Head:
     """A head from its file."""
-    try:
-        document = parsed_json(text)
-    except NotParsed:
-        raise AgreementError("The file of the ledger's head is not JSON.", "Restore the state folder.") from None
-    fields = Field("", document).table(("ledger", "position", "hash"))
-    return Head(fields["ledger"].hexadecimal(32), fields["position"].whole(0), fields["hash"].hexadecimal(64))
+    readers = {"ledger": hexadecimal(32), "position": whole(0), "hash": hexadecimal(64)}
+    return parsed_json(text, "The file of the ledger's head").built(Head, readers)
 
 
 def _file(member: Member) -> Path:

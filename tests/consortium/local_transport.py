@@ -25,11 +25,6 @@ class LocalHub:
             self._queues[name] = FairQueue(ARRIVED)
         return LocalTransport(name, self)
 
-    def names(self) -> frozenset[str]:
-        """Who is here."""
-        with self._lock:
-            return frozenset(self._queues)
-
     def queue_of(self, name: str) -> FairQueue[Packet] | None:
         """What is waiting for a member that is here."""
         with self._lock:
@@ -61,10 +56,6 @@ class LocalTransport:
         if waiting is None:
             return None
         return waiting.get(max(timeout_seconds, 0.0))
-
-    def connected(self) -> frozenset[str]:
-        """The others that are here."""
-        return self._hub.names() - {self.name}
 
     def close(self) -> None:
         """Leave."""

@@ -1,6 +1,6 @@
 """Which of FLARE's messages a cell of ours takes: a short list, and what is not on it is refused before anything is decoded.
 
-FLARE decodes a payload before it looks for whoever wants it, and its decoder writes files. So a message is judged by its headers alone: a
+FLARE decodes a payload before it looks for whoever wants it, and its decoder writes files. So a message is decision_on by its headers alone: a
 member takes packets of bytes and certificates, a relay passes on the same and decodes nothing. Headers that are not needed are taken
 away, because FLARE acts upon some of them (it connects to an address in one, and keeps statistics by the words in others).
 """
@@ -69,26 +69,16 @@ def _is_size(value: object) -> bool:
 
 
 _NEEDED: Final[dict[str, Callable[[object], bool]]] = {
-    TYPE: _is_word,
+    **dict.fromkeys((TYPE, ORIGIN, DESTINATION, FROM, TO, ON_CHANNEL, ON_TOPIC, ENCODING), _is_word),
+    **dict.fromkeys((EXPECTS_REPLY, SECURE, ENCRYPTED, OPTIONAL), _is_truth),
     ID: _is_id,
-    EXPECTS_REPLY: _is_truth,
-    ORIGIN: _is_word,
-    DESTINATION: _is_word,
-    FROM: _is_word,
-    TO: _is_word,
-    ON_CHANNEL: _is_word,
-    ON_TOPIC: _is_word,
-    ENCODING: _is_word,
     CODE: _is_code,
-    SECURE: _is_truth,
-    ENCRYPTED: _is_truth,
     CLEAR_BYTES: _is_size,
-    OPTIONAL: _is_truth,
 }
 
 
 @dataclass(frozen=True)
-class Judgement:
+class FilterDecision:
     """The headers that a message may keep, or why it is refused. `certificates` are what a payload holds that FLARE need not decode."""
 
     headers: dict[str, Any]
@@ -121,39 +111,39 @@ class MemberRules:
     has_certificate: Callable[[str], bool]
     check_certificate: Callable[[str, bytes], bool]
 
-    def judged(self, neighbour: str, headers: object, payload: object) -> Judgement:
+    def decision_on(self, neighbour: str, headers: object, payload: object) -> FilterDecision:
         """Whether a message is taken, by its headers and the size of its payload."""
         found = needed_headers(headers)
         if found is None:
-            return Judgement({}, "malformed")
+            return FilterDecision({}, "malformed")
         origin = found[ORIGIN]
         if found[DESTINATION] != self.name:
-            return Judgement(found, "not-admitted")
+            return FilterDecision(found, "not-admitted")
         if self.peers is not None and origin != RELAY and origin not in self.peers:
-            return Judgement(found, "unknown-sender")
+            return FilterDecision(found, "unknown-sender")
         kind, place = found[TYPE], (found.get(ON_CHANNEL), found.get(ON_TOPIC))
         if kind == "req" and place == _PACKET:
             reason = sealed_packet_fault(found, payload)
             if reason is None and not self.has_certificate(origin):
                 # It comes with the exchange that this member's own packets begin; the session sends this packet again.
                 reason = "no-certificate"
-            return Judgement(found, reason)
+            return FilterDecision(found, reason)
         if place == _CERTIFICATES and kind in ("req", "reply") and payload:
             return self._with_certificates(found, payload)
         if kind in ("reply", "return") and not payload and place in (_CERTIFICATES, _GOODBYE, _REFUSAL, (None, None)):
-            return Judgement({**found, ENCODING: "none", SECURE: False})
-        return Judgement(found, "not-admitted")
+            return FilterDecision({**found, ENCODING: "none", SECURE: False})
+        return FilterDecision(found, "not-admitted")
 
-    def _with_certificates(self, found: dict[str, Any], payload: object) -> Judgement:
+    def _with_certificates(self, found: dict[str, Any], payload: object) -> FilterDecision:
         if found.get(SECURE) or found.get(ENCRYPTED):
-            return Judgement(found, "not-admitted")
+            return FilterDecision(found, "not-admitted")
         certificates = certificates_in(payload)
         if certificates is None:
-            return Judgement(found, "not-bytes")
+            return FilterDecision(found, "not-bytes")
         if not self.check_certificate(found[ORIGIN], certificates["cert_content"]):
-            return Judgement(found, "bad-certificate")
+            return FilterDecision(found, "bad-certificate")
         del found[ENCODING]
-        return Judgement(found, None, certificates)
+        return FilterDecision(found, None, certificates)
 
 
 @dataclass(frozen=True)
@@ -162,25 +152,25 @@ class RelayRules:
 
     name: str
 
-    def judged(self, neighbour: str, headers: object, payload: object) -> Judgement:
+    def decision_on(self, neighbour: str, headers: object, payload: object) -> FilterDecision:
         """Whether a message is passed on, by its headers and the size of its payload."""
         found = needed_headers(headers)
         if found is None:
-            return Judgement({}, "malformed")
+            return FilterDecision({}, "malformed")
         if found[ORIGIN] != neighbour:
-            return Judgement(found, "unauthentic")
+            return FilterDecision(found, "unauthentic")
         kind, place = found[TYPE], (found.get(ON_CHANNEL), found.get(ON_TOPIC))
         if found[DESTINATION] == self.name:
             admitted = kind in ("req", "reply") and not payload and place in (_GOODBYE, _REFUSAL)
-            return Judgement({**found, ENCODING: "none", SECURE: False}, None if admitted else "not-admitted")
+            return FilterDecision({**found, ENCODING: "none", SECURE: False}, None if admitted else "not-admitted")
         if kind == "req" and place == _PACKET:
-            return Judgement(found, sealed_packet_fault(found, payload))
+            return FilterDecision(found, sealed_packet_fault(found, payload))
         if kind == "reply" and not payload and place in (_CERTIFICATES, _REFUSAL):
-            return Judgement({**found, ENCODING: "none", SECURE: False})
+            return FilterDecision({**found, ENCODING: "none", SECURE: False})
         if kind in ("req", "reply") and place == _CERTIFICATES and not found.get(SECURE):
             is_small = isinstance(payload, bytes) and len(payload) <= _MOST_CERTIFICATE_BYTES
-            return Judgement(found, None if is_small and found.get(ENCODING) == "fobs" else "too-large")
-        return Judgement(found, "not-admitted")
+            return FilterDecision(found, None if is_small and found.get(ENCODING) == "fobs" else "too-large")
+        return FilterDecision(found, "not-admitted")
 
 
 def sealed_packet_fault(headers: Mapping[str, Any], payload: object) -> Reason | None:

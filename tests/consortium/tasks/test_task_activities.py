@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sudare.consortium.network.event_loop import drive, settle
-from sudare.consortium.network.message_dispatch import Activity, Desk
+from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, settle
 from sudare.consortium.network.session import Session
-from sudare.consortium.network.transport import LocalHub
-from sudare.consortium.tasks.checkpoints import FolderStore, MemoryStore
-from sudare.consortium.tasks.sum_runner import Circle, Patience, SumRunner
+from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter
 from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
-from tests.consortium.rehearsed import IDENTITIES, Consortium, CrashingStore, RoughNetwork, names_of, pins_of
+from tests.consortium.local_transport import LocalHub
+from tests.consortium.memory_store import MemoryStore
+from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, RoughNetwork, names_of, pins_of
 
 BOUNDS = (np.full(2, -8.0), np.full(2, 8.0))
 
@@ -95,7 +95,7 @@ def test_the_same_bits_over_a_rough_network_with_members_killed_and_restarted() 
     for position, name in enumerate(consortium.names):
         consortium.stores[name] = CrashingStore(die_at=frozenset(range(5 + position, 100, 17)))
     assert consortium.run()
-    assert sum(consortium.rehearsal.lives(name) for name in consortium.names) > 6
+    assert sum(consortium.simulation.lives(name) for name in consortium.names) > 6
     check_same_bits(consortium.results(), 3)
 
 
@@ -106,13 +106,13 @@ def test_the_same_bits_between_threads(on_disk: bool, tmp_path: Path) -> None:
     def member(position: int) -> None:
         identity, name = IDENTITIES[position], names_of(members)[position]
         keys, pins = identity.member_keys(b"test"), pins_of(members)
-        desk, transport = Desk(Session(name, identity, keys.public, pins)), hub.join(name)
-        circle = Circle(pins.agreement_digest.hex(), names_of(members), name, keys, members, 1)
-        store = FolderStore(tmp_path / name) if on_disk else MemoryStore()
-        runner = SumRunner("joint", circle, walk(position), store, desk.session.known_publics, Patience())
-        desk.start(runner, time.monotonic())
-        assert drive(desk, transport, lambda: runner.finished or runner.failure is not None, 120.0)
-        assert settle(desk, transport, 30.0)
+        dispatcher, transport = MessageDispatcher(Session(name, identity, keys.public, pins)), hub.join(name)
+        group = SumGroup(pins.agreement_digest.hex(), names_of(members), name, keys, members, 1)
+        store = CheckpointStore(tmp_path / name) if on_disk else MemoryStore()
+        runner = SumRunner("joint", group, walk(position), store, dispatcher.session.known_publics, Timeouts())
+        dispatcher.start(runner, time.monotonic())
+        assert drive(dispatcher, transport, lambda: runner.finished or runner.failure is not None, 120.0)
+        assert settle(dispatcher, transport, 30.0)
         assert runner.failure is None
         assert runner.result is not None
         results[name] = runner.result.result

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from sudare.consortium.network.message_dispatch import Desk
+from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.transport.base import Packet
 
 
-class Network(Protocol):
+class PacketCarrier(Protocol):
     """What becomes of a packet."""
 
     def carried(self, sender: str, receiver: str, content: bytes, now: float) -> list[tuple[float, bytes]]:
@@ -36,19 +36,19 @@ class GoodNetwork:
 
 @dataclass
 class _Member:
-    start: Callable[[float], Desk]
-    desk: Desk | None = None
+    start: Callable[[float], MessageDispatcher]
+    dispatcher: MessageDispatcher | None = None
     wakes_at: float = 0.0
     lives: int = 0
 
 
-class Rehearsal:
-    """The members' desks and the events between them. `start` makes a desk, with its activities begun: once for every life."""
+class SimulatedNetwork:
+    """The members' dispatchers and the events between them. `start` makes a dispatcher, with its activities begun: once for every life."""
 
     def __init__(
         self,
-        members: Mapping[str, Callable[[float], Desk]],
-        network: Network | None = None,
+        members: Mapping[str, Callable[[float], MessageDispatcher]],
+        network: PacketCarrier | None = None,
         restart_seconds: float = 1.0,
         death: type[BaseException] | None = None,
     ) -> None:
@@ -67,9 +67,9 @@ class Rehearsal:
         """Let something happen at a time."""
         heapq.heappush(self._events, (time, next(self._numbers), action))
 
-    def desk(self, name: str) -> Desk | None:
-        """A member's desk, or None while it is dead."""
-        return self._members[name].desk
+    def dispatcher(self, name: str) -> MessageDispatcher | None:
+        """A member's dispatcher, or None while it is dead."""
+        return self._members[name].dispatcher
 
     def lives(self, name: str) -> int:
         """How often a member was started."""
@@ -78,13 +78,13 @@ class Rehearsal:
     def bring_up(self, name: str) -> None:
         """Start a member that is not running."""
         member = self._members[name]
-        if member.desk is None:
+        if member.dispatcher is None:
             member.lives += 1
-            self._alive(name, lambda: setattr(member, "desk", member.start(self.now)))
+            self._alive(name, lambda: setattr(member, "dispatcher", member.start(self.now)))
 
     def kill(self, name: str, restart_seconds: float | None = None) -> None:
         """End a member's process; it is started again after a while, or never if that is infinite."""
-        self._members[name].desk = None
+        self._members[name].dispatcher = None
         wait = self._restart_seconds if restart_seconds is None else restart_seconds
         if wait != float("inf"):
             self.at(self.now + wait, partial(self.bring_up, name))
@@ -109,23 +109,23 @@ class Rehearsal:
 
     def _flush(self, name: str) -> None:
         member = self._members[name]
-        if member.desk is None:
+        if member.dispatcher is None:
             return
-        for receiver, content in member.desk.due(self.now):
+        for receiver, content in member.dispatcher.due(self.now):
             for time, arriving in self._network.carried(name, receiver, content, self.now):
                 self.at(time, partial(self._arrive, receiver, Packet(name, arriving)))
-        wakes_at = member.desk.session.next_due(self.now)
+        wakes_at = member.dispatcher.session.next_due(self.now)
         if not self.now < member.wakes_at <= wakes_at:
             member.wakes_at = max(wakes_at, self.now + 1e-6)
             self.at(member.wakes_at, partial(self._wake, name, member.lives))
 
     def _arrive(self, name: str, packet: Packet) -> None:
-        desk = self._members[name].desk
-        if desk is not None:
-            self._alive(name, lambda: desk.receive(packet, self.now))
+        dispatcher = self._members[name].dispatcher
+        if dispatcher is not None:
+            self._alive(name, lambda: dispatcher.receive(packet, self.now))
 
     def _wake(self, name: str, life: int) -> None:
         member = self._members[name]
-        desk = member.desk
-        if desk is not None and member.lives == life:
-            self._alive(name, lambda: desk.tick(self.now))
+        dispatcher = member.dispatcher
+        if dispatcher is not None and member.lives == life:
+            self._alive(name, lambda: dispatcher.tick(self.now))

@@ -53,7 +53,7 @@ def _quoted(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Joining:
+class NewMember:
     """What a new member brings: where its files are to be, its data, and its budget."""
 
     name: str
@@ -73,7 +73,7 @@ class Joining:
         return self.folder / KEY_FILE
 
 
-def joined(agreement_path: Path, joining: Joining, passphrase: bytes) -> tuple[Agreement, Identity]:
+def joined(agreement_path: Path, joining: NewMember, passphrase: bytes) -> tuple[Agreement, Identity]:
     """The agreement with one more member, written; its key and member file are made where they are not there yet."""
     # Looked at before it is locked: a lock is a file, too, and would stand where there is no agreement.
     Agreement.load(agreement_path)
@@ -82,7 +82,7 @@ def joined(agreement_path: Path, joining: Joining, passphrase: bytes) -> tuple[A
 
 
 def _joined(
-    agreement: Agreement, agreement_path: Path, joining: Joining, passphrase: bytes
+    agreement: Agreement, agreement_path: Path, joining: NewMember, passphrase: bytes
 ) -> tuple[Agreement, Identity]:
     is_new = not joining.key_path.exists()
     identity = Identity.generated() if is_new else Identity.load(joining.key_path, passphrase)
@@ -103,7 +103,7 @@ def _joined(
     return extended, identity
 
 
-def _member_document(agreement_path: Path, joining: Joining) -> dict[str, Any]:
+def _member_document(agreement_path: Path, joining: NewMember) -> dict[str, Any]:
     return {
         "name": joining.name,
         "agreement": os.path.relpath(agreement_path.absolute(), joining.folder.absolute()),
