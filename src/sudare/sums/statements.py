@@ -46,7 +46,7 @@ class Statement:
 
 
 def stated(me: Participant, kind: Kind, content: bytes) -> Statement:
-    """A statement of the member in this me."""
+    """A statement of this participant."""
     text = _text(kind, me.context.digest, me.position, hashlib.sha256(content).digest())
     signature = me.keys.signature(text)
     _remember(me.keys.public.signing, signature, text)
@@ -54,7 +54,7 @@ def stated(me: Participant, kind: Kind, content: bytes) -> Statement:
 
 
 def holds(me: Participant, statement: Statement, kind: Kind, signer: int) -> bool:
-    """Whether this is a statement of that kind by that member about the sum of this me."""
+    """Whether this is a statement of that kind by that member about the sum of this participant."""
     expected = (statement.kind, statement.signer, statement.context) == (kind, signer, me.context.digest)
     return expected and _is_signed(me.publics[signer].signing, statement.signature, statement.text)
 
