@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 
 Singles = NDArray[np.float32]
 

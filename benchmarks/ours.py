@@ -20,7 +20,7 @@ from sudare.frames.rows import Rows
 from sudare.linear import PrivateLogisticRegression
 from sudare.linear.losses import Logistic
 from sudare.linear.solvers import Objective, minimised
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import public_recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import Training, trained_layers

@@ -9,7 +9,7 @@ import jax
 from benchmarks.network_workloads import step_inputs
 from benchmarks.workloads import sparse_correlations
 from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 
 Run = Callable[[], object]
 

@@ -36,7 +36,7 @@ from sudare.sums.context import Participant, Roster, SumContext, members_in, set
 from sudare.sums.keys import MemberKeys
 from sudare.sums.member import MemberState
 from sudare.sums.messages import Advertised, Certified, Confirmed, Dealt, Heard, Masked, Message, Voted
-from sudare.sums.neighbours import sum_neighbourhood
+from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.statements import forget_verified
 from sudare.sums.wire import packed_size
 

@@ -12,7 +12,7 @@ import pytest
 
 from sudare.errors import InvalidParameter, SudareError
 from sudare.neural import PrivateMLPClassifier
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.neural import seeded_randomness as sampling
 from sudare.neural.dp_sgd import DpSgd, Recipe, check_recipe
 from sudare.neural.seeded_randomness import RunSeed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sudare.sums.neighbours import neighbourhood
+from sudare.sums.neighbour_graph import neighbourhood
 from tests.cli.conftest import Sudare
 
 QUICK = ("--trials", 500)

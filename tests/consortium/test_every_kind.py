@@ -14,7 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from sudare.consortium import CensusTask, Deadlines, DictionaryTask, LearningTask, Member, ModelsTask, ScalerTask, Task
+from sudare.consortium import (
+    CensusTask,
+    Deadlines,
+    DictionaryTask,
+    LearningTask,
+    Member,
+    ModelsTask,
+    ScalerTask,
+    Task,
+)
 from sudare.consortium.network.transport.certificates import write_kits
 from sudare.consortium.node_requests import ask_running_node, states_of
 from sudare.privacy.release import audited, read

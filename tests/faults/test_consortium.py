@@ -29,7 +29,14 @@ from sudare.errors import (
 from sudare.joint import LearningTerms, LearningWalk, MemberTable, ModelReading
 from sudare.privacy import Account, Ledger
 from sudare.sums.wire import packed, unpacked
-from tests.consortium.simulated_consortium import Consortium, CrashingStore, Killed, RoughNetwork, SteppingWalk, pins_of
+from tests.consortium.simulated_consortium import (
+    Consortium,
+    CrashingStore,
+    Killed,
+    RoughNetwork,
+    SteppingWalk,
+    pins_of,
+)
 from tests.consortium.simulated_network import GoodNetwork
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sudare.audit import Audit, distinguish_gaussian
 from sudare.audit.canaries import canary_audit
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training_methods import Floats
 from sudare.papers.p002_networks.canaries import CLIP, STRENGTH, Trial, canary_scores, planted

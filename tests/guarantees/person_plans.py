@@ -11,7 +11,7 @@ from sudare.dictionary.em import Terms
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.joint.member_rows import ModelReading
-from sudare.joint.terms import LearningTerms
+from sudare.joint.training_terms import LearningTerms
 from sudare.privacy.accounting import gaussian_mu_within
 from sudare.schema import Label, Number, Person, Schema
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sudare.audit import distinguish
-from sudare.audit.densities import exact_epsilon
+from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy import noise
 from sudare.privacy.mechanisms import GammaNorm
 from sudare.privacy.noise import Floats

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from sudare.audit import Audit, distinguish_gaussian
-from sudare.audit.densities import exact_epsilon
+from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import Gaussian
 from sudare.privacy.noise import Floats, Integers, SystemNoise, _discrete_gaussian

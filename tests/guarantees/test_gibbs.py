@@ -22,7 +22,7 @@ from sudare.gibbs.custom_losses import CustomDraws
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.mean import MeanDraws
 from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws
-from sudare.gibbs.proximal import ProximalPlan, proximal_draw
+from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
 from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.linear.losses import CappedSquares, Logistic

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.audit import distinguish
-from sudare.audit.densities import exact_epsilon
+from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.accounting import exact, rounded_up
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import Floats, Integers, SystemNoise, _discrete_laplace

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
-from sudare.audit.densities import cloud, gamma_norm_log_density
+from sudare.audit.density_ratios import cloud, gamma_norm_log_density
 from sudare.audit.linear_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.losses import CappedSquares, Logistic

@@ -18,7 +18,7 @@ from sudare.errors import InvalidParameter, SchemaError, SudareError
 from sudare.linear import descent as linear_descent
 from sudare.linear.descent import sampled_accountant
 from sudare.neural import PrivateMLPClassifier, dp_sgd
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.neural import seeded_randomness as sampling
 from sudare.neural.dp_sgd import DpSgd, Recipe
 from sudare.neural.seeded_randomness import RunSeed

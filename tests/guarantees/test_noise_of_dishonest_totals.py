@@ -53,7 +53,7 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
 from sudare.sums.context import noise_colluders
-from sudare.sums.neighbours import most_separated, sum_neighbourhood
+from sudare.sums.neighbour_graph import most_separated, sum_neighbourhood
 from sudare.sums.script_replay import ScriptReplay
 from tests.joint.kit import PLANE, SCHEMA
 from tests.joint.private_training import tables as dictionary_tables

@@ -37,7 +37,7 @@ from sudare.joint.gamma_shares import (
 from sudare.joint.member_rows import MemberTable, ModelReading, MomentReading
 from sudare.joint.noise_shares import GaussianShares, PureShares
 from sudare.joint.sum_requests import CentreSum, GradientSum, MeanSum, SpreadSum, exact_answer
-from sudare.joint.terms import LearningTerms
+from sudare.joint.training_terms import LearningTerms
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema

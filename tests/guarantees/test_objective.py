@@ -15,9 +15,9 @@ from sudare.audit import distinguish
 from sudare.audit.linear_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.batched_newton import batched_minimisers
-from sudare.linear.calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts
+from sudare.linear.noise_calibration import gaussian_deviation, gaussian_loss_delta, pure_loss, pure_rate
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.solvers import Objective, minimised
 from sudare.privacy.accounting import exact, gaussian_delta

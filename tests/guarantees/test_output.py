@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.audit import distinguish, largest_log_ratio
-from sudare.audit.densities import cloud, gamma_norm_log_density
+from sudare.audit.density_ratios import cloud, gamma_norm_log_density
 from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import CappedSquares, Logistic, SmoothedHinge
 from sudare.linear.mechanism import Facts

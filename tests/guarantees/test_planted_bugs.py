@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sudare.audit import Audit, distinguish, distinguish_gaussian
-from sudare.audit.densities import exact_epsilon
+from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import Floats, SystemNoise

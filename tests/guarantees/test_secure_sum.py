@@ -28,7 +28,7 @@ from sudare.sums.input_records import InputRecord
 from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed, mask_of, self_seed
 from sudare.sums.messages import Message, OpenedShares, Passed, Revealed
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.statements import stated
 from sudare.sums.streams import fresh_seed, stretched
 from tests.sums.montgomery import translated

@@ -21,7 +21,7 @@ from sudare.joint import (
 )
 from sudare.joint.noise_shares import PureShares
 from sudare.joint.scaler import spread_reach
-from sudare.joint.terms import with_common_scales
+from sudare.joint.training_terms import with_common_scales
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Ledger, Release
 from sudare.schema import Category, Label, Number, Person, Schema

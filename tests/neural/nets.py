@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import strategies as st
 
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 
 LOSSES = ("cross_entropy", "squared")
 

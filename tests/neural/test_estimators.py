@@ -26,7 +26,7 @@ from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
 from sudare.neural.dp_sgd import public_recipe
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import private_estimator as base_room
-from sudare.report.card import card_rows
+from sudare.report.privacy_card import card_rows
 from sudare.schema import Person, Schema
 from tests.neural.tables import NUMBER_SCHEMA, SCHEMA, crossed, patients
 from tests.release_kit import KEY, TRUSTED

@@ -10,9 +10,9 @@ from sudare.perturbation import LaplacePerturbation, RetainReplace, SquareWave
 from sudare.reconstruction import JointDistribution, JointReconstruction
 from sudare.reconstruction.binning import bin_edges, continuous_states
 from sudare.reconstruction.channels import ProductChannel
-from sudare.reconstruction.distribution import Layout
 from sudare.reconstruction.joint_distribution import cells_of
 from sudare.reconstruction.multivariate_normal_mixture import Grid, MixtureLikelihood
+from sudare.reconstruction.reconstructed_distribution import Layout
 
 BOUNDS = (-1.0, 11.0)
 EDGES = np.linspace(*BOUNDS, 13)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sudare.report import BudgetBar, Page, Part, Table, Transcript, compared_bars, page_html, picture
 from sudare.report.page import anchors_of
 from sudare.text import is_printable
-from tests.report.test_card import CARD
+from tests.report.test_privacy_card import CARD
 
 PICTURE = picture(
     [compared_bars(["a"], [1], [2], names=("own", "released"), x_label="x", y_label="y")], "one pair of bars"

@@ -14,7 +14,7 @@ from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.messages import (
     Message,
 )
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import simulate
 from tests.sums.parties import keys_of, roster

@@ -11,7 +11,7 @@ import numpy as np
 from sudare.sums.blame import Transcript
 from sudare.sums.context import NO_HISTORY, Participant, SumContext
 from sudare.sums.messages import Message
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.statements import Kind, Statement, stated
 from tests.sums.parties import keys_of, roster

@@ -15,7 +15,7 @@ from sudare.sums import shamir
 from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import Message
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party, Persist
 from sudare.sums.statements import Statement
 

@@ -34,7 +34,7 @@ from sudare.sums.messages import (
     heard_content,
     vote_content,
 )
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.shamir import PRIME, field_sum, lagrange_weights
 from sudare.sums.simulation import simulate

@@ -19,7 +19,7 @@ from sudare.sums.context import (
     most_dishonest,
 )
 from sudare.sums.keys import PublicKeys
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.statements import Statement
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated
 from tests.sums.parties import SPARSE, context, keys_of, participants, roster

@@ -32,7 +32,7 @@ from sudare.sums.masks import (
     self_seed,
     take_self_masks,
 )
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.shamir import seed_or_none
 from sudare.sums.statements import KINDS, stated
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER, translated

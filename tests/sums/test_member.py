@@ -37,7 +37,7 @@ from sudare.sums.messages import (
     heard_content,
     vote_content,
 )
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
 from tests.sums.montgomery import ENCODINGS_OF_SMALL_ORDER

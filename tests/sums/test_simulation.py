@@ -13,7 +13,7 @@ import pytest
 from sudare.errors import MembersMissing
 from sudare.sums.context import SumContext, least_threshold
 from sudare.sums.messages import Included, Message, OpenedShares, Revealed, Voted
-from sudare.sums.neighbours import Neighbourhood, neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood, neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
 from tests.sums.parties import SPARSE, context, in_any_order, outcome, parties, random_words

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.sums.context import Participant, least_threshold
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.statements import KINDS, Statement, forget_verified, holds, quorum_holds, signatures_drawn, stated
 from tests.sums.parties import context, keys_of, participants
 

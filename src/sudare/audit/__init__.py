@@ -1,7 +1,7 @@
 """Does the promise hold? Lower bounds on ε, measured and computed, against what is claimed."""
 
 from sudare.audit.canaries import canary_audit
-from sudare.audit.densities import DensityRatio, largest_log_ratio
+from sudare.audit.density_ratios import DensityRatio, largest_log_ratio
 from sudare.audit.distinguishing import distinguish, distinguish_gaussian
 from sudare.audit.epsilon_lower_bounds import Audit
 from sudare.audit.lowest_bits import distinguish_lowest_bits

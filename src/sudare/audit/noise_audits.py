@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
-from sudare.audit.densities import exact_epsilon
+from sudare.audit.density_ratios import exact_epsilon
 from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace

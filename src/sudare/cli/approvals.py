@@ -105,7 +105,7 @@ def _decide(
     from sudare.consortium import Approvals, Member
     from sudare.consortium.agreement.approvals import exceeded_bound, is_used
     from sudare.consortium.tasks.task_account import run_already
-    from sudare.consortium.tasks.task_planning import cost_at
+    from sudare.consortium.tasks.task_costs import cost_at
     from sudare.privacy.account_balance import Amount
 
     own = Member.load(file)
@@ -199,7 +199,7 @@ def _plan_lines(tasks: list[dict[str, Any]]) -> list[str]:
 
 def _known_cost(own: Member, agreement: Agreement, task: Task) -> Amount | None:
     """What a run will cost here; None where that cannot be planned, because the records cannot be read or the task cannot run."""
-    from sudare.consortium.tasks.task_planning import cost_at
+    from sudare.consortium.tasks.task_costs import cost_at
     from sudare.errors import SudareError
     from sudare.privacy.account_balance import Amount
 
@@ -268,7 +268,7 @@ def _noisy_text(found: dict[str, Any]) -> str:
 def _entered(own: Member, agreement: Agreement, name: str, kind: str) -> list[dict[str, Any]]:
     """The ledger's entries of a kind that are for a task."""
     from sudare.consortium.tasks.task_account import entries_of, mark_of
-    from sudare.consortium.tasks.task_planning import entries_at
+    from sudare.consortium.tasks.task_costs import entries_at
 
     entries = entries_of(mark_of(agreement, name), entries_at(own))
     return [dict(entry.body) for entry in entries if entry.kind == kind]
@@ -283,7 +283,7 @@ def _dictionary_result(own: Member, name: str) -> dict[str, Any]:
 
 
 def _budget_left(own: Member) -> dict[str, float] | None:
-    from sudare.consortium.tasks.task_planning import opened_account
+    from sudare.consortium.tasks.task_costs import opened_account
 
     account = opened_account(own)
     return None if account is None else dict(account.remaining()._asdict())

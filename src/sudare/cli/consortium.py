@@ -303,7 +303,7 @@ def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
     tasks = [task for task in agreement.tasks if task.parameters]
     if not tasks:
         return {}
-    from sudare.consortium.tasks.task_planning import planned_for_new_member
+    from sudare.consortium.tasks.task_costs import planned_for_new_member
     from sudare.errors import SudareError
 
     plans: dict[str, Amount | SudareError] = {}
@@ -338,7 +338,7 @@ def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
     from sudare.errors import SudareError
     from sudare.frames import batches
     from sudare.frames.sources import CsvFile
-    from sudare.schema.table import refuse_missing_columns
+    from sudare.schema.frame_conversion import refuse_missing_columns
 
     if "source" not in joining.data:
         return []

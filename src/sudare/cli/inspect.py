@@ -12,7 +12,7 @@ from sudare.cli.options import TrustedKeys
 
 if TYPE_CHECKING:
     from sudare.privacy import Release
-    from sudare.report.card import Signature
+    from sudare.report.privacy_card import Signature
 
 
 @reported
@@ -22,7 +22,7 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy card of a release: what is promised, to whom, and who signed it. Nothing in the file is executed."""
-    from sudare.report.card import card_strength, card_text
+    from sudare.report.privacy_card import card_strength, card_text
 
     release, signature = read_release(file, trusted)
     card = release.card(signature)

@@ -14,7 +14,7 @@ from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.plot_files import check_picture, draw
 
 if TYPE_CHECKING:
-    from sudare.papers.p003_decentralised.chunking_assessment import Assessment, Breach
+    from sudare.papers.p003_decentralised.chunked_sum_assessment import Assessment, Breach
     from sudare.sums.assessment import SumAssessment
 
 app = typer.Typer(help="What a proposed consortium can expect of its sums.", no_args_is_help=True)
@@ -175,7 +175,7 @@ def chunks(
     """Random chunks: rounds a sum takes, how likely chunking shows an addend, what colluders see, and what masks would give instead."""
     import numpy as np
 
-    from sudare.papers.p003_decentralised.chunking_assessment import Proposal, assessed
+    from sudare.papers.p003_decentralised.chunked_sum_assessment import Proposal, assessed
     from sudare.papers.p003_decentralised.graphs import graph_named
 
     check_picture(plot)
@@ -184,7 +184,7 @@ def chunks(
         proposal = Proposal(graph_named(graph, members, degree, seed), pieces, iterations, colluders, tolerance)
         assessment = assessed(proposal, trials, np.random.default_rng(seed))
         if plot is not None:
-            from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
+            from sudare.papers.p003_decentralised.chunked_sum_plots import assessment_panels
 
             draw(*assessment_panels(assessment), file=plot, columns=2, replace=True)
     shown: list[RenderableType] = [_opening(assessment), "", _rounds(assessment), "", _breaches(assessment), ""]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sudare.dictionary import MemberModel
     from sudare.dictionary.scoring import ScoredRecords, UnusualRecord
     from sudare.schema import Schema
-    from sudare.schema.table import Table
+    from sudare.schema.frame_conversion import Table
 
 # Reasons take records × patterns × columns numbers, so blocks are smaller than where only sums are taken.
 _BLOCK_ROWS = 8192
@@ -245,7 +245,7 @@ def _check_output(output: Path | None) -> None:
 
 def _tell_plan(source: _Source, told: _Told, as_json: bool) -> None:
     from sudare.frames import column_types, row_count
-    from sudare.schema.table import refuse_missing_columns
+    from sudare.schema.frame_conversion import refuse_missing_columns
 
     wanted = [*source.model.columns, *([] if source.label is None else [source.label])]
     refuse_missing_columns(wanted, column_types(source.rows, wanted).names)

@@ -21,8 +21,8 @@ from sudare.errors import AuditFailed, SudareError
 from sudare.privacy import Account, Ledger, Release
 from sudare.report import BudgetBar, Part, Table, Transcript, compared_bars, picture
 from sudare.report.budget import ENTRY_HEADINGS, entry_cells
-from sudare.report.card import SCALE_TEXT, how_to_read_epsilon
 from sudare.report.numbers import nearest, percent_up, rounded_up, whole
+from sudare.report.privacy_card import SCALE_TEXT, how_to_read_epsilon
 from sudare.schema import Schema
 from sudare.statistics import PrivateHistogram, PrivateMean
 

@@ -13,8 +13,8 @@ from sudare.demo.scene import Line
 from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, Release
 from sudare.report import Part, Table, compared_bars, picture
-from sudare.report.card import how_to_read_epsilon
 from sudare.report.numbers import nearest, rounded_up, whole
+from sudare.report.privacy_card import how_to_read_epsilon
 from sudare.schema import Category, Label, Number, Schema
 
 SCREENED, VISITORS = 6_000, 2_000

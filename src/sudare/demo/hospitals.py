@@ -20,8 +20,8 @@ from sudare.experts.own_plus_consensus import Consensus, own_plus_consensus
 from sudare.linear import PrivateLogisticRegression
 from sudare.privacy import Account, Ledger, Release
 from sudare.report import Part, Table, Transcript, compared_bars, picture
-from sudare.report.card import how_to_read_epsilon
 from sudare.report.numbers import nearest, rounded_up
+from sudare.report.privacy_card import how_to_read_epsilon
 from sudare.schema import Label, Number, Schema, encode
 
 NAMES: Final = ("Akane", "Birch", "Cedar", "Dune", "Elm", "Fjord", "Grove", "Heath", "Iris", "Juniper")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from sudare.dictionary.newton_steps import Start, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.parameter_checks import Numbers
-from sudare.schema.table import attempt
+from sudare.schema.frame_conversion import attempt
 
 Floats = NDArray[np.float64]
 

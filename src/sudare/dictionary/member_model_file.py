@@ -21,7 +21,7 @@ from sudare.dictionary.member_records import Layout, declared_layout, levels_of
 from sudare.errors import DataError
 from sudare.parsing import bounded_bytes, parsed_json
 from sudare.schema import Schema
-from sudare.schema.table import attempt
+from sudare.schema.frame_conversion import attempt
 
 # What the arrays of a family are called, and whether all their entries are above zero. Precisions are checked as matrices.
 _ARRAYS: Final[Mapping[str, Mapping[str, bool]]] = {

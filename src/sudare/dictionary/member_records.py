@@ -20,7 +20,7 @@ from sudare.frames.rows import Rows, checked_rows, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema
 from sudare.schema.column_values import clipped_numbers, codes, numbers
-from sudare.schema.table import Table, as_table
+from sudare.schema.frame_conversion import Table, as_table
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
 

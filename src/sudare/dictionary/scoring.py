@@ -12,7 +12,7 @@ from sudare.dictionary.families import Floats
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_model import MemberModel, worst_columns
 from sudare.errors import DataError
-from sudare.schema.table import Table
+from sudare.schema.frame_conversion import Table
 
 # Columns that are named as the reason for a score, and the weakest partial correlation that is called a dependence.
 REASONS = 3

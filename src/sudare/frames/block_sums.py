@@ -18,7 +18,7 @@ from sudare.errors import DataError, ExtraMissing, InvalidParameter
 from sudare.frames.rows import fixed_blocks
 from sudare.frames.sources import batches
 from sudare.schema.column_values import numbers
-from sudare.schema.table import attempt
+from sudare.schema.frame_conversion import attempt
 
 Floats = NDArray[np.float64]
 

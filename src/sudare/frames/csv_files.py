@@ -16,7 +16,7 @@ from sudare.errors import SourceUnreadable, SudareError, WrongType
 from sudare.frames.csv_headers import first_bytes, first_lines, public_names, refuse_doubtful_header
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Label, Number, Schema
-from sudare.schema.table import Table, attempt, unique_names
+from sudare.schema.frame_conversion import Table, attempt, unique_names
 
 CSV_BLOCK_BYTES = 2**22
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}

@@ -23,7 +23,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.frames.databases import SqlSource
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches
 from sudare.schema import Schema, Table
-from sudare.schema.table import no_rows
+from sudare.schema.frame_conversion import no_rows
 
 # Arrays of one length: the entries at one place belong to one row.
 Arrays = tuple[NDArray[Any], ...]

@@ -24,7 +24,7 @@ from sudare.frames.csv_headers import CsvFile, declared_header
 from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
 from sudare.frames.wanted_columns import pieces, selected, unreadable, wanted_columns
 from sudare.schema import Schema
-from sudare.schema.table import Table, as_table, attempt, unique_names
+from sudare.schema.frame_conversion import Table, as_table, attempt, unique_names
 
 __all__ = ["CsvFile", "SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
 

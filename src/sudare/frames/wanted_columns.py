@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sudare.errors import SourceUnreadable
 from sudare.schema import Schema
-from sudare.schema.table import Table, as_table, column_names, refuse_missing_columns
+from sudare.schema.frame_conversion import Table, as_table, column_names, refuse_missing_columns
 
 
 def wanted_columns(present: Sequence[str], columns: Sequence[str] | None, schema: Schema | None) -> list[str]:

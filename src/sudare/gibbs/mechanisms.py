@@ -28,7 +28,7 @@ from sudare.gibbs.gaussian_envelope import (
 )
 from sudare.gibbs.pac_bayes import log_ratio_bounds
 from sudare.gibbs.posteriors import Posterior
-from sudare.gibbs.proximal import ProximalPlan, proximal_draw
+from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import Draws, exact_draws
 from sudare.gibbs.temperatures import proportional_beta
 from sudare.gibbs.truncated_gaussian import largest_gradient_cost, squared_posterior

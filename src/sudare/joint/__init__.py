@@ -5,7 +5,7 @@ from sudare.joint.learning_script import LearnedTogether, LearningWalk
 from sudare.joint.member_rows import MemberTable, ModelReading, MomentReading
 from sudare.joint.results import combination_of, model_of, scaler_of
 from sudare.joint.scaler import ScalerTerms
-from sudare.joint.terms import LearningTerms
+from sudare.joint.training_terms import LearningTerms
 
 __all__ = [
     "ConsortiumModel",

@@ -19,7 +19,7 @@ from sudare.joint.noise_shares import Words
 from sudare.joint.one_sum import Learned
 from sudare.joint.results import combination_of, model_of
 from sudare.joint.sum_script import Finished, Walk
-from sudare.joint.terms import LearningMethod, LearningTerms
+from sudare.joint.training_terms import LearningMethod, LearningTerms
 from sudare.linear import PrivateLogisticRegression
 from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import checked_delta, checked_epsilon
@@ -36,7 +36,7 @@ from sudare.sums.context import (
 )
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
-from sudare.sums.neighbours import sum_neighbourhood
+from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
 

@@ -21,7 +21,7 @@ from sudare.joint.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text
 from sudare.joint.sum_requests import Request, RowCount, answered
 from sudare.joint.sum_script import Finished
-from sudare.joint.terms import LearningTerms
+from sudare.joint.training_terms import LearningTerms
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt, canonical_json

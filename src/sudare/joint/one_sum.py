@@ -13,7 +13,7 @@ import numpy as np
 from sudare.joint.member_rows import ModelReading
 from sudare.joint.scaler import Script
 from sudare.joint.sum_requests import Floats, MeanSum
-from sudare.joint.terms import LearningPlan
+from sudare.joint.training_terms import LearningPlan
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import public_grid
 from sudare.privacy.release_content import on_grid

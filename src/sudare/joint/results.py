@@ -9,7 +9,7 @@ from sudare.experts import OwnPlusConsensus
 from sudare.joint.learning_script import LearnedTogether
 from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms
-from sudare.joint.terms import LearningTerms
+from sudare.joint.training_terms import LearningTerms
 from sudare.linear import PrivateLogisticRegression
 from sudare.linear.rows import array_layout, norm_bounded_columns, table_layout
 from sudare.privacy.ledger import Account

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.frames.rows import Rows
-from sudare.linear.calibration import laplace_is_quieter
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
+from sudare.linear.noise_calibration import laplace_is_quieter
 from sudare.linear.rows import row_step
 from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
-from sudare.linear.calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
+from sudare.linear.noise_calibration import gaussian_deviation, laplace_is_quieter, penalty_needed, pure_rate
 from sudare.linear.solvers import Objective, solved
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,

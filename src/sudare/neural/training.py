@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe, slots_for
 from sudare.neural.seeded_randomness import RunSeed, RunState
 from sudare.neural.training_methods import Layers, Singles, flattened, layered

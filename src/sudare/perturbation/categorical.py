@@ -22,7 +22,7 @@ from sudare.perturbation.exact_draws import CHUNK_VALUES, WORD_BITS, ratio_withi
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Category, Level
 from sudare.schema.column_values import codes as level_codes
-from sudare.schema.table import as_column
+from sudare.schema.frame_conversion import as_column
 
 Integers = NDArray[np.int64]
 Ticks = NDArray[np.bool_]

@@ -19,8 +19,8 @@ from sudare.errors import InvalidParameter
 from sudare.perturbation.shuffle_amplification import shuffled_epsilon
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.guarantee import Guarantee, readable_up
-from sudare.report.card import strength_of
 from sudare.report.numbers import percent_up, rounded_down, rounded_up, whole
+from sudare.report.privacy_card import strength_of
 
 CENTRAL_DELTA: Final = 1e-6
 SMALLEST_EPSILON: Final = 1e-3

@@ -17,7 +17,7 @@ from sudare.perturbation.perturbed_table import stored_shape
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Schema, as_table
 from sudare.schema.column_values import declared_values
-from sudare.schema.table import column_names
+from sudare.schema.frame_conversion import column_names
 
 Columns = dict[str, NDArray[Any]]
 

@@ -42,7 +42,7 @@ from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.source_identity import Source, given_source
 from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
-from sudare.schema.table import no_rows
+from sudare.schema.frame_conversion import no_rows
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | tuple[Sequence[float], Sequence[float]]

@@ -52,7 +52,7 @@ from sudare.privacy.release_file import (
     written,
 )
 from sudare.privacy.source_identity import Source
-from sudare.report.card import Card, Signature, card_of
+from sudare.report.privacy_card import Card, Signature, card_of
 
 FORMAT: Final = 1
 NOT_CHARGED: Final = "this model was fitted without an account, so it may not leave."

@@ -35,7 +35,7 @@ from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator,
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed
 from sudare.privacy.source_identity import given_source
-from sudare.schema.table import no_rows
+from sudare.schema.frame_conversion import no_rows
 
 Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]

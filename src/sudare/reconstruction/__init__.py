@@ -2,9 +2,9 @@
 
 from sudare.reconstruction.category_frequencies import CategoricalReconstruction
 from sudare.reconstruction.cross_tables import CrossTable
-from sudare.reconstruction.distribution import Distribution
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.joint_distribution import JointDistribution, JointReconstruction
+from sudare.reconstruction.reconstructed_distribution import Distribution
 
 __all__ = [
     "CategoricalReconstruction",

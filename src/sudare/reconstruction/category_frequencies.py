@@ -20,7 +20,7 @@ from sudare.reconstruction.maximum_likelihood import (
     newton_likelihood,
     projected_on_simplex,
 )
-from sudare.reconstruction.shrinkage import posterior_mean
+from sudare.reconstruction.proportion_shrinkage import posterior_mean
 from sudare.schema.columns import level_text
 
 Floats = NDArray[np.float64]

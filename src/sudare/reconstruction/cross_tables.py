@@ -15,7 +15,6 @@ from sudare.parameter_checks import SEEDS
 from sudare.perturbation.categorical import CategoryPerturbation
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges
-from sudare.reconstruction.atoms import detected_atoms
 from sudare.reconstruction.binning import CELLS, States, bin_edges, checked_values, continuous_states, counted
 from sudare.reconstruction.category_frequencies import METHODS as CATEGORY_METHODS
 from sudare.reconstruction.category_frequencies import (
@@ -27,11 +26,12 @@ from sudare.reconstruction.category_frequencies import (
     tick_scores,
 )
 from sudare.reconstruction.channels import Channel, ListedPairs, ProductChannel, outer_product
-from sudare.reconstruction.distribution import Layout
 from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.joint_distribution import METHODS as NUMBER_METHODS
 from sudare.reconstruction.joint_distribution import MOST_STEPS, JointReconstruction
 from sudare.reconstruction.maximum_likelihood import maximum_likelihood
+from sudare.reconstruction.reconstructed_distribution import Layout
+from sudare.reconstruction.repeated_values import detected_atoms
 from sudare.schema import Level
 
 Floats = NDArray[np.float64]

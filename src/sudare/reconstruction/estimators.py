@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sudare.errors import InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation
-from sudare.reconstruction.atoms import declared_atoms, detected_atoms
 from sudare.reconstruction.binning import (
     Counts,
     States,
@@ -24,10 +23,11 @@ from sudare.reconstruction.binning import (
     whole_states,
 )
 from sudare.reconstruction.channels import ProductChannel
-from sudare.reconstruction.distribution import Distribution, Layout
 from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.model_average import Family, combined, mixture_families, smooth_family, whole_family
 from sudare.reconstruction.normal_mixture import MOST_COMPONENTS
+from sudare.reconstruction.reconstructed_distribution import Distribution, Layout
+from sudare.reconstruction.repeated_values import declared_atoms, detected_atoms
 
 Atoms = Sequence[float] | Literal["auto"]
 Method = Literal["auto", "smooth", "mixture", "bayes"]

@@ -14,10 +14,8 @@ from sklearn.base import BaseEstimator
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges
-from sudare.reconstruction.atoms import declared_atoms, detected_atoms
 from sudare.reconstruction.binning import CELLS, States, bin_edges, checked_values, continuous_states, counted
 from sudare.reconstruction.channels import ProductChannel, along_axes, outer_product
-from sudare.reconstruction.distribution import Distribution, Layout, drawn_rows
 from sudare.reconstruction.iterative_bayes import (
     FOLDS,
     expectation_maximisation,
@@ -35,6 +33,8 @@ from sudare.reconstruction.multivariate_normal_mixture import (
     information_criterion,
     mixture_fits,
 )
+from sudare.reconstruction.reconstructed_distribution import Distribution, Layout, drawn_rows
+from sudare.reconstruction.repeated_values import declared_atoms, detected_atoms
 
 Floats = NDArray[np.float64]
 Method = Literal["auto", "bayes", "mixture"]

@@ -15,7 +15,6 @@ from scipy.special import expit, logsumexp, softmax
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, States, whole_states
 from sudare.reconstruction.confidence_bands import Member, Seen
-from sudare.reconstruction.distribution import Clusters, Distribution, Layout
 from sudare.reconstruction.laplace_approximation import Fit, averaged
 from sudare.reconstruction.normal_mixture import (
     MOST_COMPONENTS,
@@ -26,6 +25,7 @@ from sudare.reconstruction.normal_mixture import (
     log_evidence,
     mixture_fits,
 )
+from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout
 from sudare.reconstruction.smooth_density import AMPLITUDES, LENGTHS, LogDensity, smooth_fits
 
 Floats = NDArray[np.float64]

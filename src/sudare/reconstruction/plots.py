@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from sudare.perturbation.number_channels import checked_edges
-from sudare.reconstruction.distribution import Distribution
+from sudare.reconstruction.reconstructed_distribution import Distribution
 from sudare.report.plots import BLUE, VERMILLION, Panel, Theme, finished
 
 

@@ -6,16 +6,16 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.report.budget import BudgetBar
-    from sudare.report.card import Card, Strength, card_text, strength_of
     from sudare.report.page import Page, Part, Table, Transcript, page_html
     from sudare.report.pattern_plots import dependency_graph, shaded, stacked_shares, timeline
     from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
+    from sudare.report.privacy_card import Card, Strength, card_text, strength_of
 else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
             "budget": "BudgetBar",
-            "card": "Card Strength card_text strength_of",
+            "privacy_card": "Card Strength card_text strength_of",
             "page": "Page Part Table Transcript page_html",
             "pattern_plots": "dependency_graph shaded stacked_shares timeline",
             "plots": "Picture Series compared_bars curves picture rendered",

@@ -17,8 +17,8 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from sudare.report.budget import BudgetBar
-from sudare.report.card import Card, card_rows, card_strength
 from sudare.report.plots import Picture
+from sudare.report.privacy_card import Card, card_rows, card_strength
 from sudare.text import escaped_for_terminal
 
 # A page of fewer parts is read from top to bottom.

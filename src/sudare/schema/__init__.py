@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from sudare.schema.declaration import Schema
     from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode, encoded_by_blocks
     from sudare.schema.encodings import ENCODINGS, Encoding
-    from sudare.schema.table import Table, as_table
+    from sudare.schema.frame_conversion import Table, as_table
 else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
@@ -18,7 +18,7 @@ else:
             "declaration": "Schema",
             "encoder": "Counted Encoded SchemaEncoder counted encode encoded_by_blocks",
             "encodings": "ENCODINGS Encoding",
-            "table": "Table as_table",
+            "frame_conversion": "Table as_table",
         },
     )
 

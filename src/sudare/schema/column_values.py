@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sudare.errors import MissingValue, UnknownCategory, WrongType
 from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number
-from sudare.schema.table import Table, attempt
+from sudare.schema.frame_conversion import Table, attempt
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

@@ -31,7 +31,7 @@ from sudare.schema.encodings import (
     norm_rounded_up,
     sum_rounded_up,
 )
-from sudare.schema.table import Table, as_table, attempt, column_names, unique_names
+from sudare.schema.frame_conversion import Table, as_table, attempt, column_names, unique_names
 from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 from sudare.text import looks_like_a_value
 

@@ -16,7 +16,7 @@ from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
 from sudare.schema.encoded_array import EncodedArray, is_plain, row_slices
 from sudare.schema.encodings import Encoding, Floats, checked_encoding, encoded_numbers
-from sudare.schema.table import as_table, column_names, refuse_missing_columns
+from sudare.schema.frame_conversion import as_table, column_names, refuse_missing_columns
 
 # Beyond so many edges a search is quicker than looking at each; eight bits must hold their number.
 MOST_EDGES_COMPARED = 64

@@ -26,7 +26,7 @@ from sudare.privacy.private_estimator import (
 )
 from sudare.privacy.release_content import Content
 from sudare.schema import Number, Schema, counted
-from sudare.schema.table import no_rows
+from sudare.schema.frame_conversion import no_rows
 
 Floats = NDArray[np.float64]
 

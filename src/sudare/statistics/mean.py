@@ -28,7 +28,7 @@ from sudare.privacy.private_estimator import (
 )
 from sudare.privacy.release_content import Content
 from sudare.schema import Schema, encoded_by_blocks
-from sudare.schema.table import no_rows
+from sudare.schema.frame_conversion import no_rows
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sudare.errors import InvalidParameter
 from sudare.sums.context import check_threshold
-from sudare.sums.neighbours import (
+from sudare.sums.neighbour_graph import (
     liveness_failure_log2,
     most_separated,
     privacy_failure_log2,

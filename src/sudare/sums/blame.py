@@ -19,7 +19,7 @@ from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.context import Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.messages import Members, OpenedShares, SumKeys
-from sudare.sums.neighbours import Neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
 from sudare.sums.statements import KINDS, Statement
 from sudare.sums.wire import packed, unpacked_as

@@ -13,7 +13,7 @@ import numpy as np
 
 from sudare.errors import InvalidParameter, MessageMalformed
 from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small_order, is_signed_for_by_anybody
-from sudare.sums.neighbours import Neighbourhood, chosen_neighbours, most_separated, sum_neighbourhood
+from sudare.sums.neighbour_graph import Neighbourhood, chosen_neighbours, most_separated, sum_neighbourhood
 
 NO_HISTORY: Final = bytes(32)
 

@@ -16,7 +16,7 @@ from sudare.sums import dissemination
 from sudare.sums.context import Participant, Roster, SumContext, check_threshold, most_dishonest
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint
 from sudare.sums.keys import MemberKeys
-from sudare.sums.neighbours import sum_neighbourhood
+from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
 

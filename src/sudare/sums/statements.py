@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sudare.sums.context import Participant
-from sudare.sums.neighbours import FAILURE_BITS
+from sudare.sums.neighbour_graph import FAILURE_BITS
 from sudare.sums.streams import permutation
 
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]

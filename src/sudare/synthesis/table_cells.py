@@ -16,7 +16,7 @@ from sudare.perturbation.column_perturbation import unsigned_type
 from sudare.schema import Column, Number, Schema, Table, as_table
 from sudare.schema.column_values import declared_values
 from sudare.schema.encoder import bin_positions
-from sudare.schema.table import as_column, column_names
+from sudare.schema.frame_conversion import as_column, column_names
 
 Codes = NDArray[np.unsignedinteger[Any]]
 Floats = NDArray[np.float64]

@@ -22,7 +22,14 @@ from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.consortium.local_transport import LocalHub
 from tests.consortium.memory_store import MemoryStore
-from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, RoughNetwork, names_of, pins_of
+from tests.consortium.simulated_consortium import (
+    IDENTITIES,
+    Consortium,
+    CrashingStore,
+    RoughNetwork,
+    names_of,
+    pins_of,
+)
 
 BOUNDS = (np.full(2, -8.0), np.full(2, 8.0))
 

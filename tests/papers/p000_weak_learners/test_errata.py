@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sudare.experts.weights import LOGISTIC_TEMPERATURE, gibbs_weights, logistic_losses, mirror_average
-from sudare.linear.calibration import pure_rate
 from sudare.linear.losses import Logistic
+from sudare.linear.noise_calibration import pure_rate
 from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.learning_tasks import synthetic
 from sudare.privacy.accounting import exact

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sudare.gibbs.proximal import ProximalPlan
+from sudare.gibbs.proximal_sampler import ProximalPlan
 from sudare.papers.p001_gibbs_posteriors import samplers
 from tests.papers.made_up_tables import made_up_adult
 

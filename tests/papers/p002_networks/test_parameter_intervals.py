@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.neural.clipped_network import gradient_sum, outputs
+from sudare.neural.per_row_clipping import gradient_sum, outputs
 from sudare.papers.p002_networks.parameter_intervals import (
     Interval,
     gradient_intervals,

@@ -14,7 +14,7 @@ import pytest
 
 from sudare.papers.p003_decentralised.attacks import recovered, transcript_of
 from sudare.papers.p003_decentralised.averaging import averaged, averaging_plan, trajectory
-from sudare.papers.p003_decentralised.chunking_risk import (
+from sudare.papers.p003_decentralised.chunked_sum_risk import (
     any_pair_bound,
     breach_bound,
     breach_probability,

@@ -22,7 +22,7 @@ from sudare.consortium.agreement.member_settings import Member, Policy
 from sudare.consortium.agreement.signed_statements import now
 from sudare.consortium.tasks.definitions import DictionaryTask, Task
 from sudare.consortium.tasks.task_account import Permission, entries_of, mark_of, run_already
-from sudare.consortium.tasks.task_planning import cost_at, entries_at
+from sudare.consortium.tasks.task_costs import cost_at, entries_at
 from sudare.errors import ConsortiumError, InvalidParameter, NotApproved
 from sudare.files import PRIVATE_MODE, make_private_folder, read_text, write_new
 from sudare.privacy.account_balance import Amount

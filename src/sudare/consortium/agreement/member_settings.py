@@ -27,7 +27,7 @@ from sudare.frames.csv_headers import CsvFile
 from sudare.frames.databases import SqlSource, has_secrets
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.source_identity import given_source
-from sudare.schema.table import attempt
+from sudare.schema.frame_conversion import attempt
 
 FORMAT: Final = 1
 FROM_ENVIRONMENT: Final = "env:"

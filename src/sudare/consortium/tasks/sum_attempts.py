@@ -20,7 +20,7 @@ from sudare.sums.blame import Transcript
 from sudare.sums.context import Participant, Roster, SumContext
 from sudare.sums.keys import MemberKeys, PublicKeys
 from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after, most_message_bytes
-from sudare.sums.neighbours import sum_neighbourhood
+from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.statements import Statement
 

@@ -23,8 +23,8 @@ from sudare.consortium.tasks.definitions import CensusTask, DictionaryTask, Lear
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
 from sudare.consortium.tasks.task_account import Permission, TaskAccount, entries_of, is_of_a_task
+from sudare.consortium.tasks.task_costs import columns_of, dictionary_of, learner_of, promise_of
 from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS, MOST_NUMBERS
-from sudare.consortium.tasks.task_planning import columns_of, dictionary_of, learner_of, promise_of
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
@@ -41,7 +41,7 @@ from sudare.joint import (
 from sudare.joint.dictionary_script import DictionaryWalk
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Walk
-from sudare.joint.terms import promised
+from sudare.joint.training_terms import promised
 from sudare.privacy import Account
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.ledger_chain import Receipt

@@ -25,8 +25,8 @@ from sudare.joint.dictionary_script import TrainedDictionary
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release
-from sudare.report.card import Card, card_rows
 from sudare.report.numbers import whole
+from sudare.report.privacy_card import Card, card_rows
 from sudare.schema import Number
 
 _BINS: Final = 20

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sudare.experts.own_plus_consensus import PENALTIES, Consensus, consensus_without_each, own_plus_consensus
 from sudare.experts.penalised_fits import batch_fitted, solved
 from sudare.linear.batched_newton import batched_minimisers
-from sudare.linear.calibration import penalty_needed, pure_rate
 from sudare.linear.losses import Logistic
+from sudare.linear.noise_calibration import penalty_needed, pure_rate
 from sudare.papers.p000_weak_learners.learning_tasks import Task
 from sudare.privacy.accounting import exact
 

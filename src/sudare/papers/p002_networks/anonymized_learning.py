@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.neural.clipped_network import (
+from sudare.neural.per_row_clipping import (
     LARGEST_VALUE,
     Array,
     Loss,

@@ -17,7 +17,7 @@ import numpy as np
 from sudare.audit import Audit
 from sudare.audit.canaries import Flags, canary_audit, coins, scores_along
 from sudare.linear.descent import sampled_multiplier
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import Training, trained_layers

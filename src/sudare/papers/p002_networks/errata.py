@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.audit import Audit, distinguish
-from sudare.neural.clipped_network import Array, Parameters
+from sudare.neural.per_row_clipping import Array, Parameters
 from sudare.neural.training_methods import parameters_in
 from sudare.papers.p002_networks.anonymized_learning import Quantisation, noisy_update
 from sudare.papers.p002_networks.parameter_intervals import Interval

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sudare.neural.clipped_network import (
+from sudare.neural.per_row_clipping import (
     LARGEST_PARAMETER,
     Array,
     Loss,

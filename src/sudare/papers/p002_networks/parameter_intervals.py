@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from sudare.neural.clipped_network import LARGEST_VALUE, Array, Loss, Parameters
+from sudare.neural.per_row_clipping import LARGEST_VALUE, Array, Loss, Parameters
 
 
 class Interval(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from sudare.papers.p003_decentralised.averaging_figures import figure_1_4, figure_1_5, figure_1_6, rounds_table
-from sudare.papers.p003_decentralised.chunking_assessment import Proposal
-from sudare.papers.p003_decentralised.chunking_plots import chain_panel, chunks_panel
-from sudare.papers.p003_decentralised.chunking_tables import attack_table, breach_table, chain_table
+from sudare.papers.p003_decentralised.chunked_sum_assessment import Proposal
+from sudare.papers.p003_decentralised.chunked_sum_plots import chain_panel, chunks_panel
+from sudare.papers.p003_decentralised.chunked_sum_tables import attack_table, breach_table, chain_table
 from sudare.papers.p003_decentralised.dictionary_figures import (
     anomaly_table,
     few_records_results,

@@ -29,7 +29,7 @@ from sudare.papers.p003_decentralised.spectra import (
     sparse_laplacian,
 )
 from sudare.parameter_checks import Numbers
-from sudare.schema.table import attempt
+from sudare.schema.frame_conversion import attempt
 
 Floats = NDArray[np.float64]
 

@@ -17,9 +17,9 @@ from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import States, bin_edges, cell_count, continuous_states, counted
-from sudare.reconstruction.distribution import Layout
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.normal_mixture import cell_masses
+from sudare.reconstruction.reconstructed_distribution import Layout
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.reconstruction.shrinkage import PRIORS, SizePrior, posterior_mean
+from sudare.reconstruction.proportion_shrinkage import PRIORS, SizePrior, posterior_mean
 
 
 @given(st.lists(st.floats(-0.2, 1.0), min_size=2, max_size=12), st.floats(1e-4, 0.1))

@@ -12,14 +12,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from sudare.papers.p003_decentralised.averaging import Method, averaging_plan
-from sudare.papers.p003_decentralised.chunking_assessment import (
+from sudare.papers.p003_decentralised.chunked_sum_assessment import (
     CONFIRMED_RISK,
     METHOD_NAMES,
     Assessment,
     Proposal,
     breach_by_chunks,
 )
-from sudare.papers.p003_decentralised.chunking_risk import (
+from sudare.papers.p003_decentralised.chunked_sum_risk import (
     catch_up_probability,
     composed,
     nakamoto_probability,

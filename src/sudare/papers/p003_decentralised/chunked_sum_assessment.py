@@ -10,7 +10,7 @@ import numpy as np
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.attacks import determined_members
 from sudare.papers.p003_decentralised.averaging import METHODS, Method, averaging_plan
-from sudare.papers.p003_decentralised.chunking_risk import (
+from sudare.papers.p003_decentralised.chunked_sum_risk import (
     Simulation,
     any_breach_bound,
     any_pair_bound,

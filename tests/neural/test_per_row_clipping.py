@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.neural import clipped_network as network
+from sudare.neural import per_row_clipping as network
 from sudare.privacy import discrete_gaussian
 from tests.neural.nets import (
     LOSSES,

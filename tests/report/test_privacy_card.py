@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.report.card import (
+from sudare.report.privacy_card import (
     Card,
     card_of,
     card_rows,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.audit import largest_log_ratio
-from sudare.audit.densities import (
+from sudare.audit.density_ratios import (
     cloud,
     epsilon_of_cells,
     exact_epsilon,

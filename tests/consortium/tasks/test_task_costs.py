@@ -11,8 +11,8 @@ import pytest
 from sudare.consortium import CensusTask, DictionaryTask, LearningTask, ModelsTask, ScalerTask, Task
 from sudare.consortium.tasks.definitions import check_parameters
 from sudare.consortium.tasks.task_activities import learning_terms
+from sudare.consortium.tasks.task_costs import dictionary_of, learner_of, promise_of
 from sudare.consortium.tasks.task_defaults import DICTIONARY_DEFAULTS, LEARNER_DEFAULTS, LEARNING_DEFAULTS
-from sudare.consortium.tasks.task_planning import dictionary_of, learner_of, promise_of
 from sudare.dictionary import PatternDictionary
 from sudare.errors import AgreementError, InvalidParameter
 from sudare.privacy import Ledger
@@ -56,9 +56,7 @@ def test_every_parameter_is_given_whatever_the_constructors_defaults(
 ) -> None:
     signature = inspect.signature(learner_class(learner)).parameters
     assert set(LEARNER_DEFAULTS[learner]) == set(signature) - NAMED
-    monkeypatch.setattr(
-        "sudare.consortium.tasks.task_planning.learner_class", lambda name: Recorded(learner_class(name))
-    )
+    monkeypatch.setattr("sudare.consortium.tasks.task_costs.learner_class", lambda name: Recorded(learner_class(name)))
     task = task_for(learner)
     values = learner_of(task, schema_for(learner), None)
     assert set(values) == set(signature)
@@ -71,9 +69,7 @@ def test_every_parameter_is_given_whatever_the_constructors_defaults(
 
 
 def test_census_and_dictionary_likewise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "sudare.consortium.tasks.task_planning.learner_class", lambda name: Recorded(learner_class(name))
-    )
+    monkeypatch.setattr("sudare.consortium.tasks.task_costs.learner_class", lambda name: Recorded(learner_class(name)))
     values = learner_of(CensusTask("census", ("age",), 2.0), SCHEMA, None)
     assert set(values) == set(inspect.signature(learner_class("RecordPerturbation")).parameters)
     assert (values["epsilon"], list(values["schema"].columns)) == (2.0, ["age"])
@@ -183,7 +179,7 @@ PRICED = [
     "task", PRICED, ids=lambda task: f"{getattr(task, 'learner', task.kind)}-{dict(task.parameters)}"
 )
 def test_a_run_charges_what_was_planned(task: ModelsTask | CensusTask, tmp_path: Path) -> None:
-    from sudare.consortium.tasks.task_planning import new_terms, planned_amount
+    from sudare.consortium.tasks.task_costs import new_terms, planned_amount
 
     table = patients(0, rows=80)
     account = Ledger(tmp_path / "ledger.db").account("clinic", epsilon=1e6, delta=0.5)

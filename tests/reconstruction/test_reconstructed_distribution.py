@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sudare.errors import DataError, InvalidParameter
 from sudare.reconstruction.binning import States
 from sudare.reconstruction.confidence_bands import Member
-from sudare.reconstruction.distribution import Clusters, Distribution, Layout, shares_of_cells
 from sudare.reconstruction.normal_mixture import Components
 from sudare.reconstruction.plots import histogram_panel
+from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout, shares_of_cells
 from sudare.report.plots import rendered
 
 

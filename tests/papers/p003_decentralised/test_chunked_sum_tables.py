@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.papers.p003_decentralised import chunking_tables as tables
+from sudare.papers.p003_decentralised import chunked_sum_tables as tables
 from tests.papers.p003_decentralised.table_columns import columns
 
 

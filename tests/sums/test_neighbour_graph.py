@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.errors import InvalidParameter
-from sudare.sums import neighbours
-from sudare.sums.neighbours import (
+from sudare.sums import neighbour_graph as neighbours
+from sudare.sums.neighbour_graph import (
     Neighbourhood,
     chosen_neighbours,
     complete,

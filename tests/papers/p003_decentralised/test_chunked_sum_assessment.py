@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.papers.p003_decentralised import chunking_assessment as module
-from sudare.papers.p003_decentralised.chunking_assessment import (
+from sudare.papers.p003_decentralised import chunked_sum_assessment as module
+from sudare.papers.p003_decentralised.chunked_sum_assessment import (
     Proposal,
     assessed,
     breach_by_chunks,
     observed_addends,
     rounds_of,
 )
-from sudare.papers.p003_decentralised.chunking_plots import assessment_panels
-from sudare.papers.p003_decentralised.chunking_risk import coalition_probability
+from sudare.papers.p003_decentralised.chunked_sum_plots import assessment_panels
+from sudare.papers.p003_decentralised.chunked_sum_risk import coalition_probability
 from sudare.papers.p003_decentralised.graphs import complete, cycle, from_edges, hypercube, random_regular
 from sudare.report.plots import rendered
 

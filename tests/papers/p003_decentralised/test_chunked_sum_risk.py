@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sudare.errors import InvalidParameter
-from sudare.papers.p003_decentralised.chunking_risk import (
+from sudare.papers.p003_decentralised.chunked_sum_risk import (
     Simulation,
     any_breach_bound,
     any_pair_bound,
@@ -164,7 +164,7 @@ def test_intervals() -> None:
 
 
 def test_simulations_in_batches_count_every_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sudare.papers.p003_decentralised.chunking_risk._NUMBERS_AT_ONCE", 1_000)
+    monkeypatch.setattr("sudare.papers.p003_decentralised.chunked_sum_risk._NUMBERS_AT_ONCE", 1_000)
     graph, generator = random_regular(12, 3), np.random.default_rng(0)
     small = simulated_any_breach(graph, 2, 5_003, generator)
     pooled = simulated_coalition_breach(graph, 2, 2, 5_003, generator)

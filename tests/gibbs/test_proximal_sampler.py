@@ -13,10 +13,10 @@ from scipy import stats
 from scipy.special import expit
 
 from sudare.errors import InvalidParameter, NotSolved
-from sudare.gibbs import proximal
+from sudare.gibbs import proximal_sampler as proximal
 from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
 from sudare.gibbs.gaussian_envelope import envelope
-from sudare.gibbs.proximal import ProximalPlan, proximal_draw
+from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
 from sudare.gibbs.rejection import exact_draws
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
