@@ -275,7 +275,7 @@ def fixed_batches(rows: int, batch_size: int, order: Floats) -> tuple[Places, Si
     lines = -(-rows // batch)
     chosen, kept = np.zeros(lines * batch, dtype=np.int32), np.zeros(lines * batch, dtype=np.float32)
     # The padding is spread: no batch has more than one row less than another.
-    places = np.linspace(0, lines * batch, rows, endpoint=False).astype(np.int64)
+    places = np.arange(rows) * (lines * batch) // rows
     chosen[places], kept[places] = np.argsort(order, kind="stable"), 1.0
     return chosen.reshape(lines, batch), kept.reshape(lines, batch)
 
