@@ -61,6 +61,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links that are right in the repository, where proofs/ stands beside docs/, lead to the site's pages."""
+    return markdown.replace("](../proofs/)", "](proofs/index.md)").replace("](../proofs/", "](proofs/")
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the made pages to those that were written."""
     for path, text in made_pages().items():

@@ -29,6 +29,16 @@ def test_every_word_is_explained_in_both_languages(term: Any, sudare: Any) -> No
         assert term.japanese_meaning in told.stdout
 
 
+def test_codes_of_no_error_symbols_and_all_words(sudare: Any) -> None:
+    assert "did what was asked" in sudare("explain", "0").stdout
+    assert "--help" in sudare("explain", "2").stdout
+    assert sudare("explain", "ε", "--json").values["name"] == "epsilon"
+    listed = sudare("explain", "--json").values
+    assert len(listed["words"]) == len(TERMS)
+    assert listed["errors"]["InvalidParameter"] == 10
+    assert "予算" in sudare("explain", "プライバシー予算").stderr
+
+
 def test_an_unknown_word_is_refused_with_near_ones(sudare: Any) -> None:
     told = sudare("explain", "treshold")
     assert told.exit_code != 0

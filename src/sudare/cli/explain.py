@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,39 +12,58 @@ from sudare.cli.answers import AsJson, answer, reported
 from sudare.errors import SudareError, UnknownName, every_error
 from sudare.glossary import TERMS, Term
 
+# Codes that no error of ours has.
+_OTHER_CODES: Final = {
+    "0": "The command did what was asked.",
+    "2": "The command was not understood: an option or argument is missing or wrong. Its --help says what it takes.",
+}
+_SYMBOLS: Final = {"ε": "epsilon", "δ": "delta"}
+
 
 @reported
 def explain(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="An exit code, the name of an error, or a word.")],
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WHAT", help="An exit code, the name of an error, or a word; all words without it."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What an error, an exit code or a word means, and what to do."""
-    error = _error(what)
-    if error is not None:
+    asked = " ".join(what or []).strip()
+    if not asked:
+        errors = {error.__name__: error.exit_code for error in every_error()}
+        words = [term.name for term in TERMS]
+        told = ", ".join(f"{name} ({code})" for name, code in errors.items())
+        answer({"words": words, "errors": errors}, as_json, f"Words: {', '.join(words)}.", f"Errors: {told}.")
+    elif asked in _OTHER_CODES:
+        answer({"exit_code": int(asked), "meaning": _OTHER_CODES[asked]}, as_json, _OTHER_CODES[asked])
+    elif (error := _error(asked)) is not None:
         meaning = inspect.cleandoc(error.__doc__ or "")
         values = {"error": error.__name__, "exit_code": error.exit_code, "meaning": meaning, "remedy": error.help}
         answer(values, as_json, f"{error.__name__} (exit code {error.exit_code})", meaning, f"What to do: {error.help}")
-        return
-    term = _term(what)
-    answer({**term._asdict()}, as_json, f"{term.name} ({term.japanese})", term.meaning, term.japanese_meaning)
+    else:
+        term = _term(asked)
+        answer({**term._asdict()}, as_json, f"{term.name} ({term.japanese})", term.meaning, term.japanese_meaning)
 
 
 def _error(what: str) -> type[SudareError] | None:
     """The error with this name or exit code."""
     return next(
-        (error for error in every_error() if what in (str(error.exit_code), error.__name__)),
-        next((error for error in every_error() if what.lower() == error.__name__.lower()), None),
+        (error for error in every_error() if what.lower() in (str(error.exit_code), error.__name__.lower())), None
     )
 
 
 def _term(what: str) -> Term:
-    """The word with this name. Raise UnknownName if there is none."""
+    """The word with this name, in English or Japanese. Raise UnknownName if there is none."""
+    name = _SYMBOLS.get(what, what.lower())
     for term in TERMS:
-        if what.strip().lower() in (term.name, term.japanese):
+        if name in (term.name, term.japanese):
             return term
-    names = [term.name for term in TERMS] + [error.__name__ for error in every_error()]
-    near = difflib.get_close_matches(what, names, n=3)
+    names = [name for term in TERMS for name in (term.name, term.japanese)] + [e.__name__ for e in every_error()]
+    near = difflib.get_close_matches(what, names, n=3, cutoff=0.5)
+    near += [term.japanese for term in TERMS if term.japanese in what and term.japanese not in near]
+    words = ", ".join(f"{term.name} ({term.japanese})" for term in TERMS)
     raise UnknownName(
         "No error, exit code or word of sudare is called that.",
-        f"Did you mean {', '.join(near)}?" if near else f"Words are: {', '.join(term.name for term in TERMS)}.",
+        f"Did you mean {', '.join(near)}?" if near else f"Words are: {words}.",
     )

@@ -33,7 +33,10 @@ def reconstruct(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option("--method", help="How to reconstruct; without it, what the kind of column is best served by."),
+        typer.Option(
+            "--method",
+            help="For numbers auto, smooth, mixture or bayes; for categories shrinkage, likelihood or inversion. Without it, what is best for the kind of column.",
+        ),
     ] = None,
     bins: Annotated[
         int | None,

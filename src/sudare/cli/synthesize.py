@@ -55,7 +55,7 @@ def synthesize(
     ] = None,
     engine: Annotated[
         Engine,
-        typer.Option("--engine", help="Noisy counts of columns and pairs, or noisy means of groups (paper 002)."),
+        typer.Option("--engine", help="Noisy counts of columns and pairs, or noisy means of groups (Sei and Ohsuga)."),
     ] = Engine.MARGINALS,
     pairs: Annotated[
         list[str] | None,
@@ -221,6 +221,6 @@ def _save(model: PrivateSynthesizer, signing: paying.Signing, as_json: bool) -> 
     answer(
         values,
         as_json,
-        f"Wrote {output}: {promise} ({word}); {len(model.pairs_)} pairs of columns. Draw rows with `sudare sample {output}`.",
+        f"Wrote {output}: {promise} ({word}); {len(model.pairs_)} pairs of columns. Draw rows with `sudare sample {output} -o rows.parquet`.",
         *paying.paid_lines(model),
     )

@@ -258,8 +258,14 @@ class Release:
         verify_signature(content, trusted)
         return audited(content)
 
-    def card(self, signature: Signature = "trusted") -> Card:
-        """The privacy card; `signature` says whether a key that the reader named has signed the file."""
+    def card(self, signature: Signature | None = None) -> Card:
+        """The privacy card; `card_text` of `sudare.report` writes it.
+
+        `signature` says whether a key that the reader named has signed the file. Without it, what was loaded was (`load` lets nothing else in),
+        and what was never saved was not.
+        """
+        if signature is None:
+            signature = "unchecked" if self.signed_by is None else "trusted"
         learner, content = learner_class(self.learner), self.content
         sizes, remarks = learner.released_sizes(content), learner.card_remarks(content.parameters)
         return card_of(

@@ -103,7 +103,7 @@ def clinics_agreement(*tasks: Task) -> Any:
 
 
 def test_a_parameter_that_the_format_does_not_know_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="do not decide `later`"):
+    with pytest.raises(InvalidParameter, match="`later` is not a parameter"):
         learner_of(ModelsTask("ages", "PrivateMean", 1.0, parameters={"later": 1}), SCHEMA, None)
 
 

@@ -155,9 +155,10 @@ def check_parameters(task: Task) -> None:
         )
     known = _known_parameters(task)
     learner = task.learner if isinstance(task, ModelsTask) else ""
+    current = known - set(EARLIER_DICTIONARY_NAMES)
     for name in current_parameters(task.name, learner, task.parameters):
         if name not in known:
-            takes = f"It takes: {', '.join(sorted(known))}." if known else "It takes none."
+            takes = f"It takes: {', '.join(sorted(current))}." if current else "It takes none."
             raise AgreementError(f"`tasks.{task.name}.parameters.{name}` is not a parameter of this task.", takes)
     if isinstance(task, DictionaryTask) and task.is_private:
         _check_private_values(task)

@@ -106,7 +106,8 @@ def _built(learner: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     differing = sorted(takes.symmetric_difference(values))
     if differing:
         raise InvalidParameter(
-            f"Agreements of this format do not decide `{differing[0]}` of this learner.", "Use one program version."
+            f"`{differing[0]}` is not a parameter that agreements of this version give this learner, or is given under two names.",
+            "See `sudare consortium check` for the parameters that a task takes.",
         )
     return learner(**values)
 
