@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sudare.errors import NotSolved
 from sudare.privacy import discrete_gaussian as noise
 from sudare.privacy.discrete_gaussian import Table, discrete_gaussian, gaussian_table, standard_table
 
@@ -65,6 +66,15 @@ def test_the_standard_table_has_the_law_to_the_stated_distance():
     assert len(table.thresholds) == noise.TABLE_REACH * noise.TABLE_DEVIATION + 1
     assert table.distance <= noise.TABLE_DISTANCE
     assert fits(table, noise.TABLE_DEVIATION, table.distance)
+
+
+def test_a_table_that_is_not_exact_enough_is_refused(monkeypatch):
+    standard_table.cache_clear()
+    monkeypatch.setattr(noise, "gaussian_table", lambda deviation, reach: coarse)
+    coarse = replace(gaussian_table(3, 36), distance=2 * noise.TABLE_DISTANCE)
+    with pytest.raises(NotSolved, match="not exact enough"):
+        standard_table()
+    standard_table.cache_clear()
 
 
 @pytest.mark.parametrize(("deviation", "reach"), [(1, 12), (3, 36), (20, 240)])

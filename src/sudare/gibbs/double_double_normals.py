@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from flint import arb
-from flint import ctx as ball_context
 from numpy.typing import NDArray
 
+from sudare.ball_precision import ball_precision
 from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms
 from sudare.privacy.noise import NoiseSource, Words
 
@@ -125,7 +125,7 @@ def _is_accepted(value: DoubleDouble, cell: int, word: Words, source: NoiseSourc
     """u·weight < 2⁵²·exp(−x²/2), with as many bits of u as it takes."""
     lazy = LazyUniforms(word, source)
     while True:
-        with ball_context.workprec(2 * lazy.bits + 128):
+        with ball_precision(2 * lazy.bits + 128):
             limit = arb(2) ** _WEIGHT_BITS * (-(value.balls()[0] ** 2) / 2).exp()
             weighted = lazy.balls()[0] * arb(int(_WEIGHTS[cell]))
             if weighted < limit or weighted > limit:

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 from flint import arb, fmpz
-from flint import ctx as ball_context
 from numpy.typing import NDArray
 
+from sudare.ball_precision import ball_precision
 from sudare.gibbs.gaussian_envelope import Envelope, Piece
 from sudare.gibbs.lazy_uniforms import LazyUniforms, normal_balls, uniforms
 from sudare.gibbs.posteriors import Posterior
@@ -78,7 +78,7 @@ def decided_exactly(sampler: Sampler, words: Words, source: NoiseSource) -> tupl
     """The decision about one proposal, with as many bits as it takes."""
     lazy = LazyUniforms(words, source)
     while True:
-        with ball_context.workprec(2 * lazy.bits + 128):
+        with ball_precision(2 * lazy.bits + 128):
             try:
                 return _decided_in_balls(sampler, words, lazy.balls())
             except Undecided:

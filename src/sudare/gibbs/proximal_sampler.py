@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from flint import arb
-from flint import ctx as ball_context
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
 from sudare.gibbs.exact_rejection import Undecided, is_less
@@ -343,7 +343,7 @@ def _is_accepted(law: _Restricted, point: DoubleDouble, noise: DoubleDouble, wor
     """The same decision for one proposal, in ball arithmetic with as many bits as it takes."""
     lazy = LazyUniforms(word, source)
     while True:
-        with ball_context.workprec(2 * lazy.bits + 128):
+        with ball_precision(2 * lazy.bits + 128):
             try:
                 return is_less(lazy.balls()[0].log(), _log_acceptance(law, point, noise))
             except Undecided:

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Final
 
 from flint import arb
-from flint import ctx as ball_context
 
+from sudare.ball_precision import ball_precision
 from sudare.privacy.noise import NoiseSource
 
 RealNumber = Callable[[int], arb]
@@ -58,7 +58,7 @@ class LazyUniform:
         """Whether the number is below a real limit; more bits are drawn until that is certain."""
         bits = self._bits
         while True:
-            with ball_context.workprec(bits + _GUARD_BITS):
+            with ball_precision(bits + _GUARD_BITS):
                 difference = limit(bits) - self.ball(bits)
                 if difference > 0:
                     return True
@@ -133,7 +133,7 @@ def drawn_variance(shape: Fraction, rate: float, source: NoiseSource) -> RandomV
 
     bits = _FIRST_BITS
     while True:
-        with ball_context.workprec(bits + _GUARD_BITS):
+        with ball_precision(bits + _GUARD_BITS):
             ball = exactly(bits)
             if ball.is_finite() and ball.rel_accuracy_bits() >= _ACCURATE_BITS:
                 return RandomVariance(exactly, float(ball.mid()))

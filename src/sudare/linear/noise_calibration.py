@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Final
 
 from flint import arb
-from flint import ctx as ball_context
 
+from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
 from sudare.linear.losses import Loss
 from sudare.privacy.accounting import gaussian_delta, rounded_down
@@ -40,7 +40,7 @@ def pure_loss(rate: float, norm_bound: float, penalty: float, loss: Loss, row_re
     General loss with slopes up to L: 2·rate·R·L + log(1 + cκ). Logistic, where slope and curvature belong together:
     rate·R + max over g in [0, 1] of rate·R·g + log(1 + κg(1 − g)). For ‖b‖₁, `row_reach` is R₁ and takes the place of R, but not in κ.
     """
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         reach = arb(rate) * arb(norm_bound if row_reach is None else row_reach)
         ratio = arb(norm_bound) ** 2 / arb(penalty)
         if loss.joint:
@@ -89,7 +89,7 @@ def gaussian_loss_delta(deviation: float, epsilon: float, norm_bound: float, pen
     mechanism. For the logistic loss the determinant's slack goes to the corners that are short.
     """
     reach = math.nextafter(norm_bound * loss.largest_slope / deviation, math.inf)
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         ratio = arb(norm_bound) ** 2 / arb(penalty)
         slack = _upper((1 + arb(loss.largest_curvature) * ratio).log())
         short_slack = _upper(ratio + (arb(norm_bound) / arb(deviation)) ** 2 / 2 + (1 + ratio / 4).log())

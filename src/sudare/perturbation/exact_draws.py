@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 from flint import arb
-from flint import ctx as ball_context
 from numpy.typing import NDArray
 
+from sudare.ball_precision import ball_precision
 from sudare.privacy.accounting import decimal_up, exact
 from sudare.privacy.noise import NoiseSource
 
@@ -38,7 +38,7 @@ _BALL_BITS: Final = 192
 def ratio_within(epsilon: float) -> Fraction:
     """The largest multiple of 2⁻⁶⁴ that is not above e^ε; ε is the number that its decimal text names."""
     rate = exact(epsilon)
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         growth = (arb(rate.numerator) / arb(rate.denominator)).exp()
         # The lower end of a ball is one number: rounding it down leaves no doubt.
         multiple = int((growth * arb(2) ** WORD_BITS).lower().floor().fmpz())
@@ -47,7 +47,7 @@ def ratio_within(epsilon: float) -> Fraction:
 
 def loss_of(ratio: Fraction) -> float:
     """log(ratio), rounded up to a float whose decimal text names it or a little more, as all ε are read."""
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         mantissa, exponent = (arb(ratio.numerator) / arb(ratio.denominator)).log().upper().man_exp()
     return decimal_up(int(mantissa) * Fraction(2) ** int(exponent))
 

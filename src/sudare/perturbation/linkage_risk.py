@@ -13,8 +13,8 @@ from numbers import Real
 from typing import Any, Final
 
 from flint import arb
-from flint import ctx as ball_context
 
+from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
 from sudare.perturbation.shuffle_amplification import shuffled_epsilon
 from sudare.privacy.accounting import decimal_down, exact
@@ -51,7 +51,7 @@ def epsilon_of_k(k: int, n_records: int, rows_per_person: int = 1) -> float:
             + (f" of persons with up to {rows_per_person} rows." if rows_per_person > 1 else "."),
             _reachable(k, n_records, rows_per_person),
         )
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         ball = (arb(squared.numerator) / arb(squared.denominator)).log() / 2
         below = math.nextafter(float(ball.lower()), 0.0)
     return decimal_down(Fraction(below))
@@ -72,7 +72,7 @@ def k_of_epsilon(epsilon: float, n_records: int, rows_per_person: int = 1) -> fl
     checked_count("rows_per_person", rows_per_person, 1)
     others = Fraction(n_records - rows_per_person, rows_per_person)
     rate = exact(epsilon)
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         growth = (2 * arb(rate.numerator) / arb(rate.denominator)).exp()
         ball = 1 + arb(others.numerator) / arb(others.denominator) / growth
         return max(1.0, math.nextafter(float(ball.lower()), 0.0))

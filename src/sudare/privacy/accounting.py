@@ -23,8 +23,8 @@ from fractions import Fraction
 from typing import Any, Final, Literal, get_args
 
 from flint import arb
-from flint import ctx as ball_context
 
+from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidCost, RelationMismatch
 from sudare.privacy.guarantee import (
     SMALLEST_NORMAL,
@@ -108,7 +108,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     """δ(ε) of a μ-GDP mechanism, rounded up: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle and Wang 2018, Theorem 8)."""
     if mu == 0:
         return 0.0
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         scale, loss = arb(mu), arb(epsilon)
         ball = _normal_cdf(scale / 2 - loss / scale) - loss.exp() * _normal_cdf(-scale / 2 - loss / scale)
         return min(1.0, _upper(ball))
@@ -146,7 +146,7 @@ def mu_of_pure(epsilon: Fraction) -> float:
 
     Beyond ε = 100 the bound 2√(2ε) is used, a little more: Φ(−x) ≤ e^{−x²/2}/2 makes e^{−ε}/2 ≤ 1/(1+e^ε) enough.
     """
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         if epsilon > 100:
             return _upper(2 * (2 * _ball(epsilon)).sqrt())
         # Φ⁻¹(p) = √2·erf⁻¹(2p − 1) and 2·e^ε/(1+e^ε) − 1 = tanh(ε/2).
@@ -245,7 +245,7 @@ def total_variation_delta(epsilon: Fraction, total_variation: Fraction) -> Fract
     """
     if total_variation == 0:
         return Fraction(0)
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         growth = _upper(1 + _ball(epsilon).exp())
     return Fraction(1) if growth == math.inf else total_variation * Fraction(growth)
 
@@ -283,7 +283,7 @@ def gaussian_mu_within(epsilon: float, delta: float) -> float:
 
 def rounded_up_root(number: Fraction) -> float:
     """A float that is not below √number."""
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         return _upper(_ball(number).sqrt())
 
 

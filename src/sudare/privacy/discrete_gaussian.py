@@ -17,8 +17,10 @@ from typing import Any, Final
 import numba
 import numpy as np
 from flint import arb
-from flint import ctx as ball_context
 from numpy.typing import NDArray
+
+from sudare.ball_precision import ball_precision
+from sudare.errors import NotSolved
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -66,7 +68,7 @@ class Table:
 
 def gaussian_table(deviation: int, reach: int) -> Table:
     """The table of P(X = x) ∝ exp(−x²/(2·deviation²)), by ball arithmetic."""
-    with ball_context.workprec(_BALL_BITS):
+    with ball_precision(_BALL_BITS):
         rate = 1 / (2 * arb(deviation) ** 2)
         sums = [arb(1)]
         for value in range(1, reach + 1):
@@ -86,8 +88,11 @@ def gaussian_table(deviation: int, reach: int) -> Table:
 
 @functools.lru_cache(maxsize=1)
 def standard_table() -> Table:
-    """The table that noise is drawn from."""
-    return gaussian_table(TABLE_DEVIATION, TABLE_REACH * TABLE_DEVIATION)
+    """The table that noise is drawn from. Raise NotSolved unless it is as near to the ideal law as δ is computed for."""
+    table = gaussian_table(TABLE_DEVIATION, TABLE_REACH * TABLE_DEVIATION)
+    if table.distance > TABLE_DISTANCE:
+        raise NotSolved("The table of the noise is not exact enough.", "Report it; nothing was drawn.")
+    return table
 
 
 def discrete_gaussian(words: Words, more: More) -> Integers:

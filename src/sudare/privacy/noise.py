@@ -20,10 +20,10 @@ import opendp.prelude as opendp
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from flint import arb, fmpz
-from flint import ctx as ball_context
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
 
 Integers = NDArray[np.int64]
@@ -229,7 +229,7 @@ def _sums_rounded_by_floats(values: Floats, rate: float, grid: float, uniforms: 
 
 def _sums_rounded_by_balls(values: Floats, rate: float, grid: float, uniforms: _LazyUniforms) -> list[fmpz] | None:
     """Nearest multiples of the grid to values + b, or None while some coordinate's rounding is not certain."""
-    with ball_context.workprec(uniforms.bits + 64):
+    with ball_precision(uniforms.bits + 64):
         step, half = arb(grid), arb(0.5)
         noise = _gamma_norm_balls(len(values), arb(rate) * step, uniforms)
         multiples: list[fmpz] = []

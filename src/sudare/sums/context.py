@@ -199,7 +199,9 @@ def noise_colluders(members: int, threshold: int, dishonest: int) -> int:
     check_threshold(members, threshold, dishonest)
     leaving, neighbourhood = members - threshold, sum_neighbourhood(members, dishonest, threshold)
     cut_off = (
-        0 if neighbourhood.is_complete(members) else most_separated(members, dishonest, leaving, neighbourhood.degree)
+        0
+        if neighbourhood.is_complete(members)
+        else most_separated(members, dishonest + 1, leaving, neighbourhood.degree)
     )
     return min(members - 1, leaving + dishonest + 1 + cut_off)
 

@@ -102,11 +102,12 @@ def neighbourhood(
 def sum_neighbourhood(members: int, dishonest: int, threshold: int) -> Neighbourhood:
     """The neighbourhood that sums use where S − threshold members may leave: complete below two hundred members.
 
-    There a sparse graph would save little, and `most_separated` would ask for more noise.
+    There a sparse graph would save little, and `most_separated` would ask for more noise. Beside the dishonest members one more, which follows the
+    protocol, may look at what it holds: bounds are those for all of these together.
     """
     if members < FEWEST_OF_A_SPARSE_GRAPH:
         return complete(members, threshold)
-    return neighbourhood(members, dishonest, members - threshold, threshold)
+    return neighbourhood(members, min(dishonest + 1, members - 2), members - threshold, threshold)
 
 
 def privacy_failure_log2(members: int, dishonest: int, degree: int, threshold: int) -> float:

@@ -160,6 +160,11 @@ def check_parameters(task: Task) -> None:
         if name not in known:
             takes = f"It takes: {', '.join(sorted(current))}." if current else "It takes none."
             raise AgreementError(f"`tasks.{task.name}.parameters.{name}` is not a parameter of this task.", takes)
+    for old, new in EARLIER_DICTIONARY_NAMES.items() if isinstance(task, DictionaryTask) else ():
+        if old in task.parameters and new in task.parameters:
+            raise AgreementError(
+                f"`tasks.{task.name}.parameters` has `{old}` and `{new}`, which are one parameter.", f"Keep `{new}`."
+            )
     if isinstance(task, DictionaryTask) and task.is_private:
         _check_private_values(task)
     if isinstance(task, ModelsTask) and task.delta == 0 and _needs_delta(task):

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 from flint import arb, fmpq
-from flint import ctx as ball_context
 from numpy.typing import NDArray
 
+from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
 from sudare.privacy.noise import Words, WordSource
 
@@ -58,7 +58,7 @@ def digit_probability_bits(place: int, scale: Fraction, skipped: int, count: int
     # This ends: e to a rational power other than 0 is irrational, and so is the probability.
     while found is None:
         precision += 64
-        with ball_context.workprec(precision):
+        with ball_precision(precision):
             small = arb(fmpq(-exponent.numerator, exponent.denominator)).exp()
             found = (small / (1 + small) * arb((1, bits))).floor().unique_fmpz()
     return int(found) % (1 << count)

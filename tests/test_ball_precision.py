@@ -1,0 +1,77 @@
+"""One precision at a time: threads that compute with balls do not change each other's."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+
+import pytest
+from flint import arb, ctx
+
+from sudare.ball_precision import ball_precision
+
+
+@pytest.fixture
+def frequent_switches():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_threads_keep_the_precision_they_asked_for():
+    wrong = []
+
+    def computed(bits):
+        for _ in range(400):
+            with ball_precision(bits):
+                third = arb(1) / 3
+                if ctx.prec != bits or not third.rad() < arb(2) ** (2 - bits) or third.rad() < arb(2) ** (-4 - bits):
+                    wrong.append(bits)
+
+    threads = [threading.Thread(target=computed, args=(bits,)) for bits in (64, 128, 256, 512)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_the_precision_is_put_back_and_can_be_nested():
+    before = ctx.prec
+    with ball_precision(100):
+        with ball_precision(200):
+            assert ctx.prec == 200
+        assert ctx.prec == 100
+    assert ctx.prec == before
+
+
+def _in_child(queue):
+    with ball_precision(77):
+        queue.put(ctx.prec)
+
+
+def test_a_process_forked_while_another_thread_computes_is_not_stuck():
+    entered, go_on = threading.Event(), threading.Event()
+
+    def held():
+        with ball_precision(90):
+            entered.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=held)
+    thread.start()
+    entered.wait(60)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    try:
+        assert queue.get(timeout=60) == 77
+    finally:
+        go_on.set()
+        thread.join()
+        child.join(60)
