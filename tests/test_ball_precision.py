@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from flint import arb, ctx
 
+import sudare
 from sudare.ball_precision import ball_precision
 
 
@@ -75,3 +78,13 @@ def test_a_process_forked_while_another_thread_computes_is_not_stuck():
         go_on.set()
         thread.join()
         child.join(60)
+
+
+def test_nothing_else_sets_the_precision():
+    package = Path(sudare.__file__).parent
+    setting = {
+        path.name
+        for path in package.rglob("*.py")
+        if re.search(r"flint import .*\bctx\b|workprec|ctx\.(prec|dps)", path.read_text("utf-8"))
+    }
+    assert setting == {"ball_precision.py"}

@@ -51,7 +51,7 @@ class Task:
 
     @property
     def cost(self) -> tuple[float, float]:
-        """The ε and δ that stand in the agreement; zeros for sums that are exact. What is charged: `task_planning.promise_of`."""
+        """The ε and δ that stand in the agreement; zeros for sums that are exact. What is charged: `task_costs.promise_of`."""
         epsilon: float | None = getattr(self, "epsilon", None)
         return (0.0, 0.0) if epsilon is None else (epsilon, getattr(self, "delta", 0.0))
 
