@@ -18,6 +18,7 @@ from sudare.files import LARGEST_DOCUMENT_BYTES
 from sudare.text import is_printable, text_fault
 
 Scalar = bool | int | float | str
+ParameterValue = Scalar | tuple[Scalar, ...]
 Made = TypeVar("Made")
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -27,6 +28,7 @@ _LARGEST_PORT: Final = 65_535
 _LEAST_NORMAL: Final = 2.0**-1022
 _LONGEST_TEXT: Final = 1024
 _LARGEST_WHOLE: Final = 2**53
+_MOST_LISTED: Final = 64
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,28 @@ class Field:
             raise self.refused('a list, such as ["first", "second"]')
         return [Field(f"{self.path}[{position}]", value) for position, value in enumerate(self.value)]
 
-    def scalars(self) -> dict[str, Scalar]:
-        """Plain values by name: parameters of a learner."""
-        found: dict[str, Scalar] = {}
+    def parameters(self) -> dict[str, ParameterValue]:
+        """Parameters of a learner by name: plain values, or short lists of them."""
+        found: dict[str, ParameterValue] = {}
         for key, value in self._mapping().items():
             inner = Field(self._below(shown(key)), value)
             if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", key):
                 raise inner.refused("a parameter's name")
-            if isinstance(value, bool | str):
-                found[key] = inner.text() if isinstance(value, str) else value
-            elif isinstance(value, int):
-                found[key] = inner.whole(-_LARGEST_WHOLE, _LARGEST_WHOLE)
-            else:
-                found[key] = inner.number(-math.inf)
+            found[key] = inner._list_of_scalars() if isinstance(value, list | tuple) else inner._scalar()
         return found
+
+    def _list_of_scalars(self) -> tuple[Scalar, ...]:
+        entries = self.items()
+        if not 1 <= len(entries) <= _MOST_LISTED:
+            raise self.refused(f"a list of 1 to {_MOST_LISTED} values")
+        return tuple(entry._scalar() for entry in entries)
+
+    def _scalar(self) -> Scalar:
+        if isinstance(self.value, bool | str):
+            return self.text() if isinstance(self.value, str) else self.value
+        if isinstance(self.value, int):
+            return self.whole(-_LARGEST_WHOLE, _LARGEST_WHOLE)
+        return self.number(-math.inf)
 
     def check_format(self, known: int, documents: str) -> None:
         """Raise AgreementError unless it is the one format of these documents that this version reads."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
-from sudare.consortium.agreement.document_fields import Field, Reader, Scalar, whole
+from sudare.consortium.agreement.document_fields import Field, ParameterValue, Reader, whole
 from sudare.consortium.tasks.task_defaults import (
     DICTIONARY_DEFAULTS,
     EARLIER_DICTIONARY_NAMES,
@@ -22,7 +22,7 @@ from sudare.privacy.ledger_chain import canonical_json
 
 Kind = Literal["models", "dictionary", "learning", "scaler", "census"]
 Method = Literal["one-sum", "descent"]
-Parameters = Mapping[str, Scalar]
+Parameters = Mapping[str, ParameterValue]
 
 # Noisy sums need no search, tolerance or priors: of the estimator's parameters these are left.
 PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
@@ -223,7 +223,7 @@ def task_from(name: str, section: Field) -> Task:
     task = section.built(
         lambda kind, **fields: make(name, **fields),
         {"kind": Field.text, **required},
-        {**optional, "parameters": Field.scalars},
+        {**optional, "parameters": Field.parameters},
     )
     _check_delta(task, section.path, is_given="delta" in values)
     return task
