@@ -11,8 +11,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from sudare.errors import SchemaError
+from sudare.safe_text import name_fault, normal_name, text_fault
 from sudare.schema import Category, Column, Label, Level, Number, Person, Schema
-from sudare.text import name_fault, normal_name, text_fault
 
 NAMES = st.text(min_size=1, max_size=6).map(normal_name).filter(lambda text: name_fault(text) is None)
 WORDS = (

@@ -39,7 +39,7 @@ NETWORKS_OF_PAPER_002 = (
 # What is an extra's inside, and imported by the rest only when it is used.
 NEEDS_AN_EXTRA = {
     "sudare.consortium.flare_job": "nvflare",
-    "sudare.consortium.network.transport.bytes_cell": "nvflare",
+    "sudare.consortium.network.transport.flare_bytes_cell": "nvflare",
     **{f"sudare.neural.{name}": "jax" for name in ("per_row_clipping", "training")},
     **{f"sudare.papers.p002_networks.{name}": "jax" for name in NETWORKS_OF_PAPER_002},
 }

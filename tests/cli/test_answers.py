@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sudare.cli.answers import _tell_error, answer, progress
 from sudare.cli.demo import _duration
-from sudare.text import is_printable
+from sudare.safe_text import is_printable
 
 
 def test_json_has_no_infinity(capsys: pytest.CaptureFixture[str]) -> None:

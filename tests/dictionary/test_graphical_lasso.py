@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sklearn.covariance import graphical_lasso as graphical_lasso_of_scikit_learn
 
 from sudare.compiled_loops import compiled
-from sudare.dictionary import newton_kernels
+from sudare.dictionary import graphical_lasso_newton_kernels as newton_kernels
 from sudare.dictionary.graphical_lasso import GraphicalLassoResult, graphical_lasso
-from sudare.dictionary.interior_point import interior_solution
+from sudare.dictionary.graphical_lasso_interior_point import interior_solution
 from sudare.errors import DataError, InvalidParameter, NotSolved
 
 # Each problem: variables, rows, kind of data, penalty. "factor": sensors that nearly determine each other.

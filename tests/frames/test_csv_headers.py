@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sudare.errors import DataError, SchemaError, SourceUnreadable
 from sudare.frames import batches, column_types, read
 from sudare.frames.csv_headers import CsvFile, doubt_about
+from sudare.safe_text import looks_like_a_value
 from sudare.schema import Category, Number, Schema
-from sudare.text import looks_like_a_value
 
 HEADERS = [
     "age,income\n37,1200.5\n",

@@ -15,12 +15,12 @@ from scipy.special import expit
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs import proximal_sampler as proximal
 from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
+from sudare.gibbs.exact_draws import exact_draws
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
-from sudare.gibbs.rejection import exact_draws
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
-from tests.gibbs.test_rejection import allowed_gap, cumulative, largest_gap
+from tests.gibbs.test_exact_draws import allowed_gap, cumulative, largest_gap
 
 
 def plan_for(posterior, distance=1e-12):

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sudare.gibbs import exact_rejection, rejection
-from sudare.gibbs.exact_rejection import Sampler
-from sudare.gibbs.rejection import exact_draws
+from sudare.gibbs import exact_draws as rejection
+from sudare.gibbs import rejection_decisions as exact_rejection
+from sudare.gibbs.exact_draws import exact_draws
+from sudare.gibbs.rejection_decisions import Sampler
 from sudare.gibbs.truncated_gaussian import linear_posterior, squared_posterior
 from sudare.privacy.noise import SeededNoise, SystemNoise
-from tests.gibbs.test_rejection import allowed_gap, cumulative, largest_gap
+from tests.gibbs.test_exact_draws import allowed_gap, cumulative, largest_gap
 
 GRID = 2.0**-14
 

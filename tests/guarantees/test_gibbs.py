@@ -19,11 +19,11 @@ from sudare.audit import distinguish_gaussian
 from sudare.audit.linear_audits import misclassified_pair
 from sudare.frames.rows import Rows
 from sudare.gibbs.custom_losses import CustomDraws
+from sudare.gibbs.exact_draws import exact_draws
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.mean import MeanDraws
 from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws
 from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
-from sudare.gibbs.rejection import exact_draws
 from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted
 from sudare.privacy import release_file as container
 from sudare.privacy.release_file import fingerprint, parsed, verify_signature, written
-from sudare.text import text_fault
+from sudare.safe_text import text_fault
 from tests.release_kit import (
     KEY,
     OTHER_KEY,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sudare.report import BudgetBar, Page, Part, Table, Transcript, compared_bars, page_html, picture
 from sudare.report.page import anchors_of
-from sudare.text import is_printable
+from sudare.safe_text import is_printable
 from tests.report.test_privacy_card import CARD
 
 PICTURE = picture(

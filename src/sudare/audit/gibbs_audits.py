@@ -17,11 +17,11 @@ from sudare.audit.density_ratios import epsilon_of_cells
 from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.audit.linear_audits import Table, flipped_pair, misclassified_pair
 from sudare.frames.rows import Rows
+from sudare.gibbs.exact_draws import exact_draws
 from sudare.gibbs.gaussian_envelope import Envelope, envelope
 from sudare.gibbs.mean import MeanDraws
 from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws, public_penalty
 from sudare.gibbs.posteriors import Posterior
-from sudare.gibbs.rejection import exact_draws
 from sudare.linear.losses import CappedSquares, Logistic
 from sudare.linear.mechanism import Facts
 from sudare.privacy.accounting import gaussian_mu_within

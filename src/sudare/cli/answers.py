@@ -24,7 +24,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from sudare.errors import SudareError
-from sudare.text import escaped_for_terminal, escaped_in_json
+from sudare.safe_text import escaped_for_terminal, escaped_in_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 DryRun = Annotated[

@@ -13,7 +13,7 @@ from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.key_files import MemberFile
 from sudare.cli.sums import sums_lines, sums_values
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium import Agreement, DictionaryTask, Member, Task

@@ -15,7 +15,7 @@ from rich.text import Text
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, reported, write_new_text
 from sudare.errors import InvalidParameter
 from sudare.parsing import bounded_bytes, parsed_json
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.privacy import Account, Ledger, Release

@@ -10,7 +10,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, progress, reported
 
 if TYPE_CHECKING:
-    from sudare.demo.scene import Line
+    from sudare.demo.scenario_output import Line
 
 LINE_WIDTH = 16
 

@@ -18,7 +18,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.consortium.agreement.member_settings import Member

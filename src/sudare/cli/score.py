@@ -15,7 +15,7 @@ from sudare.cli.key_files import MemberFile
 from sudare.cli.options import HasHeader, TableFile, table_source
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
-from sudare.text import spreadsheet_safe
+from sudare.safe_text import spreadsheet_safe
 
 if TYPE_CHECKING:
     from sudare.dictionary import MemberModel

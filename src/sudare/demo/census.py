@@ -12,7 +12,7 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from sudare.demo.scene import Line, Scene, Tell
+from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.perturbation import PerturbedTable, RecordPerturbation
 from sudare.privacy import Ledger, Release
 from sudare.reconstruction import CategoricalReconstruction

@@ -15,8 +15,8 @@ import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from sudare.demo.clinic_network import play_network
-from sudare.demo.scene import Line, Scene, Tell
+from sudare.demo.clinic_neural_network import play_network
+from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.errors import AuditFailed, SudareError
 from sudare.privacy import Account, Ledger, Release
 from sudare.report import BudgetBar, Part, Table, Transcript, compared_bars, picture

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from sudare.demo.scene import Line, Scene, Tell
+from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.member_model import MemberModel, worst_columns
 from sudare.privacy import Account, Ledger

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
-from sudare.demo.scene import Line, Scene, Tell
+from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.errors import AuditFailed, NotReleasable
 from sudare.experts import OwnPlusConsensus
 from sudare.experts.own_plus_consensus import Consensus, own_plus_consensus

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sudare import __version__
 from sudare.demo import SCENARIOS
-from sudare.demo.scene import Line, Play, Tell
+from sudare.demo.scenario_output import Line, Play, Tell
 from sudare.errors import InvalidParameter
 from sudare.report import Page, Part, page_html
 

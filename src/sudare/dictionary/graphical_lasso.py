@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sudare.dictionary.newton_steps import Start, newton_solution, point_at
+from sudare.dictionary.graphical_lasso_newton_steps import Start, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.parameter_checks import Numbers
 from sudare.schema.frame_conversion import attempt
@@ -138,7 +138,7 @@ def _refuse_constant_variables(S: Floats) -> None:
 
 def _solved_by_blocks(S: Floats, penalties: Floats, tol: float, start: Start | None) -> GraphicalLassoResult:
     """The solution put together from those of the blocks, which share the tolerance by their sizes."""
-    from sudare.dictionary.newton_kernels import component_labels
+    from sudare.dictionary.graphical_lasso_newton_kernels import component_labels
 
     labels = component_labels(S, penalties)
     if not labels.any() and len(S) > 1:
@@ -159,7 +159,7 @@ def _solved(S: Floats, penalties: Floats, tol: float, start: Start | None) -> Gr
 
     S and the penalties are changed to these units.
     """
-    from sudare.dictionary.newton_kernels import rescale
+    from sudare.dictionary.graphical_lasso_newton_kernels import rescale
 
     deviations = np.sqrt(S.diagonal())
     first = None if start is None else start.standardised(deviations)
@@ -182,7 +182,7 @@ def _solved(S: Floats, penalties: Floats, tol: float, start: Start | None) -> Gr
 
 def _standardised_solution(S: Floats, penalties: Floats, tol: float, start: Start | None) -> GraphicalLassoResult:
     """By Newton steps, and by the interior point where these did not get there."""
-    from sudare.dictionary.interior_point import interior_solution, solvable
+    from sudare.dictionary.graphical_lasso_interior_point import interior_solution, solvable
 
     point, gap, steps = newton_solution(S, penalties, tol, start)
     if gap <= tol or not solvable(len(S)):

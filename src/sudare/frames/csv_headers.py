@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from sudare.errors import DataError
-from sudare.text import looks_like_a_value, looks_measured, normal_name
+from sudare.safe_text import looks_like_a_value, looks_measured, normal_name
 
 LONGEST_HEADER_BYTES: Final = 2**20
 SAMPLED_LINES: Final = 1000

@@ -33,8 +33,8 @@ from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import DEFAULT_DELTA
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan
+from sudare.safe_text import told
 from sudare.schema import Encoding, Schema
-from sudare.text import told
 
 Floats = NDArray[np.float64]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.frames.rows import Rows
+from sudare.gibbs.exact_draws import Draws, exact_draws
 from sudare.gibbs.gaussian_envelope import (
     GRADIENT_SHARE,
     LARGEST_GRADIENT_COST,
@@ -29,7 +30,6 @@ from sudare.gibbs.gaussian_envelope import (
 from sudare.gibbs.pac_bayes import log_ratio_bounds
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
-from sudare.gibbs.rejection import Draws, exact_draws
 from sudare.gibbs.temperatures import proportional_beta
 from sudare.gibbs.truncated_gaussian import largest_gradient_cost, squared_posterior
 from sudare.linear.mechanism import Facts, LinearMechanism

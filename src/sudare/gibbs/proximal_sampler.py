@@ -21,9 +21,9 @@ from scipy.special import expit
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
-from sudare.gibbs.exact_rejection import Undecided, is_less
 from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, LazyUniforms, log_uniforms
 from sudare.gibbs.posteriors import LOGISTIC, Posterior
+from sudare.gibbs.rejection_decisions import Undecided, is_less
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.noise import NoiseSource, Words
 from sudare.privacy.release_content import on_grid

@@ -30,8 +30,8 @@ from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, TensorRule, check_shapes
 from sudare.privacy.release_content import Content, unfit
 from sudare.privacy.selection import Selection, selection_plan
+from sudare.safe_text import told
 from sudare.schema import ENCODINGS, Schema, encode
-from sudare.text import told
 
 Floats = NDArray[np.float64]
 

@@ -60,7 +60,7 @@ from sudare.privacy.ledger_chain import (
 from sudare.privacy.ledger_storage import Storage
 from sudare.privacy.name_similarity import check_scripts
 from sudare.privacy.source_identity import Source, check_free, check_unshared, covers
-from sudare.text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
+from sudare.safe_text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
 _LONGEST_NAME: Final = 256

@@ -17,7 +17,7 @@ from sudare.privacy import ledger_tables as tables
 from sudare.privacy.account_balance import AccountState, replayed
 from sudare.privacy.ledger import Ledger
 from sudare.privacy.ledger_chain import Entry, Head, lost_points, missing_points, verify_chain
-from sudare.text import text_fault
+from sudare.safe_text import text_fault
 
 LARGEST_EXPORT_BYTES: Final = 1 << 30
 _FIELDS: Final = {"position", "previous", "time", "account", "kind", "body", "hash"}

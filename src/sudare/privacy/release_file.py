@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter, ReleaseMalformed, ReleaseUntrusted
 from sudare.parsing import NotParsed, finite_float, parsed_json
 from sudare.privacy.ledger_chain import canonical_json
-from sudare.text import text_fault
+from sudare.safe_text import text_fault
 
 LARGEST_HEADER_BYTES: Final = 1 << 20
 LARGEST_FILE_BYTES: Final = 64 << 20

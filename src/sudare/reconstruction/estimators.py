@@ -26,8 +26,8 @@ from sudare.reconstruction.channels import ProductChannel
 from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.model_average import Family, combined, mixture_families, smooth_family, whole_family
 from sudare.reconstruction.normal_mixture import MOST_COMPONENTS
+from sudare.reconstruction.point_masses import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout
-from sudare.reconstruction.repeated_values import declared_atoms, detected_atoms
 
 Atoms = Sequence[float] | Literal["auto"]
 Method = Literal["auto", "smooth", "mixture", "bayes"]

@@ -33,8 +33,8 @@ from sudare.reconstruction.multivariate_normal_mixture import (
     information_criterion,
     mixture_fits,
 )
+from sudare.reconstruction.point_masses import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout, drawn_rows
-from sudare.reconstruction.repeated_values import declared_atoms, detected_atoms
 
 Floats = NDArray[np.float64]
 Method = Literal["auto", "bayes", "mixture"]

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Self
 
 from sudare.report.numbers import rounded_up, whole
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 BAR_WIDTH = 15
 ENTRY_HEADINGS = ("entry", "kind", "what", "ε", "δ", "time")

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from sudare.report.budget import BudgetBar
 from sudare.report.plots import Picture
 from sudare.report.privacy_card import Card, card_rows, card_strength
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 # A page of fewer parts is read from top to bottom.
 FEWEST_LISTED_PARTS = 3

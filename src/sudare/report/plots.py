@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 SERIES_COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sudare.report.numbers import one_in, percent_up, rounded_up, whole
-from sudare.text import escaped_for_terminal
+from sudare.safe_text import escaped_for_terminal
 
 STRONG_UP_TO = 1.0
 MODERATE_UP_TO = 3.0

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sudare.errors import SchemaError
-from sudare.text import composed, name_fault, normal_name, text_fault
+from sudare.safe_text import composed, name_fault, normal_name, text_fault
 
 Level = str | int | bool
 LevelKind = Literal["text", "integer", "boolean"]

@@ -20,6 +20,7 @@ import tomli_w
 
 from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
 from sudare.files import write_atomically
+from sudare.safe_text import looks_like_a_value
 from sudare.schema.column_values import Codes, Floats, clipped_numbers, codes, holds, missing_value
 from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
 from sudare.schema.encodings import (
@@ -33,7 +34,6 @@ from sudare.schema.encodings import (
 )
 from sudare.schema.frame_conversion import Table, as_table, attempt, column_names, unique_names
 from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
-from sudare.text import looks_like_a_value
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sudare.errors import ColumnMissing, DataError, WrongType
-from sudare.text import normal_name
+from sudare.safe_text import normal_name
 
 ONE_TYPE_KINDS = ("string", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import pickle
 from collections.abc import Iterator
@@ -377,6 +378,35 @@ def test_only_parameters_that_the_learner_takes_can_be_signed(task: str, name: s
         agreement.check_complete()
         return
     with pytest.raises(AgreementError, match=rf"`tasks\.{task}\.parameters\.{name}` is not a parameter"):
+        agreement.check_complete()
+
+
+def test_a_parameter_may_be_a_short_list() -> None:
+    """The widths of a network's hidden layers; the same after a round through the document."""
+    network = {"kind": "models", "learner": "PrivateMLPClassifier", "epsilon": 1.0, "delta": 1e-6}
+    asked = {**network, "parameters": {"hidden_layer_sizes": [8, 4]}}
+    agreement = Agreement.from_dict(changed("tasks", "models", to=asked))
+    agreement.check_complete()
+    assert agreement.task("models").parameters == {"hidden_layer_sizes": (8, 4)}
+    again = Agreement.from_dict(json.loads(json.dumps(agreement.to_dict())))
+    assert again.digest == agreement.digest
+    for wrong in ([], [1] * 65, [[1]], [None]):
+        asked["parameters"] = {"hidden_layer_sizes": wrong}
+        with pytest.raises(AgreementError, match="hidden_layer_sizes"):
+            Agreement.from_dict(changed("tasks", "models", to=asked))
+
+
+@pytest.mark.parametrize("value", ["many", 0, -1, 2.5, True])
+def test_how_many_numbers_may_be_shown_is_a_whole_number(value: Any) -> None:
+    agreement = Agreement.from_dict(changed("tasks", "patterns", "parameters", to={"most_numbers": value}))
+    with pytest.raises(AgreementError, match="most_numbers` is not a whole number"):
+        agreement.check_complete()
+
+
+def test_one_parameter_under_two_names_cannot_be_signed() -> None:
+    both = {"most_iterations": 50, "max_iter": 60}
+    agreement = Agreement.from_dict(changed("tasks", "patterns", "parameters", to=both))
+    with pytest.raises(AgreementError, match="which are one parameter"):
         agreement.check_complete()
 
 

@@ -31,10 +31,10 @@ from sudare.consortium.tasks.definitions import (
 from sudare.errors import AgreementError, AgreementMismatch, InvalidParameter, SchemaError
 from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
+from sudare.safe_text import is_printable
 from sudare.schema import Number, Schema
 from sudare.sums.context import check_threshold, noise_colluders, usual_dishonest
 from sudare.sums.minimum_members import check_exact_sums
-from sudare.text import is_printable
 
 FORMAT: Final = 1
 MOST_MEMBERS: Final = 10_000

@@ -8,14 +8,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from sudare import parsing
 from sudare.errors import AgreementError
 from sudare.files import LARGEST_DOCUMENT_BYTES
-from sudare.text import is_printable, text_fault
+from sudare.safe_text import is_printable, text_fault
 
 Scalar = bool | int | float | str
 ParameterValue = Scalar | tuple[Scalar, ...]
@@ -81,14 +81,14 @@ class Field:
             raise self.refused('a list, such as ["first", "second"]')
         return [Field(f"{self.path}[{position}]", value) for position, value in enumerate(self.value)]
 
-    def parameters(self) -> dict[str, ParameterValue]:
-        """Parameters of a learner by name: plain values, or short lists of them."""
+    def parameters(self, listed: Collection[str] = ()) -> dict[str, ParameterValue]:
+        """Parameters of a learner by name: plain values, and short lists of them for those that are `listed`."""
         found: dict[str, ParameterValue] = {}
         for key, value in self._mapping().items():
             inner = Field(self._below(shown(key)), value)
             if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", key):
                 raise inner.refused("a parameter's name")
-            found[key] = inner._list_of_scalars() if isinstance(value, list | tuple) else inner._scalar()
+            found[key] = inner._list_of_scalars() if key in listed else inner._scalar()
         return found
 
     def _list_of_scalars(self) -> tuple[Scalar, ...]:

@@ -14,6 +14,7 @@ from sudare.consortium.tasks.task_defaults import (
     EARLIER_DICTIONARY_NAMES,
     LEARNER_DEFAULTS,
     LEARNING_DEFAULTS,
+    MOST_NUMBERS,
     NETWORKS,
     current_parameters,
 )
@@ -110,6 +111,11 @@ class DictionaryTask(Task):
         """Whether its sums are noisy and charged for, rather than exact and disclosed."""
         return self.epsilon is not None
 
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers exact sums may show to members."""
+        return _agreed_most_numbers(self)
+
     def facts(self) -> dict[str, Any]:
         if self.epsilon is None:
             return {"patterns": self.patterns, **({"consent": True} if self.consent else {})}
@@ -167,6 +173,8 @@ def check_parameters(task: Task) -> None:
             )
     if isinstance(task, DictionaryTask) and task.is_private:
         _check_private_values(task)
+    if isinstance(task, DictionaryTask):
+        _agreed_most_numbers(task)
     if isinstance(task, ModelsTask) and task.delta == 0 and _needs_delta(task):
         raise AgreementError(
             f"`tasks.{task.name}.delta` is missing or 0.",
@@ -185,6 +193,19 @@ def _check_private_values(task: DictionaryTask) -> None:
         Field(f"{path}.family", task.parameters["family"]).word(PRIVATE_FAMILIES)
     if "private_iterations" in task.parameters:
         Field(f"{path}.private_iterations", task.parameters["private_iterations"]).whole(1, 10_000)
+
+
+def _parameters(field: Field) -> dict[str, ParameterValue]:
+    """Parameters as they stand in an agreement."""
+    return field.parameters(listed=("hidden_layer_sizes",))
+
+
+def _agreed_most_numbers(task: DictionaryTask) -> int:
+    """How many numbers an agreement lets exact sums show. Raise AgreementError unless that is a whole number from 1 on."""
+    agreed = task.parameters.get("most_numbers", MOST_NUMBERS)
+    if not isinstance(agreed, int) or isinstance(agreed, bool) or agreed < 1:
+        raise AgreementError(f"`tasks.{task.name}.parameters.most_numbers` is not a whole number.", "Use 1 or more.")
+    return agreed
 
 
 def _known_parameters(task: Task) -> frozenset[str]:
@@ -223,7 +244,7 @@ def task_from(name: str, section: Field) -> Task:
     task = section.built(
         lambda kind, **fields: make(name, **fields),
         {"kind": Field.text, **required},
-        {**optional, "parameters": Field.parameters},
+        {**optional, "parameters": _parameters},
     )
     _check_delta(task, section.path, is_given="delta" in values)
     return task

@@ -24,7 +24,7 @@ from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts
 from sudare.consortium.tasks.task_account import Permission, TaskAccount, entries_of, is_of_a_task
 from sudare.consortium.tasks.task_costs import columns_of, dictionary_of, learner_of, promise_of
-from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS, MOST_NUMBERS
+from sudare.consortium.tasks.task_defaults import LEARNING_DEFAULTS
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
@@ -171,7 +171,7 @@ def _dictionary_walk(
         )
         account = here.paying(permission, store, is_resumed=False)
         return PrivateDictionaryWalk(private, promised(*task.cost, schema), records, account)
-    most_numbers = int(task.parameters.get("most_numbers", MOST_NUMBERS))
+    most_numbers = task.most_numbers
     terms, records = estimator.training(_table_or_path(here), members)
     towards = f"the {members} members of {here.agreement.name}"
     # Entered once: exact totals will be shown to the other members, and at most so many numbers.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sudare.dictionary.graphical_lasso import Floats, GraphicalLassoResult, checked_covariance
-from sudare.dictionary.newton_steps import lower_bound, point_at
+from sudare.dictionary.graphical_lasso_newton_steps import lower_bound, point_at
 from sudare.parameter_checks import Numbers
 
 

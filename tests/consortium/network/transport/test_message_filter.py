@@ -226,7 +226,7 @@ def test_what_waits_on_a_line_is_limited_for_each_sender_and_sent_in_turns() -> 
     from nvflare.fuel.f3.drivers.grpc.qq import QueueClosed
     from nvflare.fuel.f3.drivers.grpc.streamer_pb2 import Frame
 
-    from sudare.consortium.network.transport.bytes_cell import UnsentFrames
+    from sudare.consortium.network.transport.flare_bytes_cell import UnsentFrames
 
     cell = _SendingCell()
     frames = UnsentFrames(cell)  # type: ignore[arg-type]
@@ -257,14 +257,14 @@ def test_what_waits_on_a_line_is_limited_for_each_sender_and_sent_in_turns() -> 
 def test_frames_that_cannot_be_one_are_not_looked_at(
     kind: int, header_bytes: int, size: int, is_possible: bool
 ) -> None:
-    from sudare.consortium.network.transport.bytes_cell import _has_possible_size
+    from sudare.consortium.network.transport.flare_bytes_cell import _has_possible_size
 
     frame = struct.pack(">IHBBHHHH", size, header_bytes, kind, 0, 0, 1, 1, 1).ljust(size, b"\0")[:size]
     assert _has_possible_size(frame) == is_possible
 
 
 def test_a_line_waits_until_its_frames_were_worked_off() -> None:
-    from sudare.consortium.network.transport.bytes_cell import MOST_FRAME_BYTES, _UnderWay
+    from sudare.consortium.network.transport.flare_bytes_cell import MOST_FRAME_BYTES, _UnderWay
 
     under_way = _UnderWay()
     assert under_way.begin(MOST_FRAME_BYTES)

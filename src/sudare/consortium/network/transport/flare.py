@@ -226,7 +226,7 @@ def _cell(
     peers: Collection[str] | None,
 ) -> Any:
     try:
-        from sudare.consortium.network.transport.bytes_cell import BytesCell
+        from sudare.consortium.network.transport.flare_bytes_cell import BytesCell
     except ImportError:
         raise ExtraMissing(
             "The transport between organisations needs NVIDIA FLARE.",

@@ -40,7 +40,7 @@ class Start:
 
     def standardised(self, deviations: Floats) -> Start:
         """In units in which the variances are one."""
-        from sudare.dictionary.newton_kernels import rescale
+        from sudare.dictionary.graphical_lasso_newton_kernels import rescale
 
         start = Start(self.precision.copy(), None if self.inverse is None else self.inverse.copy())
         rescale(start.precision, deviations, False)
@@ -68,7 +68,7 @@ class Point:
 
 def newton_solution(S: Floats, penalties: Floats, tol: float, start: Start | None) -> tuple[Point, float, int]:
     """Where Newton steps lead, the duality gap, which says how far from the solution that is, and how many there were."""
-    from sudare.dictionary.newton_kernels import newton_target
+    from sudare.dictionary.graphical_lasso_newton_kernels import newton_target
 
     point, steps = _begun(S, penalties, tol, start)
     bound, near = -math.inf, _NEAR
@@ -117,7 +117,7 @@ def _settled(S: Floats, penalties: Floats, tol: float, precision: Floats, invers
 
     Near it a step makes the duality gap to expect a tenth of what it was or less; the caller sees whether it came true.
     """
-    from sudare.dictionary.newton_kernels import Room, settled_target
+    from sudare.dictionary.graphical_lasso_newton_kernels import Room, settled_target
 
     if not float((precision.diagonal() * inverse.diagonal()).max()) <= _MOST_INFLATION:
         return None, 0
@@ -146,7 +146,7 @@ def _first_point(S: Floats, penalties: Floats, start: Floats | None) -> Point:
 
 def point_at(S: Floats, penalties: Floats, precision: Floats) -> Point | None:
     """Λ with its inverse and objective, or None if it is not positive definite."""
-    from sudare.dictionary.newton_kernels import linear_and_penalty, mirrored
+    from sudare.dictionary.graphical_lasso_newton_kernels import linear_and_penalty, mirrored
 
     # The transpose of a symmetric matrix is in the order that LAPACK wants.
     factor, failed = lapack.dpotrf(precision.T, lower=1, clean=0)
@@ -167,7 +167,7 @@ def _log_det(factor: Floats) -> float:
 
 def _line_search(S: Floats, penalties: Floats, point: Point, target: Floats) -> Point | None:
     """The first of 1, ½, ¼, … of the way that lowers the objective enough, or None if none does."""
-    from sudare.dictionary.newton_kernels import slope_towards
+    from sudare.dictionary.graphical_lasso_newton_kernels import slope_towards
 
     slope = slope_towards(S, penalties, point.inverse, point.precision, target)
     length = 1.0
@@ -187,7 +187,7 @@ def lower_bound(S: Floats, penalties: Floats, point: Point) -> float:
     U = ρ·sign(Λ) where Λ is not zero is off by the square of the error of Λ once the signs are right; U nearest to
     Λ⁻¹ − S is off in proportion to the error, but may be had earlier.
     """
-    from sudare.dictionary.newton_kernels import dual_point
+    from sudare.dictionary.graphical_lasso_newton_kernels import dual_point
 
     for by_signs in (True, False):
         dual = dual_point(S, penalties, point.precision, point.inverse, by_signs)

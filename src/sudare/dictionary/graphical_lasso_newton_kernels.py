@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.compiled_loops import compiled
-from sudare.dictionary.pair_kernels import (
+from sudare.dictionary.graphical_lasso_pair_kernels import (
     Floats,
     Integers,
     Model,

@@ -17,7 +17,10 @@ from scipy.linalg import blas
 from scipy.special import log_ndtr, ndtri_exp
 
 from sudare.errors import NotSolved
-from sudare.gibbs.exact_rejection import (
+from sudare.gibbs.gaussian_envelope import Envelope, Piece
+from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, log_uniforms, normals
+from sudare.gibbs.posteriors import Posterior
+from sudare.gibbs.rejection_decisions import (
     ACCEPTANCE,
     FIRST_NORMAL,
     PIECE,
@@ -28,9 +31,6 @@ from sudare.gibbs.exact_rejection import (
     chosen,
     decided_exactly,
 )
-from sudare.gibbs.gaussian_envelope import Envelope, Piece
-from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, log_uniforms, normals
-from sudare.gibbs.posteriors import Posterior
 from sudare.privacy.noise import NoiseSource, Words
 
 Floats = NDArray[np.float64]

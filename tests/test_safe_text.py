@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.text import (
+from sudare.safe_text import (
     FORMULA_STARTS,
     LONGEST_COMPOSED,
     UNSEEN,

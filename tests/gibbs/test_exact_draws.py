@@ -10,12 +10,13 @@ from flint import ctx as ball_context
 from scipy import stats
 
 from sudare.errors import NotSolved
-from sudare.gibbs import exact_rejection, rejection
-from sudare.gibbs.exact_rejection import Sampler, chosen
+from sudare.gibbs import exact_draws as rejection
+from sudare.gibbs import rejection_decisions as exact_rejection
+from sudare.gibbs.exact_draws import exact_draws
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms, normal_balls, normals
 from sudare.gibbs.posteriors import Posterior
-from sudare.gibbs.rejection import exact_draws
+from sudare.gibbs.rejection_decisions import Sampler, chosen
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.gibbs.posteriors import energies, logistic_posterior
 

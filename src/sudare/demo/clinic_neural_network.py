@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.demo.scene import Line
+from sudare.demo.scenario_output import Line
 from sudare.neural import PrivateMLPClassifier
 from sudare.privacy import Ledger, Release
 from sudare.report import Part, Table, compared_bars, picture

@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.dictionary.newton_kernels import Room, set_gradient, settled_target
-from sudare.dictionary.newton_steps import lower_bound, point_at
-from tests.dictionary.test_pair_kernels import at_pairs, model_at, pairs_not_zero, positive_definite, sparse_symmetric
+from sudare.dictionary.graphical_lasso_newton_kernels import Room, set_gradient, settled_target
+from sudare.dictionary.graphical_lasso_newton_steps import lower_bound, point_at
+from tests.dictionary.test_graphical_lasso_pair_kernels import (
+    at_pairs,
+    model_at,
+    pairs_not_zero,
+    positive_definite,
+    sparse_symmetric,
+)
 
 
 def room_for(inverse):

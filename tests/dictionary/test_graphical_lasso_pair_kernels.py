@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudare.dictionary.newton_kernels import STRONG, move_to_zero_at_most
-from sudare.dictionary.pair_kernels import (
+from sudare.dictionary.graphical_lasso_newton_kernels import STRONG, move_to_zero_at_most
+from sudare.dictionary.graphical_lasso_pair_kernels import (
     Model,
     conjugate_step,
     pairs_and_rows,
