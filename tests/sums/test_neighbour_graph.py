@@ -25,6 +25,7 @@ from sudare.sums.neighbour_graph import (
     most_separated,
     neighbourhood,
     privacy_failure_log2,
+    sum_neighbourhood,
 )
 
 # Rounding up may add this much to a logarithm, in these sizes.
@@ -307,6 +308,17 @@ def test_chosen_neighbourhoods(members: int, dishonest: int, leaving: int, expec
 
 def test_ten_thousand_members_talk_to_less_than_three_percent() -> None:
     assert 2 * neighbourhood(10_000, 500, 500, 9_500).degree <= 0.03 * 10_000
+
+
+@pytest.mark.parametrize(
+    ("members", "dishonest", "threshold"), [(250, 7, 188), (250, 3, 189), (230, 1, 174), (500, 3, 499)]
+)
+def test_sums_count_one_more_member_that_looks(members: int, dishonest: int, threshold: int) -> None:
+    """Chosen for the dishonest alone, a graph gives them and a member that looks far more than it should."""
+    alone = neighbourhood(members, dishonest, members - threshold, threshold)
+    assert privacy_failure_log2(members, dishonest + 1, alone.degree, alone.threshold) > -21
+    chosen = sum_neighbourhood(members, dishonest, threshold)
+    assert privacy_failure_log2(members, dishonest + 1, chosen.degree, chosen.threshold) <= -40
 
 
 def test_a_smaller_risk_needs_more_neighbours() -> None:

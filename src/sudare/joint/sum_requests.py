@@ -64,7 +64,7 @@ class RowCount(Request):
     """How many rows there are. Public, because neighbours replace a row."""
 
     def allows(self, total: Floats) -> bool:
-        """At least one."""
+        """Whether the total is a number of rows: one at least, and no more than can be."""
         return bool(np.all((total >= 1) & (total <= self.most)))
 
 
