@@ -12,7 +12,7 @@ from sudare.audit import registry
 from sudare.audit.noise_audits import audited_noise
 from sudare.audit.registry import audit_names
 from sudare.errors import DataUnavailable
-from sudare.papers import Estimate, ResultTable, Study, StudyResult
+from sudare.papers import Estimate, Figure, ResultTable, Study, StudyResult, StudySettings
 from sudare.privacy.mechanisms import Laplace
 from sudare.report.plots import Series, curves
 from tests.cli.conftest import Sudare
@@ -78,11 +78,12 @@ def test_refusals(sudare: Sudare, words: list[object], exit_code: int) -> None:
 
 
 def tiny_study() -> Study:
-    def run(tell: object, repeats: int) -> StudyResult:
+    def run(tell: object, settings: StudySettings) -> StudyResult:
         table = ResultTable(
-            "A table", ("ε", "ours", "paper"), [(1.0, Estimate.of(range(repeats)), 0.5)], "replace-one, δ = 0"
+            "A table", ("ε", "ours", "paper"), [(1.0, Estimate.of(range(settings.repeats)), 0.5)], "replace-one, δ = 0"
         )
-        return StudyResult([table], [curves([1, 2], [Series("ours", [1, 2])], x_label="x", y_label="y")])
+        panel = curves([1, 2], [Series("ours", [1, 2])], x_label="x", y_label="y")
+        return StudyResult([table], [Figure("Figure 7", "Ours.", [panel])])
 
     return Study("A tiny study", "paper 0", 3, run)
 
@@ -93,9 +94,14 @@ def test_study(sudare: Sudare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert told.exit_code == 0
     for text in ("A tiny study", "A table", "1.0 ± 0.6", "0.5", "replace-one, δ = 0"):
         assert text in told.stdout
-    assert (tmp_path / "out" / "tiny.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "out" / "tiny.html").read_text("utf-8")
+    assert "Figure 7" in page
+    assert "A quick run" not in page
     values = sudare("study", "tiny", "--output", tmp_path / "out", "--repeats", 5, "--json").values
     assert values["tables"][0]["rows"][0][1]["repeats"] == 5
+    quick = sudare("study", "tiny", "--output", tmp_path / "quick", "--quick", "--json").values
+    assert quick["settings"] == {"repeats": 2, "quick": True}
+    assert "A quick run" in (tmp_path / "quick" / "tiny.html").read_text("utf-8")
     written = json.loads((tmp_path / "out" / "tiny.json").read_text("utf-8"))
     assert written["tables"] == values["tables"]
 

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 @reported
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A study, or `list` for all of them.")],
-    out: Annotated[Path, typer.Option("--output", metavar="DIR", help="The folder for NAME.json and NAME.png.")] = Path(
-        "results"
-    ),
+    out: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="The folder for NAME.json and NAME.html.")
+    ] = Path("results"),
     repeats: Annotated[
         int | None,
         typer.Option("--repeats", min=2, help="How often to repeat; without it, as often as the study says."),
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Minutes instead of the printed setting: smaller, as each figure says.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and PNG."""
+    """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and a page."""
     from sudare.papers import STUDIES, load_study, write_result
     from sudare.papers.study import result_values
 
@@ -38,9 +41,10 @@ def study(
         return
     chosen = load_study(name)
     with progress(as_json) as tell:
-        result = chosen.run(tell, repeats or chosen.repeats)
-        files = write_result(name, chosen, result, out)
-    values = {**result_values(name, chosen, result), "files": [str(file) for file in files]}
+        settings = chosen.settings(repeats, quick=quick)
+        result = chosen.run(tell, settings)
+        files = write_result(name, chosen, result, settings, out)
+    values = {**result_values(name, chosen, result, settings), "files": [str(file) for file in files]}
     shown = [part for table in result.tables for part in (_shown(table), table.says, "")]
     answer(values, as_json, chosen.title, "", *shown, f"Wrote {' and '.join(map(str, files))}.")
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from sudare.errors import UnknownName
-from sudare.papers.study import Estimate, ResultTable, Study, StudyResult, write_result
+from sudare.papers.study import Erratum, Estimate, Figure, ResultTable, Study, StudyResult, StudySettings, write_result
 
 # A new study adds its line here and defines `STUDY` in its module.
 STUDIES: Final[dict[str, str]] = {
@@ -28,4 +28,15 @@ def load_study(name: str) -> Study:
     return study
 
 
-__all__ = ["STUDIES", "Estimate", "ResultTable", "Study", "StudyResult", "load_study", "write_result"]
+__all__ = [
+    "STUDIES",
+    "Erratum",
+    "Estimate",
+    "Figure",
+    "ResultTable",
+    "Study",
+    "StudyResult",
+    "StudySettings",
+    "load_study",
+    "write_result",
+]

@@ -1,4 +1,4 @@
-"""What a study is and what it gives: tables with standard errors, a picture, and files of both."""
+"""What a study is and what it gives: tables with standard errors, figures, errata, and one file of numbers and one page of all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sudare.errors import InvalidParameter
 from sudare.report.numbers import nearest
-from sudare.report.plots import Panel, rendered
+from sudare.report.plots import Panel
 
 Tell = Callable[[str], None]
 
@@ -53,21 +53,59 @@ class ResultTable:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """One figure of a report. `label` is the paper's own ("Figure 4") where it prints one, else a short title.
+
+    `caption` says what is drawn, what the bars are and which numbers the paper's text prints; `differs` names the settings
+    that are not the printed ones.
+    """
+
+    label: str
+    caption: str
+    panels: Sequence[Panel]
+    differs: str = ""
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """What a paper prints at some place, what holds instead, and the test (path::name) that shows it."""
+
+    place: str
+    printed: str
+    holds: str
+    test: str
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """How often to repeat, and whether minutes are to do: fewer rows, epochs or values of ε, as each figure then says."""
+
+    repeats: int
+    quick: bool = False
+
+
+@dataclass(frozen=True)
 class StudyResult:
-    """Tables, and panels of one picture."""
+    """Tables and figures."""
 
     tables: Sequence[ResultTable]
-    panels: Sequence[Panel]
+    figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
 class Study:
-    """A figure or table of a paper, repeated. `run` takes a way to tell progress and the number of repetitions."""
+    """Figures and tables of a paper, repeated. `run` takes a way to tell progress, and settings."""
 
     title: str
     paper: str
     repeats: int
-    run: Callable[[Tell, int], StudyResult]
+    run: Callable[[Tell, StudySettings], StudyResult]
+    quick_repeats: int = 2
+    errata: Sequence[Erratum] = ()
+
+    def settings(self, repeats: int | None = None, *, quick: bool = False) -> StudySettings:
+        """Settings with the study's own number of repetitions where none is given."""
+        return StudySettings(repeats or (self.quick_repeats if quick else self.repeats), quick)
 
 
 def cell_text(cell: Cell) -> str:
@@ -77,12 +115,13 @@ def cell_text(cell: Cell) -> str:
     return nearest(cell) if isinstance(cell, float) else str(cell)
 
 
-def result_values(name: str, study: Study, result: StudyResult) -> dict[str, Any]:
+def result_values(name: str, study: Study, result: StudyResult, settings: StudySettings) -> dict[str, Any]:
     """Everything that was found, in plain values."""
     return {
         "name": name,
         "title": study.title,
         "paper": study.paper,
+        "settings": asdict(settings),
         "tables": [
             {
                 "title": table.title,
@@ -92,19 +131,28 @@ def result_values(name: str, study: Study, result: StudyResult) -> dict[str, Any
             }
             for table in result.tables
         ],
+        "figures": [
+            {"label": figure.label, "caption": figure.caption, "differs": figure.differs} for figure in result.figures
+        ],
+        "errata": [asdict(erratum) for erratum in study.errata],
     }
 
 
-def write_result(name: str, study: Study, result: StudyResult, folder: Path) -> list[Path]:
-    """NAME.json and NAME.png in the folder, which is made if needed; an earlier result of the study is replaced."""
-    numbers, picture = folder / f"{name}.json", folder / f"{name}.png"
+def write_result(name: str, study: Study, result: StudyResult, settings: StudySettings, folder: Path) -> list[Path]:
+    """NAME.json and NAME.html in the folder, which is made if needed; an earlier result of the study is replaced."""
+    # The page needs templates and pictures: who only lists studies need not load them.
+    from sudare.papers.study_page import study_page_html
+
+    numbers, page = folder / f"{name}.json", folder / f"{name}.html"
+    values = result_values(name, study, result, settings)
+    text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
+    html = study_page_html(study, result, settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(result_values(name, study, result), indent=2, ensure_ascii=False, allow_nan=False)
         numbers.write_text(text + "\n", "utf-8")
-        picture.write_bytes(rendered(result.panels, "png", columns=2))
+        page.write_text(html, "utf-8")
     except OSError as error:
         raise InvalidParameter(
             f"Results cannot be written to '{folder}' ({error.strerror}).", "Choose another --output."
         ) from None
-    return [numbers, picture]
+    return [numbers, page]

@@ -64,9 +64,9 @@ class Picture:
     alt: str
 
 
-def picture(panels: Sequence[Panel], alt: str) -> Picture:
+def picture(panels: Sequence[Panel], alt: str, *, columns: int = 1) -> Picture:
     """Panels as a picture for a page."""
-    return Picture(rendered(panels, theme=DAY), rendered(panels, theme=NIGHT), alt)
+    return Picture(rendered(panels, theme=DAY, columns=columns), rendered(panels, theme=NIGHT, columns=columns), alt)
 
 
 def rendered(panels: Sequence[Panel], image_format: Format = "svg", theme: Theme = DAY, *, columns: int = 1) -> bytes:

@@ -11,7 +11,7 @@ from sudare.papers.own import joint_learning as consortium
 from sudare.papers.own.joint_learning import hospitals
 from sudare.papers.p000_weak_learners.learning_tasks import synthetic
 from sudare.papers.repetitions import Measurements
-from sudare.papers.study import StudyResult, result_values
+from sudare.papers.study import Figure, StudyResult, result_values
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,9 @@ def test_tables_and_pictures_are_made():
     public = found_for([hospitals.PUBLIC, f"{hospitals.PUBLIC}, with own", *combinations], hospitals.EPSILONS, 0.94)
     tables = [consortium.synthetic_table(joint, single), consortium.cancer_table(scaled, public)]
     assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
-    panels = [consortium.synthetic_panel(joint, single), consortium.cancer_panel(scaled, public)]
-    values = result_values("consortium", load_study("consortium"), StudyResult(tables, panels))
+    figures = [Figure("Both", "", [consortium.synthetic_panel(joint, single), consortium.cancer_panel(scaled, public)])]
+    study = load_study("consortium")
+    values = result_values("consortium", study, StudyResult(tables, figures), study.settings(2))
     assert [table["title"] for table in values["tables"]] == [table.title for table in tables]
     assert all("eplace-one" in table.says for table in tables)
 

@@ -62,18 +62,18 @@ def test_a_whole_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core, "LEAK_SAMPLES", 400)
     monkeypatch.setattr(core, "CHARGES", (1, 5))
     told: list[str] = []
-    result = STUDY.run(told.append, 2)
+    result = STUDY.run(told.append, STUDY.settings(2))
     assert told
     assert [len(table.rows) for table in result.tables] == [4, 1, 2]
     for table in result.tables:
         assert "eplace-one" in table.says
         assert "δ" in table.says + "".join(table.columns)
         assert all(len(row) == len(table.columns) for row in table.rows)
-    assert len(result.panels) == 4
+    assert sum(len(figure.panels) for figure in result.figures) == 4
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not os.environ.get("SUDARE_DATA"), reason="SUDARE_DATA is not set")
 def test_on_adult() -> None:
-    result = STUDY.run(QUIET, 10)
+    result = STUDY.run(QUIET, STUDY.settings(10))
     assert "32,561 rows" in result.tables[0].says

@@ -30,13 +30,13 @@ def test_a_whole_run(monkeypatch, tiny_data):
     monkeypatch.setattr(aggregation, "ADULT_FACTOR", 1)
     monkeypatch.setattr(aggregation, "synthetic", functools.partial(tasks.synthetic, nodes=6, rows=120, test=40))
     study = load_study("000")
-    result = study.run(QUIET, 2)
+    result = study.run(QUIET, study.settings(2))
     assert len(result.tables) == 8
-    assert len(result.panels) == 4
+    assert sum(len(figure.panels) for figure in result.figures) == 4
     for table in result.tables:
         assert "replace-one" in table.says.lower() or "no privacy" in table.says
         assert all(len(row) == len(table.columns) for row in table.rows)
-    values = result_values("000", study, result)
+    values = result_values("000", study, result, study.settings(2))
     assert values["tables"][3]["rows"][0][1]["repeats"] == 2
 
 

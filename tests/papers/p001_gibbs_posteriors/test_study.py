@@ -24,11 +24,11 @@ def test_a_whole_run(monkeypatch):
     monkeypatch.setattr(samplers, "census_rows", lambda: plain(200, 3))
     study = load_study("001")
     assert study.repeats >= 10
-    result = study.run(QUIET, 2)
+    result = study.run(QUIET, study.settings(2))
     assert len(result.tables) == 6
-    assert len(result.panels) == 4
+    assert sum(len(figure.panels) for figure in result.figures) == 4
     for table in result.tables:
         assert "replace-one" in table.says.lower()
         assert all(len(row) == len(table.columns) for row in table.rows)
-    values = result_values("001", study, result)
+    values = result_values("001", study, result, study.settings(2))
     assert values["tables"][4]["rows"][0][1]["repeats"] == 2

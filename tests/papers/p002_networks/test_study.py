@@ -7,7 +7,7 @@ import pytest
 
 from sudare.papers import load_study
 from sudare.papers.p002_networks import canaries, census, errata, figure5, record_level
-from sudare.papers.study import StudyResult, result_values
+from sudare.papers.study import StudyResult, StudySettings, result_values
 from sudare.privacy.guarantee import Guarantee
 from tests.papers.made_up_tables import made_up_adult
 
@@ -63,7 +63,7 @@ def test_figure_5_tells_both_guarantees(tiny):
     assert found.record_epsilon["LearningFirst", 0.1] == pytest.approx(0.1 * parameters)
     assert table.rows[1][:3] == ("LearningFirst", 0.1, pytest.approx(0.1 * parameters))
     assert "replace-one" in table.says.lower()
-    values = result_values("002", load_study("002"), StudyResult([table], []))
+    values = result_values("002", load_study("002"), StudyResult([table], []), load_study("002").settings(2))
     assert values["tables"][0]["rows"][1][3]["repeats"] == 2
 
 
@@ -113,10 +113,10 @@ def test_a_run_has_every_section(monkeypatch, tiny):
     monkeypatch.setattr(record_level, "measured", lambda tell, repeats: records)
     monkeypatch.setattr(canaries, "measured", lambda tell: [audit_of(0.5)])
     monkeypatch.setattr(errata, "theorem_4_audit", lambda batches, runs: audit_of(1.5))
-    result = load_study("002").run(QUIET, 2)
+    result = load_study("002").run(QUIET, StudySettings(2))
     assert len(result.tables) == 4
-    assert len(result.panels) == 3
+    assert len(result.figures) == 3
     for table in result.tables:
         assert "replace-one" in table.says.lower() or "add/remove" in table.says.lower()
         assert all(len(row) == len(table.columns) for row in table.rows)
-    result_values("002", load_study("002"), result)
+    result_values("002", load_study("002"), result, StudySettings(2))

@@ -27,7 +27,7 @@ def test_table_2_has_a_row_for_each_column_and_binning(census):
     assert 20 < accuracy.value < 100
     assert found.repeats == 2
     # Written results hold plain values only.
-    values = result_values("004", load_study("004"), StudyResult([table], []))
+    values = result_values("004", load_study("004"), StudyResult([table], []), load_study("004").settings(2))
     assert values["tables"][0]["rows"][0][0] == "education-num"
 
 

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from sudare.audit import Audit, distinguish_lowest_bits
 from sudare.papers.datasets import data
 from sudare.papers.own.batch_composition import declared_batch
-from sudare.papers.study import Estimate, ResultTable, Study, StudyResult, Tell
+from sudare.papers.study import Estimate, Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 from sudare.privacy.accounting import Budget, Cost, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import SystemNoise
@@ -45,8 +45,9 @@ class ErrorPoint:
     count_theory: float
 
 
-def run(tell: Tell, repeats: int) -> StudyResult:
+def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All three parts."""
+    repeats = settings.repeats
     tell("reading Adult")
     ages = data("adult-train")["age"].to_numpy(dtype=np.float64)
     points = [
@@ -58,8 +59,12 @@ def run(tell: Tell, repeats: int) -> StudyResult:
     small = gaussian_cost(0.1, 1e-8)
     pure = pure_cost(0.05)
     tables = [error_table(points, len(ages)), leak_table(leaks), composition_table(small, pure)]
-    panels = [*error_panels(points), leak_panel(leaks), composition_panel(pure)]
-    return StudyResult(tables, panels)
+    figures = [
+        Figure("What noise costs", "Mean absolute errors against ε; bars are standard errors.", error_panels(points)),
+        Figure("Lowest bits", "How often floating-point noise gives a record away.", [leak_panel(leaks)]),
+        Figure("Composition", "The ε of many charges together.", [composition_panel(pure)]),
+    ]
+    return StudyResult(tables, figures)
 
 
 # (a) What noise costs

@@ -12,7 +12,7 @@ from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.adult_accuracy import fresh_table, official_table, one_site, one_site_panel
 from sudare.papers.p000_weak_learners.learning_tasks import Task, breast_cancer, diabetes, synthetic
 from sudare.papers.repetitions import Measurements, accuracies_panel, repeated
-from sudare.papers.study import ResultTable, Study, StudyResult, Tell
+from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 from sudare.report.plots import Panel
 
 Floats = NDArray[np.float64]
@@ -32,8 +32,9 @@ PURE_EPSILON: Final = "ε (pure, replace-one)"
 NEIGHBOURS: Final = "Replace-one records, pure ε (δ = 0), ± one standard error over"
 
 
-def run(tell: Tell, repeats: int) -> StudyResult:
+def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All figures and tables."""
+    repeats = settings.repeats
     printed, best = figure_3(tell, CHEAP_FACTOR * repeats), winning(tell, repeats)
     cancer = real(tell, breast_cancer, CANCER_TITLE, CHEAP_FACTOR * repeats)
     pima = real(tell, diabetes, PIMA_TITLE, CHEAP_FACTOR * repeats)
@@ -48,13 +49,13 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         official_table(adult),
         fresh_table(adult),
     ]
-    panels = [
-        figure_3_panel(printed, best),
-        real_panel(CANCER_TITLE, cancer),
-        real_panel(PIMA_TITLE, pima),
-        one_site_panel(adult),
+    figures = [
+        Figure("Figure 3", "Accuracy against ε on synthetic data.", [figure_3_panel(printed, best)]),
+        Figure("Figure 4", "Accuracy against ε, breast cancer.", [real_panel(CANCER_TITLE, cancer)]),
+        Figure("Figure 5", "Accuracy against ε, diabetes (Pima).", [real_panel(PIMA_TITLE, pima)]),
+        Figure("One site", "Accuracy against ε on Adult.", [one_site_panel(adult)]),
     ]
-    return StudyResult(tables, panels)
+    return StudyResult(tables, figures)
 
 
 # Figure 3 and table 2: the paper's recipe on its synthetic data

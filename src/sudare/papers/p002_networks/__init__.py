@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from sudare.neural.training_methods import require_jax
-from sudare.papers.study import Study, StudyResult, Tell
+from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 
 THEOREM_4_RUNS: Final = 10_000
 
 
-def run(tell: Tell, repeats: int) -> StudyResult:
-    """All sections. `repeats` is the number of folds (of ten) in figure 5, and of seeds at the record level."""
+def run(tell: Tell, settings: StudySettings) -> StudyResult:
+    """All sections. `settings.repeats` is the number of folds (of ten) in figure 5, and of seeds at the record level."""
     require_jax()
     # Here and not above: a list of studies needs no JAX.
     from sudare.papers.p002_networks import canaries, errata, figure5, record_level
 
-    figure = figure5.measured(tell, repeats)
-    records = record_level.measured(tell, repeats)
+    figure = figure5.measured(tell, settings.repeats)
+    records = record_level.measured(tell, settings.repeats)
     audits = canaries.measured(tell)
     tell("errata")
     tables = [
@@ -26,7 +26,14 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         canaries.table(audits),
         errata.table(errata.theorem_4_audit(4, THEOREM_4_RUNS)),
     ]
-    return StudyResult(tables, [figure5.panel(figure), figure5.honest_panel(figure), record_level.panel(records)])
+    figures = [
+        Figure("Figure 5", "Accuracy against the paper's ε.", [figure5.panel(figure)]),
+        Figure(
+            "Figure 5, by a record's ε", "The same against what a record is promised.", [figure5.honest_panel(figure)]
+        ),
+        Figure("Adult at one ε for records", "Accuracy against ε.", [record_level.panel(records)]),
+    ]
+    return StudyResult(tables, figures)
 
 
 STUDY: Final = Study(

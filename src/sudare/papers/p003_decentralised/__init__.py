@@ -21,14 +21,15 @@ from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.private_dictionary import private_results
 from sudare.papers.p003_decentralised.record_reconstruction import records_attack_table
 from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_counts, sums_table
-from sudare.papers.study import Study, StudyResult, Tell
+from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 
 SEED: Final = 2021
 REPEATS: Final = 100
 
 
-def run(tell: Tell, repeats: int) -> StudyResult:
+def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """Sums first, then the dictionary. What takes long is repeated a tenth as often, but ten times where `repeats` allows."""
+    repeats = settings.repeats
     few = min(repeats, max(10, repeats // 10))
     generator = np.random.default_rng(SEED)
     tell("graphs and rounds")
@@ -57,18 +58,18 @@ def run(tell: Tell, repeats: int) -> StudyResult:
         records_attack_table(few, tell),
         private,
     ]
-    panels = [
-        four_panel,
-        *five_panels,
-        *six_panels,
-        chunks_panel(Proposal(cycle(20, 2), colluders=3)),
-        chain_panel(0.1),
-        nine_panel,
-        eight_panel,
-        records_panel,
-        *private_panels,
+    figures = [
+        Figure("Figure 1.4", "Convergence of averaging.", [four_panel]),
+        Figure("Figure 1.5", "Spectra of circulant graphs.", five_panels),
+        Figure("Figure 1.6", "Rounds of averaging.", six_panels),
+        Figure("Breaches of random chunking", "", [chunks_panel(Proposal(cycle(20, 2), colluders=3))]),
+        Figure("Rewriting a chain", "", [chain_panel(0.1)]),
+        Figure("Figure 1.9", "Seconds of one sum.", [nine_panel]),
+        Figure("Figure 1.8", "Patterns found.", [eight_panel]),
+        Figure("Few records", "", [records_panel]),
+        Figure("The dictionary with ε", "", private_panels),
     ]
-    return StudyResult(tables, panels)
+    return StudyResult(tables, figures)
 
 
 STUDY: Final = Study("Sums without a server, and the pattern dictionary", "003 (Ide 2021)", REPEATS, run)

@@ -13,11 +13,12 @@ from sudare.papers.p004_reconstruction import (
     square_waves,
     table2,
 )
-from sudare.papers.study import Study, StudyResult, Tell
+from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 
 
-def run(tell: Tell, repeats: int) -> StudyResult:
+def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All tables and figures."""
+    repeats = settings.repeats
     columns = table2.measured(tell, repeats)
     simulated = figure2.measured(tell, repeats)
     others = other_columns.measured(tell, repeats)
@@ -38,10 +39,17 @@ def run(tell: Tell, repeats: int) -> StudyResult:
             several_columns.census_table(tell, repeats),
         ],
         [
-            figure2.figure_2_panel(simulated),
-            figure2.picture(),
-            *(table2.picture(column) for column in table2.COLUMNS[:2]),
-            *(square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]),
+            Figure("Figure 2", "Accuracy against the number of records.", [figure2.figure_2_panel(simulated)]),
+            Figure(
+                "Figure 1",
+                "Densities before, perturbed and reconstructed.",
+                [figure2.picture(), *(table2.picture(column) for column in table2.COLUMNS[:2])],
+            ),
+            Figure(
+                "Square Wave beside Laplace",
+                "Accuracy against ε.",
+                [square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]],
+            ),
         ],
     )
 

@@ -12,7 +12,7 @@ from sudare.papers.own.joint_learning import hospitals
 from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.learning_tasks import SYNTHETIC_NODES, Task, synthetic
 from sudare.papers.repetitions import Measurements, Shown, accuracies_panel, repeated
-from sudare.papers.study import ResultTable, Study, StudyResult, Tell
+from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 from sudare.report.plots import Panel
 
 EPSILONS: Final = (0.1, 0.3, 0.5, 1.1)
@@ -26,8 +26,9 @@ CHEAP_FACTOR: Final = 2
 SYNTHETIC_SEED, PATIENTS_SEED, PUBLIC_SEED = 20261115, 20261116, 20261117
 
 
-def run(tell: Tell, repeats: int) -> StudyResult:
-    """Synthetic rows and patients; one picture."""
+def run(tell: Tell, settings: StudySettings) -> StudyResult:
+    """Synthetic rows and patients."""
+    repeats = settings.repeats
     joint = repeated(tell, "everybody's synthetic rows", CHEAP_FACTOR * repeats, SYNTHETIC_SEED, note_joint_models)
     single = repeated(tell, "models published one by one", repeats, SYNTHETIC_SEED, note_single_models)
     scaled = repeated(
@@ -35,7 +36,11 @@ def run(tell: Tell, repeats: int) -> StudyResult:
     )
     public = repeated(tell, "hospitals with public scales", repeats, PUBLIC_SEED, hospitals.note_public_scales)
     tables = [synthetic_table(joint, single), cancer_table(scaled, public)]
-    return StudyResult(tables, [synthetic_panel(joint, single), cancer_panel(scaled, public)])
+    figures = [
+        Figure("Synthetic rows", "Accuracy against ε; bars are standard errors.", [synthetic_panel(joint, single)]),
+        Figure("Hospitals", "Accuracy against ε; bars are standard errors.", [cancer_panel(scaled, public)]),
+    ]
+    return StudyResult(tables, figures)
 
 
 # Synthetic rows of paper 000

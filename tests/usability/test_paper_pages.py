@@ -1,0 +1,117 @@
+"""Pages about the papers: every object they name exists, every figure is made, every number is in a committed result."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.study_pages import DOCS, ERRATA, RESULTS, TABLE, committed_result, filled
+from sudare.papers import load_study
+
+ROOT = DOCS.parent
+COVERAGE_PAGES = sorted(RESULTS.glob("0*.md"))
+HEADING = "| item | where | how | why |"
+HOW = {"faithful", "corrected", "cited", "cannot"}
+MEASURED_PAGES = [*COVERAGE_PAGES, DOCS / "studies.md"]
+
+
+def coverage_rows(page: Path) -> list[list[str]]:
+    """Cells of the table of what is where."""
+    lines = page.read_text("utf-8").splitlines()
+    assert HEADING in lines, f"{page.name} has no table {HEADING}"
+    rows = []
+    for line in lines[lines.index(HEADING) + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return rows
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute (of an attribute …) of one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", COVERAGE_PAGES, ids=lambda page: page.stem)
+def test_every_object_and_figure_that_a_coverage_page_names_is_there(page: Path) -> None:
+    result = committed_result(page.stem)
+    made = [figure["label"] for figure in result["figures"]] + [table["title"] for table in result["tables"]]
+    for item, where, how, why in coverage_rows(page):
+        assert how in HOW, f"{item}: {how}"
+        assert why or how in ("faithful", "cited"), f"{item}: says {how} and not why"
+        names = re.findall(r"`([^`]+)`", where)
+        assert names or how in ("cited", "cannot"), f"{item}: nowhere"
+        for name in names:
+            if name.startswith("sudare."):
+                assert exists(name), f"{item}: there is no {name}"
+            elif "/" in name:
+                assert (ROOT / name.partition("#")[0]).exists(), f"{item}: there is no {name}"
+            else:
+                assert any(each.startswith(name) for each in made), f"{item}: the study makes no {name!r}, only {made}"
+
+
+@pytest.mark.parametrize("page", COVERAGE_PAGES, ids=lambda page: page.stem)
+def test_committed_results_are_of_the_printed_setting_and_have_all_errata(page: Path) -> None:
+    result, study = committed_result(page.stem), load_study(page.stem)
+    assert result["settings"] == {"repeats": study.repeats, "quick": False}
+    assert [erratum["place"] for erratum in result["errata"]] == [erratum.place for erratum in study.errata]
+    for erratum in study.errata:
+        path, _, name = erratum.test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text("utf-8"), f"{erratum.place}: there is no test {erratum.test}"
+
+
+def test_tables_of_the_pages_are_those_of_the_committed_results() -> None:
+    stale = [path.name for path in sorted(DOCS.rglob("*.md")) if filled(text := path.read_text("utf-8")) != text]
+    assert not stale, f"Run python -m benchmarks.study_pages: {stale}"
+
+
+@pytest.mark.parametrize("page", MEASURED_PAGES, ids=lambda page: page.stem)
+def test_numbers_in_prose_are_in_a_committed_result(page: Path) -> None:
+    known = " ".join(path.read_text("utf-8") for path in sorted(RESULTS.glob("*.json")))
+    numbers = [float(number) for number in set(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", known))]
+    missing = [token for token in decimals(prose(page)) if not any(same(token, number) for number in numbers)]
+    assert not missing, f"{page.name}: no committed result has {missing}"
+
+
+def prose(page: Path) -> str:
+    """A page without made tables, code, links' addresses and the table of what is where."""
+    text = page.read_text("utf-8")
+    for made in (
+        TABLE,
+        ERRATA,
+        re.compile(r"```.*?```", re.DOTALL),
+        re.compile(r"`[^`]*`"),
+        re.compile(r"\]\([^)]*\)"),
+    ):
+        text = made.sub(" ", text)
+    return "\n".join(line for line in text.splitlines() if not line.startswith("|"))
+
+
+def decimals(text: str) -> list[str]:
+    """Numbers with a decimal point, but no numbers of figures, sections and versions."""
+    text = re.sub(
+        r"(?i)(figures?|tables?|sections?|theorems?|lemmas?|eq\.|§|version|license|CC BY|Python) ?\d+(\.\d+)*(( to |–|, | and |-)\d+(\.\d+)*)*",
+        " ",
+        text,
+    )
+    return re.findall(r"(?<![\w.])\d*\.\d+(?![\w.]*\d)", text)
+
+
+def same(token: str, number: float) -> bool:
+    """Whether a number rounds to what is written."""
+    digits = len(token.partition(".")[2])
+    return abs(abs(number) - float(token)) <= 0.5 * 10**-digits * 1.000001
