@@ -96,7 +96,7 @@ class NotSolved(DataError):
     """A minimiser could not be certified to the accuracy that its guarantee needs."""
 
     exit_code = 22
-    help = "The solver could not certify its answer, so nothing leaves; what was charged stays charged. Use a larger regularization."
+    help = "The solver could not certify its answer, so nothing leaves. If a charge was made before, it stays charged. Use a larger regularization or fewer columns."
 
 
 class BudgetError(SudareError):

@@ -26,7 +26,7 @@ from sudare.consortium import (
     signature_status,
 )
 from sudare.consortium.agreement.membership import NewMember, joined, signed
-from sudare.errors import NotApproved
+from sudare.errors import AgreementError, NotApproved
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import gaussian_cost, pure_cost
 from tests.cli.conftest import Sudare
@@ -549,3 +549,23 @@ def test_a_task_that_cannot_be_planned_is_told(consortium: Path, sudare: Sudare)
         in sudare("consortium", "check", "agreement.toml").stdout
     )
     assert "net cannot be planned as things are" in sudare("status", "--member", "east/member.toml").stdout
+
+
+def test_what_can_never_be_signed_is_neither_written_nor_joined_nor_signed(consortium: Path, sudare: Sudare) -> None:
+    wrong = "net models learner=PrivateMLPClassifier epsilon=0.1"
+    refused = sudare("consortium", "new", "other.toml", "--name", "other", "--schema", "schema.toml", "--task", wrong)
+    assert refused.exit_code == AgreementError.exit_code
+    assert "tasks.net.delta" in refused.stderr
+    assert not Path("other.toml").exists()
+    agreement = Agreement.load("agreement.toml")
+    replace(agreement, tasks=(ModelsTask("net", "PrivateMLPClassifier", 0.1),)).save("agreement.toml")
+    before = files(consortium)
+    assert join(sudare, "west").exit_code == AgreementError.exit_code
+    assert files(consortium) == before
+    momentum = ModelsTask("net", "PrivateMLPClassifier", 0.1, 1e-6, parameters={"momentum": 2.0})
+    replace(agreement, tasks=(momentum,)).save("agreement.toml")
+    before = files(consortium)
+    refused = sudare("consortium", "sign", "--member", "east/member.toml")
+    assert refused.exit_code == AgreementError.exit_code
+    assert "`tasks.net` cannot run as it stands: momentum must be a number" in unwrapped(refused.stderr)
+    assert files(consortium) == before

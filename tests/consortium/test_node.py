@@ -114,6 +114,21 @@ def test_a_private_dictionary_is_charged_and_not_disclosed_and_has_a_card(tmp_pa
         assert states_of(member)["wear"]["files"] == ["results/wear/dictionary.json", "results/wear/card.txt"]
 
 
+def test_tasks_that_were_over_are_told_after_a_restart(tmp_path: Path) -> None:
+    members = founded(tmp_path, RISK)
+    hub = LocalHub()
+    run_together([node_of(member, hub) for member in members], ["risk"])
+    told = states_of(members[0])
+    again = node_of(members[0], LocalHub())
+    again.run(stay=True, most_seconds=0.1)
+    again._write_states()
+    assert states_of(members[0]) == told
+    path = members[0].state_folder / "node.json"
+    path.write_text(path.read_text().replace('"finished"', '"running"'))
+    again._write_states()
+    assert states_of(members[0]) == {}
+
+
 def test_who_cannot_pay_for_a_private_dictionary_stops_it_for_all_and_nobody_pays(tmp_path: Path) -> None:
     members = founded(tmp_path, WEAR)
     poor = members[1].account(members[1].agreement())

@@ -30,8 +30,6 @@ StatementFiles = Annotated[
     list[Path] | None,
     typer.Option("--add", metavar="FILE", help="A file of statements that another member sent; may be repeated."),
 ]
-# Where no member's records are looked at.
-_USUAL_ROWS = 1000
 NOTHING_CHANGED = "Dry run: nothing was changed."
 
 
@@ -86,7 +84,7 @@ def new(
         deadlines=Deadlines(round_seconds, task_seconds),
     )
     made = Agreement.from_dict(made.to_dict())
-    made.check_learnable()
+    made.check_tasks()
     if agreement.exists():
         raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
     if not dry_run:
@@ -185,10 +183,12 @@ def sign(
     """Sign the agreement as it stands. Read it first: the signature is over everything in it."""
     from sudare.consortium import Member, signature_status
     from sudare.consortium.agreement.membership import signed, with_statements_of
+    from sudare.consortium.tasks.task_costs import check_plannable
 
     own = Member.load(member)
     agreement = own.agreement()
     agreement.check_complete()
+    check_plannable(agreement)
     if dry_run:
         statements = with_statements_of(agreement, own.statements(), add or [])
     else:
@@ -303,13 +303,13 @@ def _plans(agreement: Agreement) -> dict[str, Amount | SudareError]:
     tasks = [task for task in agreement.tasks if task.parameters]
     if not tasks:
         return {}
-    from sudare.consortium.tasks.task_costs import planned_for_new_member
+    from sudare.consortium.tasks.task_costs import USUAL_ROWS, planned_for_new_member
     from sudare.errors import SudareError
 
     plans: dict[str, Amount | SudareError] = {}
     for task in tasks:
         try:
-            plans[task.name] = planned_for_new_member(task, agreement, _USUAL_ROWS)
+            plans[task.name] = planned_for_new_member(task, agreement, USUAL_ROWS)
         except SudareError as error:
             plans[task.name] = error
     return plans
@@ -321,6 +321,8 @@ def _plan_values(agreement: Agreement) -> dict[str, dict[str, float] | None]:
 
 def _plan_lines(agreement: Agreement) -> list[str]:
     """The tasks that charge a record something else than stands in the agreement, or cannot be planned."""
+    from sudare.consortium.tasks.task_costs import USUAL_ROWS
+
     lines = []
     for name, plan in _plans(agreement).items():
         agreed = agreement.task(name).cost
@@ -328,7 +330,7 @@ def _plan_lines(agreement: Agreement) -> list[str]:
             lines.append(f"{name} cannot run as it stands: {plan}")
         elif plan != agreed:
             lines.append(
-                f"{name} charges {_cost(*plan)} for a record (of {_USUAL_ROWS:,}); its text says {_cost(*agreed)}."
+                f"{name} charges {_cost(*plan)} for a record (of {USUAL_ROWS:,}); its text says {_cost(*agreed)}."
             )
     return lines
 

@@ -28,7 +28,7 @@ from sudare.consortium.network.dropped_messages import DropLines
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, settle, unexpected
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
-from sudare.consortium.node_requests import REQUESTS, RUN, STATES, WITHDRAW
+from sudare.consortium.node_requests import REQUESTS, RUN, STATES, WITHDRAW, states_of
 from sudare.consortium.tasks.definitions import Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from sudare.consortium.tasks.sum_runner import SumRunner
@@ -40,6 +40,8 @@ from sudare.files import check_unshared, make_private_folder, write_atomically
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
 _PRESENT_SECONDS: Final = 10.0
+# States of a task of which nothing will come any more, or everything has.
+_OVER: Final = ("finished", "failed", "denied")
 
 Tell = Callable[[str], None]
 
@@ -61,7 +63,7 @@ class TaskRun:
     @property
     def is_over(self) -> bool:
         """Whether nothing will come of it any more, or everything has."""
-        return self.state in ("finished", "failed", "denied") and not self.withdrawing
+        return self.state in _OVER and not self.withdrawing
 
 
 @dataclass
@@ -340,6 +342,9 @@ class Node:
             }
             for name, each in self.task_runs.items()
         }
+        # What an earlier process of this member said about tasks that were over then stays said.
+        earlier = {name: each for name, each in states_of(self.member).items() if each["state"] in _OVER}
+        states = {**earlier, **states}
         document = {"agreement": self.agreement.digest, "process": os.getpid(), "tasks": states}
         write_atomically(self.member.state_folder / STATES, json.dumps(document, indent=1).encode())
 

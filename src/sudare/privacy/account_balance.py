@@ -156,7 +156,7 @@ class AskedTerms:
                 f"Account '{name}' was opened with another {' and '.join(different)}: it has "
                 f"ε = {readable_up(decimal_up(budget.epsilon))}, δ = {readable_up(decimal_up(budget.delta))}, "
                 f"{terms.neighbours} {terms.unit}, {budget.composition} composition.",
-                AccountMismatch.help,
+                "Open it by its name alone, without a budget or terms. A larger budget is the steward's to give (`sudare budget raise`).",
             )
 
 

@@ -178,25 +178,25 @@ class Agreement:
         others = tuple(each for each in self.members if each.name != member.name)
         return replace(self, members=(*others, member))
 
-    def check_learnable(self) -> None:
-        """Whether models have something to learn."""
+    def check_tasks(self) -> None:
+        """Raise AgreementError unless there is a task, and each has the parameters and columns that it needs, whoever joins."""
+        if not self.tasks:
+            raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
         for task in self.tasks:
             if isinstance(task, LearningTask) and self.schema.label is None:
                 raise AgreementError(
                     f"`tasks.{task.name}` has no label to learn.", 'Declare a column of the schema with kind = "label".'
                 )
-
-    def check_complete(self) -> None:
-        """Raise AgreementError unless the agreement can be signed: enough members, a task, and thresholds that fit their number."""
-        self.check_sums()
-        if not self.tasks:
-            raise AgreementError("The agreement has no task.", "Add a section [tasks.NAME].")
-        self.check_learnable()
-        for task in self.tasks:
             check_parameters(task)
             if isinstance(task, DictionaryTask) and task.is_private:
                 self._check_number_columns(task)
-            elif isinstance(task, DictionaryTask):
+
+    def check_complete(self) -> None:
+        """Raise AgreementError unless the agreement can be signed: enough members, tasks, and thresholds that fit their number."""
+        self.check_sums()
+        self.check_tasks()
+        for task in self.tasks:
+            if isinstance(task, DictionaryTask) and not task.is_private:
                 _check_exact_sums(task, len(self.members))
 
     def check_sums(self) -> None:

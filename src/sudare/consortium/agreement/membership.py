@@ -94,6 +94,7 @@ def _joined(
         )
     # Read as it will be read, before anything is written: what does not fit must not leave a key behind.
     extended = Agreement.from_dict(agreement.with_member(entry).to_dict())
+    extended.check_tasks()
     make_private_folder(joining.folder)
     if is_new:
         identity.save(joining.key_path, passphrase)

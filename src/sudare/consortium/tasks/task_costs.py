@@ -19,7 +19,7 @@ from sudare.consortium.tasks.task_defaults import (
     LEARNER_DEFAULTS,
     current_parameters,
 )
-from sudare.errors import InvalidParameter, LedgerMissing, UnknownAccount
+from sudare.errors import AgreementError, InvalidParameter, LedgerMissing, SudareError, UnknownAccount
 from sudare.frames import batches, row_count
 from sudare.privacy.account_balance import Amount, Terms
 from sudare.privacy.account_charges import asked_amount, in_relation
@@ -32,6 +32,10 @@ from sudare.schema import Schema
 
 if TYPE_CHECKING:
     from sudare.dictionary import PatternDictionary
+
+
+# For how many records a task is planned where no member's own are looked at.
+USUAL_ROWS, MANY_ROWS = 1000, 1_000_000
 
 
 def learner_of(task: ModelsTask | CensusTask, schema: Schema, account: Account | None) -> Any:
@@ -133,6 +137,21 @@ def cost_at(member: Member, agreement: Agreement, task: Task) -> Amount | None:
 def planned_for_new_member(task: Task, agreement: Agreement, rows: int) -> Amount:
     """What one run charges the new account of a member with so many rows."""
     return planned_amount(task, agreement, new_terms(agreement), lambda: rows) or Amount(0.0, 0.0)
+
+
+def check_plannable(agreement: Agreement) -> None:
+    """Raise AgreementError unless every task can be planned for a member with few records or with many."""
+    for task in agreement.tasks if any(task.parameters for task in agreement.tasks) else ():
+        try:
+            planned_for_new_member(task, agreement, USUAL_ROWS)
+        except SudareError as error:
+            try:
+                planned_for_new_member(task, agreement, MANY_ROWS)
+            except SudareError:
+                raise AgreementError(
+                    f"`tasks.{task.name}` cannot run as it stands: {error.problem}",
+                    f"{error.remedy} All members then join and sign anew.",
+                ) from None
 
 
 def opened_account(member: Member) -> Account | None:
