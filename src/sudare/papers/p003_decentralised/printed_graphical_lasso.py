@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sudare.compiled_loops import compiled
 from sudare.dictionary.graphical_lasso import Floats, GraphicalLassoResult, checked_covariance
 from sudare.dictionary.graphical_lasso_newton_steps import lower_bound, point_at
 from sudare.parameter_checks import Numbers
@@ -33,29 +34,42 @@ def graphical_lasso_as_printed(
     with np.errstate(all="ignore"):
         while rounds < max_iter and change > tol:
             before = W.copy()
-            for i in range(size):
-                _visit_column(i, S, W, precision, coefficients, penalty, passes)
+            _visit_columns(S, W, precision, coefficients, penalty, passes)
             change = float(np.abs(W - before).max())
             rounds += 1
         gap = _gap_of(S, penalty, precision)
     return GraphicalLassoResult(precision, W, gap, rounds)
 
 
-def _visit_column(
-    i: int, S: Floats, W: Floats, precision: Floats, coefficients: Floats, penalty: float, passes: int
-) -> None:
-    """Lines 5 to 12 of Algorithm 3: column i of W and Λ from the other columns of W."""
-    others = np.delete(np.arange(len(S)), i)
-    block, g, beta = W[np.ix_(others, others)], S[others, i], coefficients[i, others]
-    for _ in range(passes):
-        for position in range(len(beta)):
-            rest = g[position] - block[position] @ beta + block[position, position] * beta[position]
-            beta[position] = np.sign(rest) * max(abs(rest) - penalty, 0.0) / block[position, position]
-    coefficients[i, others] = beta
-    W[i, i] = S[i, i] + penalty
-    W[others, i] = W[i, others] = block @ beta
-    precision[i, i] = 1 / (W[i, i] - beta @ block @ beta)
-    precision[others, i] = precision[i, others] = -precision[i, i] * beta
+@compiled()
+def _visit_columns(S: Floats, W: Floats, precision: Floats, coefficients: Floats, penalty: float, passes: int) -> None:
+    """Lines 4 to 12 of Algorithm 3 for i = 1, …, M: column i of W and Λ from the other columns of W, in place."""
+    size = len(S)
+    for i in range(size):
+        beta = coefficients[i]
+        for _ in range(passes):
+            for row in range(size):
+                if row != i:
+                    rest = S[row, i]
+                    for other in range(size):
+                        if other not in (i, row):
+                            rest -= W[row, other] * beta[other]
+                    beta[row] = np.sign(rest) * max(abs(rest) - penalty, 0.0) / W[row, row]
+        W[i, i] = S[i, i] + penalty
+        column = np.zeros(size)
+        for row in range(size):
+            for other in range(size):
+                if i not in (row, other):
+                    column[row] += W[row, other] * beta[other]
+        explained = 0.0
+        for row in range(size):
+            if row != i:
+                W[row, i] = W[i, row] = column[row]
+                explained += beta[row] * column[row]
+        precision[i, i] = 1 / (W[i, i] - explained)
+        for row in range(size):
+            if row != i:
+                precision[row, i] = precision[i, row] = -precision[i, i] * beta[row]
 
 
 def _gap_of(S: Floats, penalty: float, precision: Floats) -> float:
