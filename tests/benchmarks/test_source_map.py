@@ -6,7 +6,7 @@ from benchmarks.source_map import source_map, table
 
 SOURCES = {
     "sudare/__init__.py": "",
-    "sudare/errors.py": "class Error(Exception):\n    pass\n",
+    "sudare/errors.py": '"""Errors."""\n\n\nclass Error(Exception):\n    # Nothing.\n    pass\n',
     "sudare/linear/base.py": "from sudare.errors import Error\n\n\nclass Model:\n    pass\n",
     "sudare/linear/models.py": "from sudare.linear.base import Model\n\n\nclass Ridge(Model):\n    pass\n\n\nclass Small(Ridge):\n    pass\n",
     "sudare/papers/p000.py": "from sudare.linear.models import Ridge\n",
@@ -16,8 +16,9 @@ SOURCES = {
 def test_a_map_of_made_up_sources():
     found = source_map(SOURCES)
     assert found.modules == {".": 2, "linear": 2, "papers": 1}
-    assert found.lines == {".": 2, "linear": 14, "papers": 1}
-    assert found.product_lines == 16
+    assert found.lines == {".": 6, "linear": 14, "papers": 1}
+    assert found.product_lines == 20
+    assert found.product_code_lines == 10
     # Imports of modules that stand beside the rooms do not count.
     assert found.crossings == 1
     assert found.deepest == ("Small", "Ridge", "Model")
