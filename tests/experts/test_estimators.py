@@ -209,7 +209,8 @@ def test_no_experts(own):
     [
         ([Line([1, 0, 0]), Line([1, 0])], "disagree on the number of features"),
         ([Line([1, 0, 0]), Line([1, 0, 0], classes=(1, 0))], "disagree on the classes"),
-        ([Line([1, 0, 0], classes=(0, 1, 2))], "exactly two classes"),
+        ([Line([1, 0, 0], classes=(0, 1, 2))], r"one number a class \(3\)"),
+        ([Line([1, 0, 0], classes=(0,))], "one class only"),
         ([Line([1, 0, 0]), LinearRegression().fit(np.eye(3), [1, 2, 3])], "Some experts classify"),
         ([LogisticRegression()], "not fitted"),
         ([LogisticRegression], "neither"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 from sklearn.base import is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import (
@@ -31,8 +32,9 @@ from sudare.privacy import Guarantee, Release
 from sudare.schema import encode
 
 Floats = NDArray[np.float64]
-Combine = Literal["scores", "votes"]
+Combine = Literal["scores", "probabilities", "votes"]
 Task = Literal["classification", "regression"]
+Interval = tuple[float, float]
 
 # Exactly these, not what inherits from them: their output is X·coef + intercept for every row, so one product serves all.
 _LINEAR_TYPES: Final = frozenset(
@@ -67,7 +69,8 @@ class CannotBeScored(Exception):
 class ExpertSet:
     """Fitted models that agree on task, features and classes, and what each sender promised about its own records.
 
-    `numbers` are the places of the models in the list that was given, some of which may have been left out.
+    `numbers` are the places of the models in the list that was given, some of which may have been left out. An answer about a row is `outputs`
+    numbers: one for each of three classes or more, else one alone. The numbers of one expert stand side by side.
     """
 
     models: Sequence[Any]
@@ -77,6 +80,7 @@ class ExpertSet:
     features: int | None
     stacked: tuple[Floats, Floats] | None
     numbers: tuple[int, ...]
+    outputs: int = 1
 
     @classmethod
     def of(cls, experts: object) -> ExpertSet:
@@ -99,8 +103,9 @@ class ExpertSet:
                 "The experts were fitted with different schemas or encodings.", "Agree on one; leave out who differs."
             )
         guarantees = tuple(map(_guarantee, models))
-        stacked, numbers = _stacked_coefficients(models), tuple(range(len(models)))
-        return cls(models, guarantees, task, classes, _common_features(models), stacked, numbers)
+        outputs, numbers = _output_count(classes), tuple(range(len(models)))
+        stacked = _stacked_coefficients(models, outputs)
+        return cls(models, guarantees, task, classes, _common_features(models), stacked, numbers, outputs)
 
     def without(self, experts: Collection[int]) -> ExpertSet:
         """The set without some experts, by their numbers in the list that was given. Raise DataError if none would be left."""
@@ -114,55 +119,91 @@ class ExpertSet:
             self,
             models=[self.models[place] for place in kept],
             guarantees=tuple(self.guarantees[place] for place in kept),
-            stacked=None if self.stacked is None else (self.stacked[0][:, kept], self.stacked[1][kept]),
+            stacked=None if self.stacked is None else self._stacked_of(kept),
             numbers=tuple(self.numbers[place] for place in kept),
         )
+
+    def target_bounds(self) -> Interval | None:
+        """The bounds that all of the experts declare for their target; None where they do not, or differ."""
+        declared = {getattr(model, "target_bounds_", None) for model in self.models}
+        return declared.pop() if len(declared) == 1 else None
+
+    def _stacked_of(self, kept: Sequence[int]) -> tuple[Floats, Floats]:
+        coefficients, intercepts = cast(tuple[Floats, Floats], self.stacked)
+        columns = (np.array(kept)[:, np.newaxis] * self.outputs + np.arange(self.outputs)).ravel()
+        return np.ascontiguousarray(coefficients[:, columns]), intercepts[columns]
 
     def __len__(self) -> int:
         return len(self.models)
 
-    def blocks(self, rows: Any, combine: Combine, largest_score: float | None = None) -> Iterator[tuple[slice, Floats]]:
-        """Outputs (rows × experts) on successive rows. A block may be overwritten, and is when the next one is asked for.
+    def blocks(self, rows: Any, combine: Combine, within: Interval | None = None) -> Iterator[tuple[slice, Floats]]:
+        """Answers (rows × experts·outputs) on successive rows, clipped to an interval. A block may be overwritten, and is by the next one.
 
         Raise CannotBeScored with every expert that gives an answer which is not finite or too large on any of the rows.
         """
-        largest = LARGEST_ANSWER if combine == "scores" and largest_score is None else np.finfo(np.float64).max
-        for part, block in self._answers_in_blocks(rows):
+        asked: Combine = "probabilities" if self._gives_probabilities(combine) else "scores"
+        largest = LARGEST_ANSWER if combine == "scores" and within is None else np.finfo(np.float64).max
+        for part, block in self.raw_blocks(rows, asked):
             if not (block.max() <= largest and block.min() >= -largest):
-                raise CannotBeScored(self._unscorable(rows, largest))
+                raise CannotBeScored(self._unscorable(rows, asked, largest))
             if self.task == "classification" and combine == "votes":
-                np.copyto(block, np.where(block > 0, 1.0, -1.0))
-            elif largest_score is not None:
-                np.clip(block, -largest_score, largest_score, out=block)
+                self._vote_in(block)
+            elif within is not None:
+                np.clip(block, *within, out=block)
             yield part, block
 
-    def _unscorable(self, rows: Any, largest: float) -> list[int]:
+    def _gives_probabilities(self, combine: Combine) -> bool:
+        return self.task == "classification" and combine == "probabilities"
+
+    def _vote_in(self, block: Floats) -> None:
+        """Scores turned into decisions: −1 or +1 for two classes, else ½ for the class decided for and −½ for all others."""
+        if self.outputs == 1:
+            np.copyto(block, np.where(block > 0, 1.0, -1.0))
+            return
+        scores = self.by_class(block)
+        chosen = scores.argmax(axis=2)[:, :, np.newaxis]
+        scores[...] = -0.5
+        np.put_along_axis(scores, chosen, 0.5, axis=2)
+
+    def by_class(self, block: Floats) -> Floats:
+        """The same numbers as rows × experts × outputs."""
+        return block.reshape(len(block), len(self), self.outputs)
+
+    def _unscorable(self, rows: Any, asked: Combine, largest: float) -> list[int]:
         unusable = np.zeros(len(self), dtype=np.bool_)
-        for _, block in self._answers_in_blocks(rows):
-            unusable |= ~(np.abs(block) <= largest).all(axis=0)
+        for _, block in self.raw_blocks(rows, asked):
+            unusable |= ~(np.abs(self.by_class(block)) <= largest).all(axis=(0, 2))
         return [self.numbers[place] for place in np.flatnonzero(unusable)]
 
-    def _answers_in_blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
-        total = row_count(rows)
-        one_product = self.stacked is not None and isinstance(rows, np.ndarray)
+    def raw_blocks(self, rows: Any, asked: Combine) -> Iterator[tuple[slice, Floats]]:
+        """Scores or probabilities as the experts give them, on successive rows: some may not be finite."""
+        total, width = row_count(rows), len(self) * self.outputs
+        one_product = self.stacked is not None and isinstance(rows, np.ndarray) and asked == "scores"
         # Models that are asked one by one are asked about many rows at a time: each call has a price of its own.
-        step = cached_rows(len(self)) if one_product else max(1, min(total, _BLOCK_NUMBERS // len(self)))
-        space = np.empty((min(step, total), len(self)))
+        step = cached_rows(width) if one_product else max(1, min(total, _BLOCK_NUMBERS // width))
+        space = np.empty((min(step, total), width))
         for start in range(0, total, step):
             part = slice(start, min(start + step, total))
             block = space[: part.stop - start]
             with np.errstate(over="ignore", invalid="ignore"):
-                self._answer_into(block, rows_between(rows, part))
+                if one_product:
+                    self._multiply_into(block, rows[part])
+                else:
+                    self._ask_into(block, rows_between(rows, part), asked)
             yield part, block
 
     def messages(self) -> tuple[Floats, Floats]:
-        """Coefficients (experts × features) and intercepts of linear experts. Raise CannotBeScored where some are not finite or too large."""
+        """Coefficients (experts × outputs × features) and intercepts (experts × outputs) of linear experts.
+
+        Raise CannotBeScored where some are not finite or too large.
+        """
         if not all(hasattr(model, "coef_") for model in self.models):
             raise InvalidParameter("An expert has no coefficients.", "This combination needs linear experts.")
-        messages = _coefficients(self.models)
+        messages = _coefficients(self.models, self.outputs)
         if messages is None:
             raise InvalidParameter("The experts disagree on the number of coefficients.", "Agree on one schema.")
-        usable = (np.abs(np.column_stack(messages)) <= LARGEST_ANSWER).all(axis=1)
+        largest = np.maximum(np.abs(messages[0]).max(axis=(1, 2)), np.abs(messages[1]).max(axis=1))
+        usable = largest <= LARGEST_ANSWER
         if not usable.all():
             raise CannotBeScored([self.numbers[place] for place in np.flatnonzero(~usable)])
         return messages
@@ -174,44 +215,96 @@ class ExpertSet:
             return np.asarray(rows, dtype=np.float64)
         return encode(model.declared_, rows, model.encoding).matrix
 
-    def _answer_into(self, block: Floats, rows: Any) -> None:
-        """Scores or predictions of all experts. Scores are log-odds where an expert gives probabilities only."""
-        if self.stacked is not None and isinstance(rows, np.ndarray):
-            np.matmul(rows, self.stacked[0], out=block)
-            block += self.stacked[1]
-        else:
-            for number, model in enumerate(self.models):
-                block[:, number] = self._answers(number, model, rows)
+    def _multiply_into(self, block: Floats, rows: Floats) -> None:
+        coefficients, intercepts = cast(tuple[Floats, Floats], self.stacked)
+        np.matmul(rows, coefficients, out=block)
+        block += intercepts
 
-    def _answers(self, number: int, model: Any, rows: Any) -> Floats:
+    def _ask_into(self, block: Floats, rows: Any, asked: Combine) -> None:
+        answers = self.by_class(block)
+        ask = self._probabilities if self._gives_probabilities(asked) else self._scores
+        for place, model in enumerate(self.models):
+            answers[:, place] = ask(place, model, rows).reshape(-1, self.outputs)
+
+    def _scores(self, place: int, model: Any, rows: Any) -> Floats:
+        """Predictions of numbers; or scores: log-odds, or logarithms of several probabilities, where an expert gives probabilities only."""
         if self.task == "regression":
-            return _one_column(model.predict(rows), number)
+            return self._checked(model.predict(rows), place)
         if hasattr(model, "decision_function"):
-            return _one_column(model.decision_function(rows), number)
+            return self._checked(model.decision_function(rows), place)
+        if not hasattr(model, "predict_proba"):
+            return (
+                self._decisions(place, model, rows) - 0.5
+                if self.outputs > 1
+                else 2 * self._decisions(place, model, rows) - 1
+            )
+        chances = np.clip(self._chances(place, model, rows), _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
+        return np.asarray(np.log(chances) - (np.log1p(-chances) if self.outputs == 1 else 0.0), dtype=np.float64)
+
+    def _probabilities(self, place: int, model: Any, rows: Any) -> Floats:
+        """The probability of the second of two classes, or of each of several; by the logistic model where an expert gives scores only."""
         if hasattr(model, "predict_proba"):
-            chance = np.asarray(model.predict_proba(rows), dtype=np.float64)
-            if chance.ndim != 2 or chance.shape[1] != 2:
-                raise _not_binary(number)
-            chance = np.clip(chance[:, 1], _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
-            return np.asarray(np.log(chance) - np.log1p(-chance), dtype=np.float64)
+            return self._chances(place, model, rows)
+        if hasattr(model, "decision_function"):
+            scores = self._checked(model.decision_function(rows), place)
+            return np.asarray(expit(scores) if self.outputs == 1 else softmax(scores, axis=1), dtype=np.float64)
+        return self._decisions(place, model, rows)
+
+    def _chances(self, place: int, model: Any, rows: Any) -> Floats:
+        """What an expert's `predict_proba` says: one column a class, or of two classes the second one's."""
+        chances = np.asarray(model.predict_proba(rows), dtype=np.float64)
+        if chances.ndim != 2 or chances.shape[1] != max(2, self.outputs):
+            raise self._misshapen(place)
+        return chances[:, 1] if self.outputs == 1 else chances
+
+    def _decisions(self, place: int, model: Any, rows: Any) -> Floats:
+        """1 for the class that an expert decides for and 0 for others; of two classes, the second one's."""
         named = np.asarray(model.predict(rows))
         if self.classes is None:
-            return np.where(_one_column(named, number) > 0, 1.0, -1.0)
-        return np.where(named == self.classes[1], 1.0, -1.0)
+            return np.where(self._checked(named, place) > 0, 1.0, 0.0)
+        told = self.classes[1:] if self.outputs == 1 else self.classes
+        return np.asarray(named.reshape(-1, 1) == told, dtype=np.float64)
+
+    def _checked(self, answers: Any, place: int) -> Floats:
+        """Answers with one number a row, or one a class where there are several. Raise InvalidParameter if they have other shapes."""
+        found = np.asarray(answers, dtype=np.float64)
+        if self.outputs == 1 and found.ndim == 2 and found.shape[1] == 1:
+            found = found[:, 0]
+        if found.shape[1:] != (() if self.outputs == 1 else (self.outputs,)):
+            raise self._misshapen(place)
+        return found
+
+    def _misshapen(self, place: int) -> InvalidParameter:
+        wanted = "one number a row" if self.outputs == 1 else f"one number a class ({self.outputs}) for each row"
+        return InvalidParameter(
+            f"Expert {self.numbers[place]} does not give {wanted}.",
+            "Combine experts for the same classes, or regressors.",
+        )
 
 
-def _stacked_coefficients(models: Sequence[Any]) -> tuple[Floats, Floats] | None:
-    """Coefficients (features × experts) and intercepts, if every expert is a known linear model; else None."""
-    found = _coefficients(models) if all(map(_is_linear, models)) else None
-    return None if found is None else (np.ascontiguousarray(found[0].T), found[1])
+def _output_count(classes: NDArray[Any] | None) -> int:
+    """How many numbers answer about a row; two classes are assumed where nobody names them."""
+    return 1 if classes is None or len(classes) == 2 else len(classes)
 
 
-def _coefficients(models: Sequence[Any]) -> tuple[Floats, Floats] | None:
-    """Coefficients (experts × features) and intercepts; None where the experts have different numbers of them."""
-    rows = [np.ravel(np.asarray(model.coef_, dtype=np.float64)) for model in models]
-    if len({len(row) for row in rows}) > 1:
+def _stacked_coefficients(models: Sequence[Any], outputs: int) -> tuple[Floats, Floats] | None:
+    """Coefficients (features × experts·outputs) and intercepts, if every expert is a known linear model; else None."""
+    found = _coefficients(models, outputs) if all(map(_is_linear, models)) else None
+    if found is None:
         return None
-    return np.stack(rows), np.array([float(np.ravel(getattr(model, "intercept_", 0.0))[0]) for model in models])
+    return np.ascontiguousarray(found[0].reshape(-1, found[0].shape[2]).T), found[1].ravel()
+
+
+def _coefficients(models: Sequence[Any], outputs: int) -> tuple[Floats, Floats] | None:
+    """Coefficients (experts × outputs × features) and intercepts; None where the experts have different numbers of them."""
+    rows = [np.ravel(np.asarray(model.coef_, dtype=np.float64)) for model in models]
+    sizes = {len(row) for row in rows}
+    if len(sizes) > 1 or sizes.pop() % outputs:
+        return None
+    intercepts = [np.ravel(getattr(model, "intercept_", 0.0))[:outputs] for model in models]
+    return np.stack(rows).reshape(len(models), outputs, -1), np.stack(
+        [np.broadcast_to(np.asarray(intercept, dtype=np.float64), (outputs,)) for intercept in intercepts]
+    )
 
 
 def _is_linear(model: Any) -> bool:
@@ -256,6 +349,13 @@ def task_of(experts: Any) -> Task:
     return _task(first.model() if isinstance(first, Release) else first)
 
 
+def knows_several_classes(experts: Any) -> bool:
+    """Whether an expert names more than two classes."""
+    listed = list(experts) if hasattr(experts, "__iter__") else []
+    named = (getattr(expert.model() if isinstance(expert, Release) else expert, "classes_", None) for expert in listed)
+    return any(classes is not None and len(classes) > 2 for classes in named)
+
+
 def _task(model: Any) -> Task:
     """Regression if the model's scikit-learn tags say so; models of other kinds classify."""
     return "regression" if hasattr(model, "__sklearn_tags__") and is_regressor(model) else "classification"
@@ -273,12 +373,12 @@ def _guarantee(model: Any) -> Guarantee:
 
 
 def _common_classes(models: Sequence[Any]) -> NDArray[Any] | None:
-    """The two classes all experts know, in their order; None if no expert says."""
+    """The classes all experts know, in their order; None if no expert says."""
     named = [np.asarray(model.classes_) for model in models if getattr(model, "classes_", None) is not None]
     if not named:
         return None
-    if any(len(classes) != 2 for classes in named):
-        raise InvalidParameter("An expert does not tell exactly two classes apart.", "Combine binary classifiers.")
+    if any(len(classes) < 2 for classes in named):
+        raise InvalidParameter("An expert knows one class only.", "Combine classifiers of at least two classes.")
     if not all(np.array_equal(classes, named[0]) for classes in named):
         raise InvalidParameter(
             "The experts disagree on the classes or their order.", "Agree on one schema; leave out who differs."
@@ -294,16 +394,3 @@ def _common_features(models: Sequence[Any]) -> int | None:
             "Agree on one schema; leave out who differs.",
         )
     return counts.pop() if counts else None
-
-
-def _one_column(answers: Any, number: int) -> Floats:
-    column = np.asarray(answers, dtype=np.float64)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise _not_binary(number)
-    return column
-
-
-def _not_binary(number: int) -> InvalidParameter:
-    return InvalidParameter(f"Expert {number} does not give one number a row.", "Combine binary classifiers.")

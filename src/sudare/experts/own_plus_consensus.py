@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.experts.estimators import CombinedExperts, positive
+from sudare.experts.combined_experts import CombinedExperts, each_against_the_rest, one_against_the_rest, positive
 from sudare.experts.expert_set import Task
 from sudare.experts.penalised_fits import batch_fitted
 
@@ -35,11 +35,10 @@ class Consensus:
 
 
 def consensus_of(messages: Floats) -> Consensus:
-    """One receiver's consensus of messages (experts × coefficients)."""
-    count = len(messages)
-    mean = messages.mean(axis=0)
-    spread = float(((messages - mean) ** 2).sum())
-    return _consensus(mean[np.newaxis], np.array([spread]), count)
+    """One receiver's consensus of messages (experts × coefficients); or one for each output (experts × outputs × coefficients)."""
+    by_output = messages.reshape(len(messages), -1, messages.shape[-1])
+    mean = by_output.mean(axis=0)
+    return _consensus(mean, ((by_output - mean) ** 2).sum(axis=(0, 2)), len(messages))
 
 
 def consensus_without_each(messages: Floats) -> Consensus:
@@ -88,7 +87,8 @@ class OwnPlusConsensus(CombinedExperts):
 
     Parameters
     ----------
-    experts : fitted linear models or releases of such: binary classifiers, or regressors.
+    experts : fitted linear models or releases of such: classifiers, or regressors. With three classes or more each has a θ of its own, fitted
+        against the rest, and a κ of its own.
     penalty : τ, or "cross-validation" to choose it on own data. With fewer than ten rows the largest is taken.
     doubt : κ where it is known, as for one model whose noise is public; None computes it from how well the experts agree.
     fit_intercept : whether θ has an intercept, which own data and messages set like any other coefficient. Without it the
@@ -96,8 +96,8 @@ class OwnPlusConsensus(CombinedExperts):
 
     Attributes
     ----------
-    coef_, intercept_ : θ. Learned from own data: for the owner only.
-    penalty_ : τ.
+    coef_, intercept_ : θ, or one row and one number a class. Learned from own data: for the owner only.
+    penalty_ : τ, or those of the classes.
     guarantee_ : what each sender promised about its own records, in the order of the experts.
     """
 
@@ -110,24 +110,32 @@ class OwnPlusConsensus(CombinedExperts):
     def _learn(self, rows: Any, targets: Floats) -> None:
         matrix = self.expert_set_.matrix(rows)
         coefficients, intercepts = self.expert_set_.messages()
-        if matrix.shape[1] != coefficients.shape[1]:
+        if matrix.shape[1] != coefficients.shape[2]:
             raise DataError(
-                f"The rows have {matrix.shape[1]} features; the experts have {coefficients.shape[1]} coefficients.",
+                f"The rows have {matrix.shape[1]} features; the experts have {coefficients.shape[2]} coefficients.",
                 "Use the same schema.",
             )
-        messages = np.column_stack([coefficients, intercepts]) if self.fit_intercept else coefficients
+        messages = (
+            np.concatenate([coefficients, intercepts[:, :, np.newaxis]], axis=2) if self.fit_intercept else coefficients
+        )
         design = np.column_stack([matrix, np.ones(len(matrix))]) if self.fit_intercept else matrix
         penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
-        consensus = consensus_of(messages)
+        consensus, outputs = consensus_of(messages), self.expert_set_.outputs
         if self.doubt is not None:
             known = min(max(positive("doubt", self.doubt), LEAST_DOUBT), MOST_DOUBT)
-            consensus = Consensus(consensus.directions, np.array([known]))
+            consensus = Consensus(consensus.directions, np.full(outputs, known))
+        designs = np.broadcast_to(design, (outputs, *design.shape))
         theta, chosen = own_plus_consensus(
-            design[np.newaxis], targets[np.newaxis], consensus, penalties, self.expert_set_.task
+            designs, each_against_the_rest(targets, outputs), consensus, penalties, self.expert_set_.task
         )
-        self.coef_ = theta[0, : matrix.shape[1]]
-        self.intercept_ = float(theta[0, -1]) if self.fit_intercept else 0.0
-        self.penalty_ = float(chosen[0])
+        own, constants = theta[:, : matrix.shape[1]], theta[:, -1] if self.fit_intercept else np.zeros(outputs)
+        if outputs == 1:
+            self.coef_, self.intercept_, self.penalty_ = own[0], float(constants[0]), float(chosen[0])
+        else:
+            self.coef_, self.intercept_, self.penalty_ = own, constants, chosen
 
     def _values(self, rows: Any) -> Floats:
-        return np.asarray(self.expert_set_.matrix(rows) @ self.coef_ + self.intercept_)
+        return np.asarray(self.expert_set_.matrix(rows) @ self.coef_.T + self.intercept_)
+
+    def _class_probabilities(self, scores: Floats) -> Floats:
+        return one_against_the_rest(scores)

@@ -1,6 +1,7 @@
-"""Weights for experts from their losses: final Gibbs weights (eq. 11) and their average over time (eqs. 15–16).
+"""Losses of experts, and weights from them: final Gibbs weights (eq. 11) and their average over time (eqs. 15–16).
 
-Numbers of equations are those of Minami, Arai, Sato and Nakagawa (2015). Losses come as blocks of rows × experts in the
+Numbers of equations are those of Minami, Arai, Sato and Nakagawa (2015). The temperatures with which averages over time obey an oracle inequality
+are proved in proofs/aggregation.md. Losses come as blocks of rows × experts in the
 order of the data; one block is held at a time, so memory does not grow with the number of rows.
 """
 
@@ -18,6 +19,10 @@ Floats = NDArray[np.float64]
 
 LOGISTIC_TEMPERATURE: Final = math.e
 """β_φ of condition (19) for φ(z) = log(1 + e^z) on |z| ≤ 1: φ'²/φ'' = e^z, so e is enough, and no less is."""
+BRIER_TEMPERATURE: Final = 4.0
+"""β for the Brier score ‖p − e_y‖² of probabilities: twice its largest value."""
+LARGEST_CLASS_SCORE: Final = 0.5
+"""Where scores of three classes or more are cut off: two classes with scores ∓½ have the log-odds ±1 of condition (19)."""
 
 PATH_POINTS: Final = 200
 _CACHED_NUMBERS: Final = 1 << 16
@@ -30,11 +35,16 @@ _NEGLIGIBLE_EXPONENT: Final = 42.0
 
 @dataclass(frozen=True)
 class MirrorAverage:
-    """Averaged weights, and the weights λ⁽ᵗ⁾ they are the average of, at some numbers of rows t."""
+    """Averaged weights, and the weights λ⁽ᵗ⁾ they are the average of, at some numbers of rows t; the last is that of all rows."""
 
     weights: Floats
     path: Floats
     path_rows: NDArray[np.intp]
+
+    def from_equal_weights(self) -> Floats:
+        """The average over t = 0 … n − 1, which begins with equal weights: the one that the oracle inequality is proved for."""
+        moved = self.weights + (1 / len(self.weights) - self.path[-1]) / self.path_rows[-1]
+        return np.asarray(np.maximum(moved, 0.0), dtype=np.float64)
 
 
 def logistic_losses(negative_margins: Floats) -> Floats:
@@ -43,6 +53,29 @@ def logistic_losses(negative_margins: Floats) -> Floats:
         return np.logaddexp(0.0, negative_margins, out=negative_margins)
     np.exp(negative_margins, out=negative_margins)
     return np.log1p(negative_margins, out=negative_margins)
+
+
+def softmax_losses(scores: Floats, codes: NDArray[np.intp]) -> Floats:
+    """log Σ_c e^(s_c) − s_y for scores (rows × experts × classes), which are overwritten, and the class y of each row."""
+    scores -= scores.max(axis=2, keepdims=True)
+    of_true = scores[np.arange(len(codes)), :, codes]
+    return np.asarray(np.log(np.exp(scores, out=scores).sum(axis=2)) - of_true, dtype=np.float64)
+
+
+def brier_losses(probabilities: Floats, codes: NDArray[np.intp]) -> Floats:
+    """‖p − e_y‖² for probabilities (rows × experts × classes), which are overwritten, and the class y of each row."""
+    probabilities[np.arange(len(codes)), :, codes] -= 1.0
+    return np.asarray(np.einsum("rmc,rmc->rm", probabilities, probabilities), dtype=np.float64)
+
+
+def softmax_temperature(classes: int, largest_score: float = LARGEST_CLASS_SCORE) -> float:
+    """β for the softmax loss of scores within ± the largest one: (k − 1)e^(2B); for two classes the paper's e."""
+    return (classes - 1) * math.exp(2 * largest_score)
+
+
+def squared_temperature(low: float, high: float) -> float:
+    """β for the squared loss of predictions and targets within bounds: twice the largest loss."""
+    return 2 * (high - low) ** 2
 
 
 def squared_losses(residuals: Floats) -> Floats:
