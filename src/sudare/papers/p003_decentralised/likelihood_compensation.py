@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from sudare.dictionary import MemberModel
 from sudare.dictionary.families import log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian
+from sudare.dictionary.member_records import finite_matrix
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers
 
@@ -188,4 +189,4 @@ def _shares(log_joint: Floats) -> Floats:
 
 
 def _matrix(model: MemberModel, X: object) -> Floats:
-    return model._matrix(X)
+    return finite_matrix(X, model.columns, model.schema)
