@@ -59,7 +59,7 @@ class CollaborativeDictionary(BaseEstimator):
     updates : "printed" is (1.59) to (1.61) with Algorithm 3; "sign" the same with the sign of (1.61) put right; "corrected" the exact pair, for which
         the objective rises in every iteration.
     family : another exponential family (1.14), such as `sudare.dictionary.column_families.Poisson()`; then `updates`, `rho0` and `lambda0` say nothing.
-    consensus : how totals are computed (1.16): `exact_totals`, `RandomChunking(graph)`, `PaillierConsensus(graph)`, `RobustPushSum(graph)`.
+    consensus : how totals are computed (1.16): `exact_totals`, `RandomChunking(graph)`, `PaillierConsensus(graph)`, `ConsensusOverLinks(links)`.
     prune_below : a pattern goes when its N̄_k is below this: "0 or very near 0" (section 1.5.4).
     max_iter, tol : iterations, and the nats a record by which the last one still changed the objective.
     random_state : of the random start and of random consensus.

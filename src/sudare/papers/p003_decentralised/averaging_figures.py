@@ -25,6 +25,7 @@ from sudare.papers.p003_decentralised.spectra import (
     chebyshev_rounds,
     constant_rounds,
     cycle_second_eigenvalue,
+    nonzero_range,
     rounds_to,
 )
 from sudare.papers.study import Cell, ResultTable
@@ -127,7 +128,9 @@ def figure_1_6(largest: int = 60) -> tuple[ResultTable, list[Panel]]:
             count,
             "yes" if len(prime_factors(count)) == 1 else "no",
             len(chords[count].edges) - count,
+            _whole(_formula_rounds(cycle(count))),
             _whole(_printed_step_rounds(cycle(count))),
+            _whole(_formula_rounds(chords[count])),
             _whole(_printed_step_rounds(chords[count])),
             chebyshev_rounds(chords[count], TOLERANCE / math.sqrt(count)),
             len(dissemination.rounds_of(count)),
@@ -141,25 +144,38 @@ def figure_1_6(largest: int = 60) -> tuple[ResultTable, list[Panel]]:
             "S",
             "prime",
             "chords",
+            "cycle b = 1, by ν₂",
             "cycle b = 1, ε = 1/d",
+            "chords, by ν₂",
             "chords, ε = 1/d",
             "chords, Chebyshev",
             "dissemination (exact)",
         ),
         rows,
-        "A dash: never. The printed step ε = 1/d_max leaves the eigenvalue −1 on every even cycle with b = 1. Chords add no edge where S is 5 or "
+        "By ν₂: the printed √S·(ν₂/ν₁)^t, which does not look at negative eigenvalues; beside it rounds until members agree. A dash: never. The printed step ε = 1/d_max leaves the eigenvalue −1 on every even cycle with b = 1. Chords add no edge where S is 5 or "
         "divides 24, and the gap stays away from zero for prime S only: the jumps in the printed figure are these.",
     )
+    by_formula = [_formula_rounds(cycle(count)) for count in members]
     left = curves(
         members,
-        [Series(f"b = {reach}", [math.nan] * (len(members) - len(found)) + found) for reach, found in plain.items()],
+        [
+            Series("cycle, b = 1: by ν₂ as printed", by_formula),
+            *(
+                Series(f"b = {reach}: until members agree", [math.nan] * (len(members) - len(found)) + found)
+                for reach, found in plain.items()
+            ),
+        ],
         x_label="members S (cycle, ε = 1/d; gaps: never)",
         y_label="rounds",
     )
     right = curves(
         members,
-        [Series("ε = 1/d, as printed", printed), Series("Chebyshev", accelerated)],
-        x_label="members S (cycle with inverse chords)",
+        [
+            Series("inverse chords: by ν₂ as printed", [_formula_rounds(graph) for graph in chords.values()]),
+            Series("until members agree", printed),
+            Series("the same by Chebyshev's method", accelerated),
+        ],
+        x_label="members S (cycle with inverse chords, ε = 1/d)",
         y_label="rounds",
     )
     return table, [left, right]
@@ -167,6 +183,13 @@ def figure_1_6(largest: int = 60) -> tuple[ResultTable, list[Panel]]:
 
 def _printed_step_rounds(graph: Graph) -> float:
     rounds = constant_rounds(graph, TOLERANCE / math.sqrt(graph.members), 1 / graph.largest_degree)
+    return math.nan if rounds is None else float(rounds)
+
+
+def _formula_rounds(graph: Graph) -> float:
+    """The least t with √S·(ν₂/ν₁)^t ≤ 1e-3, where ν₂ is the second largest eigenvalue of W, as printed."""
+    second = 1 - nonzero_range(graph)[0] / graph.largest_degree
+    rounds = rounds_to(TOLERANCE / math.sqrt(graph.members), max(second, 0.0))
     return math.nan if rounds is None else float(rounds)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.hidden_sums import chunk_runs
+from sudare.papers.p003_decentralised.lossy_averaging import Averaging, Links, robust_push_sum
 from sudare.papers.p003_decentralised.paillier import keypairs, paillier_average
 
 Floats = NDArray[np.float64]
@@ -39,8 +40,7 @@ class RandomChunking:
 
     def __call__(self, addends: Floats, generator: np.random.Generator) -> Floats:
         """Each member's idea of the total."""
-        units = np.sqrt(np.square(addends).mean(axis=0))
-        units[units == 0] = 1.0
+        units = _units(addends)
         runs = chunk_runs(
             addends / units, self.graph, self.chunks, self.spread, "constant", self.tolerance, generator.bytes(32)
         )
@@ -62,3 +62,24 @@ class PaillierConsensus:
             self._pairs.extend(keypairs(self.graph.members, self.key_bits))
         run = paillier_average(addends, self.graph, self.tolerance, self._pairs, generator.bytes(32))
         return np.asarray(len(addends) * run.averages)
+
+
+@dataclass(frozen=True)
+class ConsensusOverLinks:
+    """So many rounds of averaging over links that lose and delay messages; by running sums, which are exact in the end, unless another way is given."""
+
+    links: Links
+    rounds: int = 100
+    averaging: Averaging = robust_push_sum
+
+    def __call__(self, addends: Floats, generator: np.random.Generator) -> Floats:
+        """Each member's idea of the total."""
+        units = _units(addends)
+        *_, last = self.averaging(addends / units, self.links, self.rounds, generator)
+        return np.asarray(len(addends) * last * units)
+
+
+def _units(addends: Floats) -> Floats:
+    """The root mean square of each number over the members; one where all are zero."""
+    sizes = np.sqrt(np.square(addends).mean(axis=0))
+    return np.where(sizes == 0, 1.0, sizes)

@@ -8,8 +8,9 @@ and neither learns the other's value from one round. It is slow, inexact, and pr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 from typing import Any, Final
 
 import numpy as np
@@ -102,15 +103,22 @@ def paillier_average(
     vectors: Floats, graph: Graph, tolerance: float, pairs: Sequence[tuple[Any, Any]], seed: bytes
 ) -> PaillierRun:
     """Everyone's vector after the rounds of `paillier_cost`."""
+    cost = paillier_cost(graph, tolerance, pairs[0][0].n.bit_length())
+    states = paillier_trajectory(vectors, graph, pairs, seed)
+    return PaillierRun(next(islice(states, cost.rounds, None)), cost)
+
+
+def paillier_trajectory(
+    vectors: Floats, graph: Graph, pairs: Sequence[tuple[Any, Any]], seed: bytes
+) -> Iterator[Floats]:
+    """What everyone holds before the first round and after each, without end."""
     if np.abs(vectors).max(initial=0.0) > _MOST_VALUE:
         raise InvalidParameter("Values are too large for the encryption's fixed point.", "Scale them below 2^60.")
-    cost, largest = paillier_cost(graph, tolerance, pairs[0][0].n.bit_length()), nonzero_range(graph)[1]
-    current = vectors.copy()
-    for number in range(cost.rounds):
-        current = (
-            current + _pulls(current, graph, pairs, derived(seed, b"weights", number.to_bytes(4, "big"))) / largest
-        )
-    return PaillierRun(current, cost)
+    current, largest = vectors.copy(), nonzero_range(graph)[1]
+    for number in count():
+        yield current
+        pulls = _pulls(current, graph, pairs, derived(seed, b"weights", number.to_bytes(4, "big")))
+        current = current + pulls / largest
 
 
 def _pulls(current: Floats, graph: Graph, pairs: Sequence[tuple[Any, Any]], seed: bytes) -> Floats:

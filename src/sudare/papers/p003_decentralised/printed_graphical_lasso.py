@@ -44,32 +44,28 @@ def graphical_lasso_as_printed(
 @compiled()
 def _visit_columns(S: Floats, W: Floats, precision: Floats, coefficients: Floats, penalty: float, passes: int) -> None:
     """Lines 4 to 12 of Algorithm 3 for i = 1, …, M: column i of W and Λ from the other columns of W, in place."""
-    size = len(S)
-    for i in range(size):
+    for i in range(len(S)):
+        # Entry i of β stays zero, so that sums over all entries leave column i out.
         beta = coefficients[i]
         for _ in range(passes):
-            for row in range(size):
-                if row != i:
-                    rest = S[row, i]
-                    for other in range(size):
-                        if other not in (i, row):
-                            rest -= W[row, other] * beta[other]
-                    beta[row] = np.sign(rest) * max(abs(rest) - penalty, 0.0) / W[row, row]
+            _soften(i, S, W, beta, penalty)
         W[i, i] = S[i, i] + penalty
-        column = np.zeros(size)
-        for row in range(size):
-            for other in range(size):
-                if i not in (row, other):
-                    column[row] += W[row, other] * beta[other]
-        explained = 0.0
-        for row in range(size):
+        column = W @ beta
+        scale = 1 / (W[i, i] - beta @ column)
+        for row in range(len(S)):
             if row != i:
                 W[row, i] = W[i, row] = column[row]
-                explained += beta[row] * column[row]
-        precision[i, i] = 1 / (W[i, i] - explained)
-        for row in range(size):
-            if row != i:
-                precision[row, i] = precision[i, row] = -precision[i, i] * beta[row]
+                precision[row, i] = precision[i, row] = -scale * beta[row]
+        precision[i, i] = scale
+
+
+@compiled()
+def _soften(i: int, S: Floats, W: Floats, beta: Floats, penalty: float) -> None:
+    """(1.78) once for every entry of β but the i-th."""
+    for row in range(len(S)):
+        if row != i:
+            rest = S[row, i] - W[row] @ beta + W[row, row] * beta[row]
+            beta[row] = np.sign(rest) * max(abs(rest) - penalty, 0.0) / W[row, row]
 
 
 def _gap_of(S: Floats, penalty: float, precision: Floats) -> float:
