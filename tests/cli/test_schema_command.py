@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sudare.errors import DataError
+from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 from tests.cli.conftest import SCHEMA, Sudare
 
 
@@ -76,3 +76,15 @@ def test_a_table_without_a_header(house: Path, sudare: Sudare, said: tuple[str, 
         pay = ("--epsilon", 1, "--account", "visits", "--budget", 1, "--key", "key.pem", "-o", "visits.sudare")
         assert sudare("fit", "mean", "visits.csv", "--schema", "visits.toml", *pay, *said).exit_code == 0
         assert "from column_1\n" in sudare("inspect", "visits.sudare").stdout
+
+
+def test_a_table_in_another_encoding(house: Path, sudare: Sudare) -> None:
+    (house / "visits.csv").write_bytes("age;smoker\n61,5;sí\n42;no\n".encode("cp1252"))
+    (house / "visits.toml").write_text(SCHEMA.replace('"yes"', '"sí"'))
+    refused = sudare("schema", "check", "visits.csv", "--schema", "visits.toml")
+    assert refused.exit_code == SourceUnreadable.exit_code
+    assert "--encoding" in refused.stderr
+    checked = sudare("schema", "check", "visits.csv", "--schema", "visits.toml", "--encoding", "cp1252")
+    assert "2 rows match the schema." in checked.stdout
+    wrong = sudare("schema", "check", "visits.csv", "--schema", "visits.toml", "--encoding", "none")
+    assert wrong.exit_code == InvalidParameter.exit_code

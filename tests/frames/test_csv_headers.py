@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sudare.errors import DataError, SchemaError, SourceUnreadable
 from sudare.frames import batches, column_types, read
-from sudare.frames.csv_headers import CsvFile, doubt_about
+from sudare.frames.csv_dialects import CsvFile
+from sudare.frames.csv_headers import doubt_about
 from sudare.safe_text import looks_like_a_value
 from sudare.schema import Category, Number, Schema
 
@@ -188,10 +189,9 @@ def test_a_long_cell_is_looked_at_once(tmp_path):
     assert told.stdout.strip() == "['name', 'age']"
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_names_that_are_not_utf8_are_not_quoted(tmp_path, encoding):
+def test_names_in_an_unknown_encoding_are_not_quoted(tmp_path):
     file = tmp_path / "table.csv"
-    file.write_bytes("naïve,b\n1,2\n".encode(encoding))
+    file.write_bytes("naïve,b\n1,2\n".encode("latin-1"))
     for look in (lambda: column_types(file), lambda: read(file)):
         with pytest.raises(SourceUnreadable) as caught:
             look()

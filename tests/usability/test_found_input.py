@@ -135,7 +135,7 @@ def test_parts_of_a_table_have_the_same_columns(tmp_path: Path) -> None:
 
 def test_a_file_in_another_encoding_is_told_what_it_must_be(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("heating\ngas\nÖl\n".encode("latin-1"))
-    with pytest.raises(WrongType, match="UTF-8"):
+    with pytest.raises(SourceUnreadable, match="not UTF-8"):
         RecordPerturbation(Schema({"heating": Category(("gas", "oil"))}), epsilon=1).fit(tmp_path / "t.csv")
 
 
@@ -199,24 +199,16 @@ def test_radices_are_whole_numbers_from_two(radices: Any) -> None:
         graphs.mixed_radix(radices)
 
 
-@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")])
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
-def test_another_separator_is_told_and_not_guessed(tmp_path: Path, mark: str, name: str, ending: str) -> None:
+def test_another_separator_is_read_and_a_decimal_comma_with_it(tmp_path: Path, mark: str, ending: str) -> None:
     """It seemed to lack all columns but one, which nobody had heard of."""
     file = tmp_path / f"people{ending}"
     pd.DataFrame({"age": [31.5, 40.0], "ill": [0, 1]}).to_csv(file, sep=mark, decimal=",", index=False)
     schema = Schema({"age": Number(0, 110)})
-    readings: list[Callable[[], Any]] = [
-        lambda: read(file),
-        lambda: read(file, schema=schema),
-        lambda: read(file, columns=["age"]),
-        lambda: column_types(file),
-    ]
-    for reading in readings:
-        with pytest.raises(SourceUnreadable, match=f"separated by {name}, not by commas") as refusal:
-            reading()
-        assert "Parquet" in refusal.value.remedy
-        assert "age" not in str(refusal.value)
+    for table in (read(file), read(file, schema=schema), read(file, columns=["age"])):
+        assert table.arrow["age"].to_pylist() == [31.5, 40.0]
+    assert column_types(file).names == ["age", "ill"]
 
 
 def test_separators_within_names_and_values_are_no_matter(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.consortium_blame import blame
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
-from sudare.cli.options import HasHeader
+from sudare.cli.options import Encoding, HasHeader
 from sudare.cli.sums import sums_lines, sums_values
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def join(
         str | None, typer.Option("--query", help="The table, view or query, where the records are in a database.")
     ] = None,
     has_header: HasHeader = None,
+    encoding: Encoding = None,
     folder: Annotated[
         Path, typer.Option("--folder", metavar="FOLDER", help="Where this member's own files are made.")
     ] = Path(),
@@ -135,7 +136,7 @@ def join(
     from sudare.consortium.agreement.membership import joined
     from sudare.privacy.release_file import fingerprint
 
-    joining = _joining(name, folder, _source(data, folder, query, has_header), Budget(epsilon, delta), ledger)
+    joining = _joining(name, folder, _source(data, folder, query, has_header, encoding), Budget(epsilon, delta), ledger)
     is_new = not joining.key_path.exists()
     if dry_run:
         found = Agreement.load(agreement)
@@ -264,12 +265,17 @@ def _joining(name: str, folder: Path, source: dict[str, str | bool], budget: Bud
     return NewMember(name, folder, source, budget, ledger)
 
 
-def _source(data: str, folder: Path, query: str | None, has_header: bool | None) -> dict[str, str | bool]:
+def _source(
+    data: str, folder: Path, query: str | None, has_header: bool | None, encoding: str | None
+) -> dict[str, str | bool]:
     """The section `data` of the member's own file."""
     if _is_address(data):
         return {"url": _found_from_anywhere(data), "query": query or ""}
-    said: dict[str, str | bool] = {} if has_header is None else {"has_header": has_header}
-    return {"source": os.path.relpath(data, folder), **said}
+    said = {"has_header": has_header, "encoding": encoding}
+    return {
+        "source": os.path.relpath(data, folder),
+        **{name: value for name, value in said.items() if value is not None},
+    }
 
 
 def _found_from_anywhere(address: str) -> str:
@@ -339,17 +345,15 @@ def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
     """Whether the records are there and have the agreed columns; only their names and types are looked at."""
     from sudare.errors import SudareError
     from sudare.frames import batches
-    from sudare.frames.sources import CsvFile
+    from sudare.frames.csv_dialects import CsvFile
     from sudare.schema.frame_conversion import refuse_missing_columns
 
     if "source" not in joining.data:
         return []
     file = Path(os.path.relpath(joining.folder / str(joining.data["source"])))
-    said = joining.data.get("has_header")
+    said: dict[str, Any] = {name: joining.data.get(name) for name in ("has_header", "encoding")}
     try:
-        first = next(
-            iter(batches(CsvFile(file, said) if isinstance(said, bool) else file, schema=agreement.schema)), None
-        )
+        first = next(iter(batches(CsvFile(file, **said), schema=agreement.schema)), None)
         if first is not None:
             refuse_missing_columns(agreement.schema.source_columns, first.names)
     except SudareError as error:

@@ -14,6 +14,7 @@ from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
     Composition,
+    Encoding,
     HasHeader,
     NewBudget,
     NewBudgetDelta,
@@ -48,6 +49,7 @@ def fit(
     account: Annotated[str, typer.Option("--account", metavar="NAME", help="The account that pays.")],
     delta: ChargedDelta = 0.0,
     has_header: HasHeader = None,
+    encoding: Encoding = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
     composition: Composition = None,
@@ -66,7 +68,7 @@ def fit(
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
         tell("reading the table")
-        rows = read(table_source(table, has_header), schema=declared)
+        rows = read(table_source(table, has_header, encoding), schema=declared)
         tell("asking for the price" if signing is None else "charging, then computing")
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,

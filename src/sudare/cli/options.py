@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 
-def table_source(table: Path, has_header: bool | None) -> os.PathLike[str]:
-    """The table, with what a person said about its first line."""
-    from sudare.frames.csv_headers import CsvFile
+def table_source(table: Path, has_header: bool | None, encoding: str | None) -> os.PathLike[str]:
+    """The table, with what a person said about its first line and its encoding."""
+    from sudare.frames.csv_dialects import CsvFile
 
-    return table if has_header is None else CsvFile(table, has_header)
+    return table if has_header is None and encoding is None else CsvFile(table, has_header, encoding)
 
 
 class Filter(StrEnum):
@@ -32,6 +32,15 @@ HasHeader = Annotated[
     typer.Option(
         "--header/--no-header",
         help="Whether the first line of a CSV file names its columns; asked for where the file does not show it. Without names they are column_1, column_2, ….",
+        show_default=False,
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="The encoding of a CSV file, such as cp932 or cp1252. Without it UTF-8, UTF-16, Shift_JIS and EUC-JP are told apart.",
         show_default=False,
     ),
 ]

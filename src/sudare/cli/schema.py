@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported, write_new_text
-from sudare.cli.options import HasHeader, table_source
+from sudare.cli.options import Encoding, HasHeader, table_source
 
 app = typer.Typer(help="Draft a schema for a table, or check a table against one.", no_args_is_help=True)
 
@@ -30,13 +30,14 @@ def draft(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file instead.")
     ] = None,
     has_header: HasHeader = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """A first schema from names and types of columns; every bound is left as a question to a human, never copied."""
     from sudare.frames import column_types
     from sudare.schema import Schema
 
-    types = column_types(table_source(table, has_header))
+    types = column_types(table_source(table, has_header, encoding))
     text = Schema.draft(types, has_header=has_header)
     if output is not None:
         write_new_text(output, text)
@@ -52,13 +53,14 @@ def check(
     table: TablePath,
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (TOML).")],
     has_header: HasHeader = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
     """Whether a table agrees with a schema, and how many values would be clipped. The counts are exact: for the owner only."""
     from sudare.frames import batches
     from sudare.schema import Schema, encode
 
-    declared, source = Schema.load(schema), table_source(table, has_header)
+    declared, source = Schema.load(schema), table_source(table, has_header, encoding)
     rows, clipped = 0, dict.fromkeys(declared.columns, 0)
     with progress(as_json) as tell:
         for batch in batches(source, schema=declared):

@@ -16,6 +16,7 @@ from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
     Composition,
+    Encoding,
     HasHeader,
     NewBudget,
     NewBudgetDelta,
@@ -69,6 +70,7 @@ def synthesize(
         int, typer.Option("--groups", help="For microaggregation: into how many groups a class is cut.")
     ] = 20,
     has_header: HasHeader = None,
+    encoding: Encoding = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
@@ -83,7 +85,7 @@ def synthesize(
     from sudare.schema import Schema
     from sudare.synthesis import PrivateSynthesizer
 
-    declared, source = Schema.load(schema), table_source(table, has_header)
+    declared, source = Schema.load(schema), table_source(table, has_header, encoding)
     options: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),

@@ -13,23 +13,24 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from sudare.errors import SourceUnreadable, SudareError, WrongType
-from sudare.frames.csv_headers import first_bytes, first_lines, public_names, refuse_doubtful_header
+from sudare.frames.csv_dialects import CsvDialect, CsvFile, dialect_of, why_no_number
+from sudare.frames.csv_headers import first_lines, public_names, refuse_doubtful_header
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Label, Number, Schema
 from sudare.schema.frame_conversion import Table, attempt, unique_names
 
 CSV_BLOCK_BYTES = 2**22
-OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 CSV_TYPES = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
 MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 
 
 def csv_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, said: CsvFile
 ) -> Iterator[Table]:
     expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
-    written = csv_as_written(file, expected, has_header).names
-    read_as = dict(zip(unique_names(public_names(written, has_header)), written, strict=True))
+    dialect = dialect_of(file, said, expected)
+    written = csv_as_written(file, expected, said.has_header, dialect).names
+    read_as = dict(zip(unique_names(public_names(written, said.has_header)), written, strict=True))
     names = wanted_columns(list(read_as), columns, schema)
     options = pyarrow.csv.ConvertOptions(
         include_columns=[read_as[name] for name in names],
@@ -37,57 +38,48 @@ def csv_batches(
         # The words 1 and 0 are numbers, not booleans.
         true_values=["true", "True", "TRUE"],
         false_values=["false", "False", "FALSE"],
+        decimal_point=dialect.decimal_point,
     )
-    with csv_reader(file, options, written if has_header is False else None) as reader:
+    with csv_reader(file, options, written if said.has_header is False else None, dialect) as reader:
         for batch in reader:
             table = pa.Table.from_batches([batch]).rename_columns(names)
             yield from pieces(Table(with_missing_words(table, schema)), batch_rows)
 
 
-def csv_types(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+def csv_types(file: Path, expected: Collection[str], said: CsvFile) -> pa.Schema:
     """The names of the columns of a CSV file, and the types its first block suggests."""
-    opened = csv_as_written(file, expected, has_header)
-    return pa.schema(list(zip(unique_names(public_names(opened.names, has_header)), opened.types, strict=True)))
+    opened = csv_as_written(file, expected, said.has_header, dialect_of(file, said, expected))
+    return pa.schema(list(zip(unique_names(public_names(opened.names, said.has_header)), opened.types, strict=True)))
 
 
-def csv_as_written(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+def csv_as_written(file: Path, expected: Collection[str], has_header: bool | None, dialect: CsvDialect) -> pa.Schema:
     """Names as the CSV file spells them (made up where it has none), and types.
 
     Raise DataError where the first line may be a record, and nobody said whether it is.
-    A header without a comma that has another usual separator is refused, unless a column is expected to be called so: read as one column,
-    the file would only seem to lack all others.
     """
-    header = attempt(lambda: first_line(file)) or ""
-    separator = next((name for mark, name in OTHER_SEPARATORS.items() if mark in header), None)
-    if separator is not None and not {",", '"'} & set(header) and header not in expected:
-        raise SourceUnreadable(
-            f"The columns of {os.fspath(file)!r} are separated by {separator}, not by commas.",
-            "Save it with commas between the columns and a point in decimals, or as Parquet.",
-        )
-    lines = attempt(lambda: first_lines(file))
+    lines = attempt(lambda: first_lines(file, dialect))
     if lines is None:
         raise unreadable(file, "CSV")
     refuse_doubtful_header(lines, has_header, expected, file)
     names = public_names(lines[0], has_header) if lines and has_header is False else None
-    types = attempt(lambda: csv_reader(file, None, names).schema)
-    # Names that are not UTF-8 fail when they are asked for.
+    options = pyarrow.csv.ConvertOptions(decimal_point=dialect.decimal_point)
+    types = attempt(lambda: csv_reader(file, options, names, dialect).schema)
+    # Names that cannot be decoded fail when they are asked for.
     if types is None or attempt(lambda: types.names) is None:
         raise unreadable(file, "CSV")
     return types
 
 
-def first_line(file: Path) -> str:
-    """The first line of a text file, which may be compressed."""
-    return first_bytes(file).decode("utf-8-sig", errors="replace").splitlines()[0]
-
-
-def csv_reader(file: Path, options: Any, names: Sequence[str] | None) -> Any:
+def csv_reader(file: Path, options: Any, names: Sequence[str] | None, dialect: CsvDialect) -> Any:
     """The rows of a CSV file; without names its first line has them."""
     return pyarrow.csv.open_csv(
         file,
         read_options=pyarrow.csv.ReadOptions(
-            block_size=CSV_BLOCK_BYTES, column_names=None if names is None else list(names)
+            block_size=CSV_BLOCK_BYTES,
+            column_names=None if names is None else list(names),
+            encoding="utf8" if dialect.encoding == "utf-8" else dialect.encoding,
         ),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=dialect.separator),
         convert_options=options,
     )
 
@@ -124,21 +116,29 @@ def words_for_missing(name: str, schema: Schema | None) -> list[str]:
     return [word for word in MISSING_WORDS if word not in facts.levels]
 
 
-def unreadable_csv(error: Exception, file: Path, schema: Schema | None, has_header: bool | None) -> SudareError:
+def unreadable_csv(error: Exception, file: Path, schema: Schema | None, said: CsvFile) -> SudareError:
     """What to say of a CSV file that failed; a column is named if the schema declares it."""
     # With a single thread Arrow names the row as well.
     found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))
     if not found:
         return unreadable(file, "CSV")
-    name = csv_types(file, declared_types(schema), has_header).names[int(found[1])]
-    if name not in declared_types(schema):
+    expected = declared_types(schema)
+    place, name = int(found[1]), csv_types(file, expected, said).names[int(found[1])]
+    if name not in expected:
         return SourceUnreadable(
             f"A column of {os.fspath(file)!r} changes its type after the beginning of the file.",
             "Give schema=…, so that types are declared and not guessed.",
         )
     facts = schema.columns.get(name) if schema else None
-    kind = "numbers" if isinstance(facts, Number) else "classes" if isinstance(facts, Label) else "categories"
+    if isinstance(facts, Number):
+        cells = [line[place] for line in first_lines(file, dialect_of(file, said, expected))[1:] if place < len(line)]
+        written, remedy = why_no_number(cells) or (
+            "in a way that cannot be read as numbers",
+            "Correct the file (figures, a point in decimals, and an empty field where a value is missing), or change the declaration in the schema.",
+        )
+        return WrongType(f"Column {name!r} is declared to hold numbers, and holds some {written}.", remedy)
+    kind = "classes" if isinstance(facts, Label) else "categories"
     return WrongType(
         f"Column {name!r} is declared to hold {kind}, and holds a field that cannot be read as that type.",
-        "Correct the file (it must be UTF-8, with a point in decimals), or change the declaration in the schema.",
+        "Correct the file, say its encoding (--encoding), or change the declaration in the schema.",
     )

@@ -10,59 +10,29 @@ import csv
 import io
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
 from sudare.errors import DataError
+from sudare.frames.csv_dialects import SAMPLED_BYTES, CsvDialect, first_bytes, first_text
 from sudare.safe_text import looks_like_a_value, looks_measured, normal_name
 
-LONGEST_HEADER_BYTES: Final = 2**20
 SAMPLED_LINES: Final = 1000
 UNNAMED: Final = "column_{}"
 
 
-@dataclass(frozen=True)
-class CsvFile(os.PathLike[str]):
-    """A CSV file of which a person says whether its first line names the columns.
-
-    It stands wherever a path does. Without names the columns are called column_1, column_2, and so on.
-    """
-
-    path: str | os.PathLike[str]
-    has_header: bool
-
-    def __fspath__(self) -> str:
-        return os.fspath(self.path)
-
-
-def declared_header(source: object) -> bool | None:
-    """What a person said about the first line of a source: True, False, or None where nothing was said."""
-    return source.has_header if isinstance(source, CsvFile) else None
-
-
-def first_bytes(file: Path) -> bytes:
-    """The first megabyte of a file, unpacked where it is compressed."""
-    with pa.input_stream(file, compression="detect") as stream:
-        beginning: bytes = stream.read(LONGEST_HEADER_BYTES)
-    return beginning
-
-
-def first_lines(file: Path) -> list[list[str]]:
+def first_lines(file: Path, dialect: CsvDialect) -> list[list[str]]:
     """The cells of the lines in the first megabyte of a CSV file, or of the first thousand and one of them."""
-    beginning = first_bytes(file)
-    text = beginning.decode("utf-8-sig", errors="replace")
+    is_whole_megabyte = len(first_bytes(file)) == SAMPLED_BYTES
     lines: list[list[str]] = []
-    for cells in csv.reader(io.StringIO(text)):
+    for cells in csv.reader(io.StringIO(first_text(file, dialect.encoding)), delimiter=dialect.separator):
         # Empty lines are no rows.
         if cells:
             lines.append(cells)
         if len(lines) > SAMPLED_LINES:
             break
-    is_cut = len(beginning) == LONGEST_HEADER_BYTES and 1 < len(lines) <= SAMPLED_LINES
-    if len(beginning) == LONGEST_HEADER_BYTES and len(lines) == 1:
+    is_cut = is_whole_megabyte and 1 < len(lines) <= SAMPLED_LINES
+    if is_whole_megabyte and len(lines) == 1:
         # Lines follow that nobody has seen: not one of them speaks for a header.
         return [*lines, []]
     return lines[:-1] if is_cut else lines

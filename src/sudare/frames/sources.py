@@ -19,8 +19,8 @@ import pyarrow.parquet
 import sqlalchemy
 
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
+from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
-from sudare.frames.csv_headers import CsvFile, declared_header
 from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
 from sudare.frames.wanted_columns import pieces, selected, unreadable, wanted_columns
 from sudare.schema import Schema
@@ -30,7 +30,7 @@ __all__ = ["CsvFile", "SqlSource", "Table", "as_table", "batches", "column_types
 
 DEFAULT_BATCH_ROWS = 65536
 PARQUET_ENDINGS = (".parquet", ".pq")
-CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
+CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
 DEFAULT_SCHEMAS = {"postgresql": "public"}
 
 
@@ -44,7 +44,8 @@ def batches(
 
     A source is the path of a Parquet or CSV file, of a folder of Parquet files, or a pattern such as "2026-*.parquet";
     a CsvFile; a SqlSource; any table that `as_table` takes; or an iterator of such tables.
-    A CSV file whose first line may be a record is refused, unless a CsvFile says what that line is.
+    Encoding, separator and decimal mark of a CSV file are told from its beginning; one whose first line may be a record is refused, unless a
+    CsvFile says what that line is.
     `columns` are read and no others. Without them a `schema` selects the columns it knows, as far as they are there,
     and fixes the types of a CSV file: without it they are guessed from the beginning of the file, and a later line
     may contradict. In declared text columns a field is missing if it is empty or a usual word for missing (NA, null, …),
@@ -55,8 +56,8 @@ def batches(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
     if isinstance(source, str | os.PathLike):
-        has_header = declared_header(source)
-        files = (file_batches(file, columns, batch_rows, schema, has_header) for file in files_at(source))
+        said = described(source)
+        files = (file_batches(file, columns, batch_rows, schema, said) for file in files_at(source))
         return itertools.chain.from_iterable(files)
     if isinstance(source, SqlSource):
         return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
@@ -95,7 +96,7 @@ def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
     `expected` are names that a person declared: they tell a header of a CSV file that holds nothing but text from a record.
     """
     if isinstance(source, str | os.PathLike):
-        first, *others = (_types_in(file, expected, declared_header(source)) for file in files_at(source))
+        first, *others = (_types_in(file, expected, described(source)) for file in files_at(source))
         if any(set(types.names) != set(first.names) for types in others):
             raise DataError(
                 f"The files at {os.fspath(source)!r} do not all have the same columns.",
@@ -153,9 +154,9 @@ def files_at(source: str | os.PathLike[str]) -> list[Path]:
     return found
 
 
-def _types_in(file: Path, expected: Collection[str], has_header: bool | None) -> pa.Schema:
+def _types_in(file: Path, expected: Collection[str], said: CsvFile) -> pa.Schema:
     if not is_parquet(file):
-        return csv_types(file, expected, has_header)
+        return csv_types(file, expected, said)
     types = opened_parquet(file).schema_arrow
     return pa.schema(list(zip(unique_names(types.names), types.types, strict=True)))
 
@@ -165,13 +166,13 @@ def is_parquet(file: Path) -> bool:
 
 
 def file_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, has_header: bool | None
+    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, said: CsvFile
 ) -> Iterator[Table]:
     """The tables of one file."""
     if is_parquet(file):
         return quietly(parquet_batches(file, columns, batch_rows, schema), lambda error: unreadable(file, "Parquet"))
-    rows = csv_batches(file, columns, batch_rows, schema, has_header)
-    return quietly(rows, lambda error: unreadable_csv(error, file, schema, has_header))
+    rows = csv_batches(file, columns, batch_rows, schema, said)
+    return quietly(rows, lambda error: unreadable_csv(error, file, schema, said))
 
 
 def opened_parquet(file: Path) -> Any:

@@ -9,9 +9,9 @@ import pytest
 
 from sudare.consortium import Identity, Member, Policy, Rotation, Statements
 from sudare.consortium.agreement.member_settings import new_member_file
-from sudare.errors import AgreementError, IdentityError, KeyRevoked, LedgerMissing, SourceTaken
+from sudare.errors import AgreementError, IdentityError, InvalidParameter, KeyRevoked, LedgerMissing, SourceTaken
 from sudare.frames import read
-from sudare.frames.sources import SqlSource
+from sudare.frames.sources import CsvFile, SqlSource
 from tests.consortium.documents import MEMBER, PASSPHRASE, agreement_of, member_in, signed_by_all, three_identities
 
 
@@ -61,6 +61,14 @@ def test_everything_that_can_be_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NORTH_LEDGER", str(tmp_path / "elsewhere.db"))
     member.ledger()
     assert (tmp_path / "elsewhere.db").exists()
+
+
+def test_a_csv_file_with_what_a_person_says_about_it(tmp_path: Path) -> None:
+    said = 'source = "table.csv"\nhas_header = true\nencoding = "cp1252"'
+    member = member_in(tmp_path, MEMBER.replace('source = "table.parquet"', said))
+    assert member.source() == CsvFile(str(tmp_path / "table.csv"), has_header=True, encoding="cp1252")
+    with pytest.raises(InvalidParameter, match="encoding"):
+        member_in(tmp_path, MEMBER.replace('source = "table.parquet"', said.replace("cp1252", "zip")))
 
 
 BAD = [

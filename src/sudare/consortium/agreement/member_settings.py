@@ -23,7 +23,7 @@ from sudare.consortium.agreement.signed_statements import Statements, check_is_k
 from sudare.consortium.tasks.definitions import KINDS
 from sudare.errors import AgreementError, IdentityError
 from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, read_text, write_new
-from sudare.frames.csv_headers import CsvFile
+from sudare.frames.csv_dialects import CsvFile, checked_encoding
 from sudare.frames.databases import SqlSource, has_secrets
 from sudare.privacy.ledger import Account, Ledger
 from sudare.privacy.source_identity import given_source
@@ -40,6 +40,7 @@ class Data:
 
     source: str | None = None
     has_header: bool | None = None
+    encoding: str | None = None
     url: str | None = field(default=None, repr=False)
     query: str | None = None
 
@@ -153,7 +154,8 @@ class Member:
                 raise AgreementError("`data.url` is not a database's address.", "Use dialect://user@host/database.")
             return SqlSource(address, self.data.query)
         path = os.fspath(self.folder / str(self.data.source))
-        return path if self.data.has_header is None else CsvFile(path, self.data.has_header)
+        said = (self.data.has_header, self.data.encoding)
+        return path if said == (None, None) else CsvFile(path, *said)
 
     def task_folder(self, agreement: Agreement, task: str) -> Path:
         """Where the state of a task of this agreement is kept."""
@@ -220,15 +222,18 @@ def _address(value: Field, folder: Path) -> str:
 
 
 def _data(section: Field) -> Data:
-    fields = section.table((), ("source", "has_header", "url", "query"))
-    texts = {name: value.text() for name, value in fields.items() if name != "has_header"}
+    fields = section.table((), ("source", "has_header", "encoding", "url", "query"))
+    texts = {name: value.text() for name, value in fields.items() if name not in ("has_header", "encoding")}
     if set(texts) not in ({"source"}, {"url", "query"}) or not all(texts.values()):
         problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
         raise AgreementError(
             f"`{section.path}` {problem}.",
             'Give source = "table.parquet" (or CSV), or url = "dialect://…" with query = "table or query".',
         )
-    return Data(**texts, has_header=fields["has_header"].truth() if "has_header" in fields else None)
+    encoding = fields["encoding"].text() if "encoding" in fields else None
+    if encoding is not None:
+        checked_encoding(encoding)
+    return Data(**texts, has_header=fields["has_header"].truth() if "has_header" in fields else None, encoding=encoding)
 
 
 def _policy(section: Field) -> Policy:

@@ -1,0 +1,180 @@
+"""How a CSV file is written: its encoding, what stands between cells, and its decimal mark, told from its beginning.
+
+What cannot be told for certain is not guessed: a person then says it. Errors name encodings and marks, never what was read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from sudare.errors import InvalidParameter, SourceUnreadable
+from sudare.safe_text import normal_name
+
+SAMPLED_BYTES: Final = 2**20
+SEPARATORS: Final = (",", ";", "\t", "|")
+JAPANESE_ENCODINGS: Final = {"cp932": "Shift_JIS (cp932)", "euc_jp": "EUC-JP"}
+BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# A decimal comma, not one between thousands: those have three digits behind them.
+_DECIMAL_COMMA: Final = re.compile(r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*")
+_DECIMAL_POINT: Final = re.compile(r"\s*[-+]?\d*\.\d+\s*")
+# Western letters that are read as Japanese stand alone between ASCII letters; Japanese words do not.
+_MOST_ALONE: Final = 0.2
+# Marks, kana, kanji and full-width forms; half-width kana are what bytes of EUC-JP become in Shift_JIS.
+_USUAL_JAPANESE: Final = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff01-\uff60\uffe0-\uffe6]")
+_LEAST_USUAL: Final = 0.7
+_SAY_WHICH: Final = "Say which it is: --encoding cp1252 for example, or CsvFile(path, encoding=…) in Python."
+
+
+@dataclass(frozen=True)
+class CsvFile(os.PathLike[str]):
+    """A CSV file of which a person says whether its first line names the columns, and in which encoding it is written.
+
+    It stands wherever a path does. Without names the columns are called column_1, column_2, and so on. What is None is told from the file.
+    """
+
+    path: str | os.PathLike[str]
+    has_header: bool | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            checked_encoding(self.encoding)
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+
+@dataclass(frozen=True)
+class CsvDialect:
+    """How the cells of a CSV file are found in its bytes."""
+
+    encoding: str
+    separator: str = ","
+    decimal_point: str = "."
+
+
+def described(source: str | os.PathLike[str]) -> CsvFile:
+    """The source with what a person said about it."""
+    return source if isinstance(source, CsvFile) else CsvFile(source)
+
+
+def checked_encoding(name: object) -> str:
+    """The encoding. Raise InvalidParameter unless Python has a text encoding of that name."""
+    try:
+        "a".encode(str(name))
+    except (LookupError, ValueError, TypeError):
+        raise InvalidParameter(
+            "`encoding` is not the name of a text encoding.",
+            "Use for example utf-8, utf-16, cp932, euc_jp, cp1252.",
+        ) from None
+    return str(name)
+
+
+def first_bytes(file: Path) -> bytes:
+    """The first megabyte of a file, unpacked where it is compressed."""
+    with pa.input_stream(file, compression="detect") as stream:
+        beginning: bytes = stream.read(SAMPLED_BYTES)
+    return beginning
+
+
+def first_text(file: Path, encoding: str) -> str:
+    """The first megabyte of a file as text; what cannot be decoded is replaced."""
+    return first_bytes(file).decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
+
+
+def dialect_of(file: Path, said: CsvFile, expected: Collection[str]) -> CsvDialect:
+    """How a file is written. Raise SourceUnreadable where its encoding does not show."""
+    encoding = said.encoding or detected_encoding(first_bytes(file), file)
+    text = first_text(file, encoding)
+    separator = detected_separator(text, expected)
+    return CsvDialect(encoding, separator, detected_decimal_point(text, separator))
+
+
+def detected_encoding(beginning: bytes, file: Path) -> str:
+    """The encoding of a file by its first bytes: UTF-8, UTF-16, Shift_JIS or EUC-JP."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if beginning.startswith(mark):
+            return encoding
+    # Separators, figures and ends of lines in UTF-16 have a zero in their second or first byte; other text has no zeros.
+    zeros = {"utf-16-be": beginning[0::2].count(0), "utf-16-le": beginning[1::2].count(0)}
+    for encoding, count in zeros.items():
+        if count and 10 * (sum(zeros.values()) - count) < count and decoded(beginning, encoding) is not None:
+            return encoding
+    if decoded(beginning, "utf-8") is not None:
+        return "utf-8"
+    likely = [name for name in JAPANESE_ENCODINGS if is_likely_japanese(decoded(beginning, name))]
+    if len(likely) == 1:
+        return likely[0]
+    could_be = " or ".join(JAPANESE_ENCODINGS[name] for name in likely)
+    raise SourceUnreadable(
+        f"The encoding of {os.fspath(file)!r} does not show: it is not UTF-8{f', and may be {could_be}' if likely else ''}.",
+        _SAY_WHICH,
+    )
+
+
+def decoded(beginning: bytes, encoding: str) -> str | None:
+    """The bytes as text, which may end within a character; None if they are not written in that encoding."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(beginning, final=len(beginning) < SAMPLED_BYTES)
+    except UnicodeDecodeError:
+        return None
+
+
+def is_likely_japanese(text: str | None) -> bool:
+    """Whether text that is not all ASCII looks like Japanese, and not like bytes of another encoding."""
+    if text is None:
+        return False
+    foreign = [place for place, one in enumerate(text) if ord(one) > 127]
+    around = (text[max(place - 1, 0) : place] + text[place + 1 : place + 2] for place in foreign)
+    alone = sum(1 for neighbours in around if any(one.isascii() and one.isalpha() for one in neighbours))
+    usual = sum(1 for place in foreign if _USUAL_JAPANESE.match(text[place]))
+    return alone <= _MOST_ALONE * len(foreign) and usual >= _LEAST_USUAL * len(foreign)
+
+
+def detected_separator(text: str, expected: Collection[str]) -> str:
+    """What stands between the cells of the first line: a comma, or another usual mark where there is no comma.
+
+    A line that a person declared as the name of a column is one cell.
+    """
+    lines = text.splitlines()
+    header = lines[0] if lines else ""
+    if normal_name(header) in map(normal_name, expected):
+        return ","
+    bare = re.sub(r'"[^"]*"', "", header)
+    return next((mark for mark in SEPARATORS if mark in bare), ",")
+
+
+def detected_decimal_point(text: str, separator: str) -> str:
+    """A comma where cells show one and none has a point; only where commas do not separate cells."""
+    if separator == ",":
+        return "."
+    cells = [cell for line in csv.reader(io.StringIO(text), delimiter=separator) for cell in line]
+    has_comma = any(map(_DECIMAL_COMMA.fullmatch, cells))
+    return "," if has_comma and not any(map(_DECIMAL_POINT.fullmatch, cells)) else "."
+
+
+def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
+    """How cells of a column of numbers are written that cannot be read as such, and what to do; None where nothing usual shows."""
+    for cell in cells:
+        bare = cell.strip()
+        if re.fullmatch(r"[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+([.]\d+)?", bare):
+            return "with marks between thousands", "Write them without, as 1234567.8."
+        if any(one.isdigit() and not one.isascii() for one in bare):
+            return "with full-width or other figures than 0 to 9", "Write them in ASCII figures (NFKC does it)."
+        if re.fullmatch(r"[-+]?\d+,\d+", bare):
+            return "with a decimal comma", "Write decimals with a point, or separate columns by semicolons."
+        if re.fullmatch(r"[-+]?[¥$€£￥]?\s*[\d.,]+\s*[¥$€£￥%％円年歳]?", bare) and not re.fullmatch(
+            r"[-+]?[\d.]+", bare
+        ):
+            return "with a unit or currency mark", "Write the number alone."
+    return None

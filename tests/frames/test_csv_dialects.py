@@ -1,0 +1,131 @@
+"""CSV files as people have them: encodings, separators, decimal marks, and numbers that are none."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.errors import InvalidParameter, SourceUnreadable, WrongType
+from sudare.frames import column_types, read
+from sudare.frames.csv_dialects import (
+    CsvFile,
+    detected_decimal_point,
+    detected_encoding,
+    detected_separator,
+    why_no_number,
+)
+from sudare.schema import Category, Number, Schema
+
+JAPANESE = "年齢,都道府県\n31,東京都\n47,大阪府\n52,北海道\n60,カナガワ\n29,ひろしま\n"
+SCHEMA = Schema({"年齢": Number(0, 110), "都道府県": Category(["東京都", "大阪府", "北海道", "カナガワ", "ひろしま"])})
+PATH = Path("people.csv")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp932", "euc_jp"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_japanese_tables_are_read_in_every_usual_encoding(tmp_path: Path, encoding: str, packed: bool) -> None:
+    file = tmp_path / ("people.csv.gz" if packed else "people.csv")
+    written = JAPANESE.encode(encoding)
+    file.write_bytes(gzip.compress(written) if packed else written)
+    for table in (read(file), read(file, schema=SCHEMA), read(CsvFile(file, encoding=encoding), schema=SCHEMA)):
+        assert table.arrow.to_pydict() == {
+            "年齢": [31, 47, 52, 60, 29],
+            "都道府県": ["東京都", "大阪府", "北海道", "カナガワ", "ひろしま"],
+        }
+    assert column_types(file).names == ["年齢", "都道府県"]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "cp1251", "iso8859_2"])
+def test_an_encoding_that_does_not_show_is_asked_for(tmp_path: Path, encoding: str) -> None:
+    names = (
+        "École,Größe\nà côté,1\nélève,2\ncafé crème,3\n" if encoding != "cp1251" else "Город,Рост\nМосква,1\nКазань,2\n"
+    )
+    if encoding == "iso8859_2":
+        names = "Město,Výška\nPříbram,1\nČeské Budějovice,2\n"
+    file = tmp_path / "people.csv"
+    file.write_bytes(names.encode(encoding))
+    with pytest.raises(SourceUnreadable, match="does not show") as refusal:
+        read(file)
+    assert "--encoding" in refusal.value.remedy
+    column = names.splitlines()[0].split(",")[1]
+    assert read(CsvFile(file, encoding=encoding)).arrow[column].to_pylist()[:2] == [1, 2]
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_what_is_utf_8_is_read_as_utf_8(text: str) -> None:
+    assert detected_encoding(text.encode(), PATH) in ("utf-8", "utf-16") or "\ufeff" in text
+
+
+def test_a_character_cut_by_the_end_of_the_sample_is_no_fault(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "cp932", "euc_jp"):
+        lines = "a,b\n" + "1,東京都\n" * 90_000
+        for shift in range(3):
+            written = ("x" * shift + lines).encode(encoding)
+            assert len(written) > 2**20 or encoding != "utf-8"
+            assert detected_encoding(written[: 2**20], PATH) == encoding
+
+
+@pytest.mark.parametrize("name", ["", "no such", "zip", 3, "base64"])
+def test_an_encoding_is_one_of_text(name: object) -> None:
+    with pytest.raises(InvalidParameter, match="encoding"):
+        CsvFile("people.csv", encoding=name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "point"),
+    [
+        ("a,b\n1,2\n", ",", "."),
+        ("a;b\n1,5;2\n", ";", ","),
+        ("a;b\n1.5;2\n", ";", "."),
+        ("a;b\n1,500;2\n", ";", "."),
+        ("a;b\n1,5;2.5\n", ";", "."),
+        ("a\tb\n1,25\t2\n", "\t", ","),
+        ("a|b\n1|2\n", "|", "."),
+        ('"a;b",c\n1,2\n', ",", "."),
+        ('"a,b";c\n1;2\n', ";", "."),
+        ("", ",", "."),
+    ],
+)
+def test_separators_and_decimal_marks(text: str, separator: str, point: str) -> None:
+    assert detected_separator(text, ()) == separator
+    assert detected_decimal_point(text, separator) == point
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ('"1,234,567"', "thousands"),
+        ("1 234", "thousands"),
+        ("４２", "full-width"),
+        ('"3,5"', "decimal comma"),
+        ("¥1200", "currency"),
+        ("12%", "unit"),
+        ("many", "cannot be read as numbers"),
+    ],
+)
+def test_numbers_that_are_none_are_told_with_the_fix_and_without_the_value(
+    tmp_path: Path, cell: str, says: str
+) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(f"pay,age\n1,2\n{cell},3\n", "utf-8")
+    with pytest.raises(WrongType, match=says) as refusal:
+        read(file, schema=Schema({"pay": Number(0, 1e7), "age": Number(0, 110)}))
+    assert cell.strip('"') not in str(refusal.value)
+    assert "'pay'" in str(refusal.value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_plain_numbers_are_no_matter(number: float) -> None:
+    assert why_no_number([str(int(number)) if number.is_integer() else f"{number:f}"]) is None
+
+
+def test_other_blanks_around_names_do_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(" age , pay\u3000\n31,2\n", "utf-8")
+    assert read(tmp_path / "people.csv", schema=Schema({"age": Number(0, 110), "pay": Number(0, 9)})).names == (
+        "age",
+        "pay",
+    )
