@@ -175,7 +175,6 @@ def test_the_price_of_a_loss_of_ones_own(account):
         {"lipschitz": 0},
         {"strong_convexity": -1},
         {"dimension": 0},
-        {"delta": 0.0},
         {"regularization": math.nan},
         {"loss": lambda theta, X: 1.0},
     ],

@@ -232,7 +232,8 @@ def test_draws_are_experts_for_others(account, tmp_path):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"delta": 0.0}, "delta > 0"),
+        ({"delta": 0.0, "sampler": "proximal"}, "delta = 0"),
+        ({"radius": -1.0}, "radius"),
         ({"draws": 0}, "draws"),
         ({"draws": 1.5}, "draws"),
         ({"sampler": "langevin"}, "sampler"),
@@ -250,10 +251,37 @@ def test_bad_parameters(options, problem, account):
     assert account.spent().epsilon == 0
 
 
-@pytest.mark.parametrize("options", [{"radius": 0.0}, {"radius": "wide"}, {"delta": 0.0}, {"draws": -1}])
+@pytest.mark.parametrize("options", [{"radius": 0.0}, {"radius": "wide"}, {"draws": -1}])
 def test_bad_parameters_of_ridge(options):
     with pytest.raises(InvalidParameter):
         GibbsRidge(**{"target_bounds": (0, 1), **options}).fit(*separable())
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2]])
+def test_pure_logistic_draws_lie_in_a_ball_and_are_charged_purely(classes, account):
+    X, y = separable(classes=len(classes))
+    model = GibbsLogisticRegression(3.0, 0.0, classes=classes, radius=3.0, draws=2, account=account).fit(X, y)
+    assert (account.spent().epsilon, account.spent().delta) == (3.0, 0.0)
+    assert (model.sampler_, model.total_variation_) == ("exact", 0.0)
+    assert np.all(np.linalg.norm(model.draws_, axis=2) <= 3.0 + 4 * model.grid_)
+    assert np.isnan(model.pac_bayes_bound_)
+    outputs = 1 if len(classes) == 2 else len(classes)
+    assert model.inverse_temperature_ == pytest.approx(3.0 / (2 * outputs * 2 * math.sqrt(1.25) * 3.0), rel=1e-6)
+
+
+def test_pure_draws_learn():
+    X, y = separable(2_000)
+    assert GibbsLogisticRegression(1.0, 0.0, classes=[0, 1], random_state=0).fit(X, y).score(X, y) > 0.85
+    ridge = GibbsRidge(1.0, 0.0, target_bounds=(-1, 1), fit_intercept=False, random_state=0)
+    assert ridge.fit(X, X @ [0.6, -0.6, 0.0]).score(X, X @ [0.6, -0.6, 0.0]) > 0.7
+
+
+def test_a_ball_with_delta_restricts_the_same_posterior():
+    X, y = separable()
+    free = GibbsLogisticRegression(1.0, 1e-6, classes=[0, 1], random_state=0).fit(X, y)
+    held = GibbsLogisticRegression(1.0, 1e-6, classes=[0, 1], radius=0.5, random_state=0).fit(X, y)
+    assert held.inverse_temperature_ == free.inverse_temperature_
+    assert np.linalg.norm(held.parameters_) <= 0.5 + 4 * held.grid_ < np.linalg.norm(free.parameters_)
 
 
 def test_bad_epsilon():

@@ -34,9 +34,14 @@ def test_a_mean_at_the_edge_of_the_ball():
     assert np.linalg.norm(narrow.draws_) <= 0.01 + 1e-3
 
 
-@pytest.mark.parametrize(
-    "options", [{"radius": 0.0}, {"prior_scale": 0}, {"prior_scale": math.nan}, {"delta": 0.0}, {"fixed_work": 1}]
-)
+@pytest.mark.parametrize("options", [{"radius": 0.0}, {"prior_scale": 0}, {"prior_scale": math.nan}, {"fixed_work": 1}])
 def test_bad_parameters_of_means(options):
     with pytest.raises(InvalidParameter):
         GibbsMean(**{"bounds": (-1, 1), **options}).fit(separable()[0])
+
+
+def test_pure_means(account):
+    X = np.full((4_000, 2), 0.4)
+    model = GibbsMean(1.0, 0.0, bounds=(-1, 1), account=account).fit(X)
+    assert (account.spent().epsilon, account.spent().delta) == (1.0, 0.0)
+    np.testing.assert_allclose(model.mean_, 0.4, atol=0.2)

@@ -313,7 +313,7 @@ class GibbsPosterior(PrivateEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_drawing(self.draws, self.delta, self.fixed_work)
+        check_drawing(self.draws, self.fixed_work)
         if not callable(self.loss) or not (self.gradient is None or callable(self.gradient)):
             raise InvalidParameter("loss and gradient must be functions.", "Give loss=lambda theta, X: ….")
         for name, numbers in _NUMBERS.items():

@@ -85,8 +85,8 @@ def envelope(posterior: Posterior) -> Envelope:
     """The cheapest chain of boxes among the candidates, for a logistic posterior."""
     rows = posterior.rows
     count, width = rows.shape
-    penalty = posterior.penalty
-    cost = gradient_cost(posterior.inverse_temperature, posterior.gradient_bound, penalty)
+    penalty = posterior.penalty + posterior.tilt
+    cost = gradient_cost(posterior.inverse_temperature, posterior.gradient_bound, penalty) + ball_cost(posterior)
     scores = posterior.scores
     step = step_for(posterior.inverse_temperature)
     at_mode = lowered_factor(rows, expit(scores) * expit(-scores), penalty)
@@ -129,10 +129,23 @@ def gradient_cost(inverse_temperature: float, gradient_bound: float, penalty: fl
     return inverse_temperature * gradient_bound**2 / (2 * GRADIENT_SHARE * penalty) * (1 + 1e-9)
 
 
+def ball_cost(posterior: Posterior) -> float:
+    """βν(B² − ‖θ₀‖²)/2, rounded up: what an envelope with the larger penalty ρ + ν takes off on the ball ‖θ‖ ≤ B."""
+    if posterior.radius is None:
+        return 0.0
+    weight, square = posterior.inverse_temperature * posterior.tilt, float(posterior.mode @ posterior.mode)
+    return weight / 2 * (posterior.radius**2 - square) + 1e-12 * weight * (posterior.radius**2 + square)
+
+
 def least_acceptance(rows: int, width: int, norm_bound: float, curvature: float, penalty: float) -> float:
     """A share of proposals that is accepted for every table: the envelope weighs at most as much as the prior alone (proofs/gibbs.md)."""
     stiffer = 1 + rows * curvature * norm_bound**2 / (width * penalty)
     return math.exp(-LARGEST_GRADIENT_COST - width * (GRADIENT_SHARE + math.log(stiffer) / 2))
+
+
+def penalty_for_acceptance(acceptance: float, rows: int, width: int, norm_bound: float, curvature: float) -> float:
+    """The penalty at which `least_acceptance` is about that share."""
+    return rows * curvature * norm_bound**2 / (width * math.expm1(-2 * math.log(acceptance) / width))
 
 
 def step_for(inverse_temperature: float) -> float:

@@ -21,10 +21,14 @@ from sudare.gibbs.mechanisms import (
     RidgeDraws,
     Sampled,
     SamplerName,
+    ball_penalty,
     check_drawing,
     public_penalty,
+    pure_logistic_penalty,
+    squared_oscillation,
 )
 from sudare.gibbs.pac_bayes import risk_bound
+from sudare.gibbs.temperatures import pure_beta
 from sudare.linear.estimators import PrivateLogisticRegression, PrivateRidge
 from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Loss
@@ -39,7 +43,9 @@ from sudare.schema import Encoding, Schema
 Floats = NDArray[np.float64]
 
 _METHOD: Final = "gibbs"
-_LARGEST_RADIUS: Final = 2.0**100
+_RADIUS: Final = Numbers(2.0**-100, 2.0**100, optional=True)
+# Scores of pure logistic draws are at most this in size unless a radius is given.
+_LARGEST_PURE_SCORE: Final = 4.0
 
 
 class GibbsLinearModel(PrivateLinearModel):
@@ -95,21 +101,22 @@ class GibbsLinearModel(PrivateLinearModel):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_drawing(self.draws, self.delta, self.fixed_work)
+        check_drawing(self.draws, self.fixed_work)
         if self.regularization is not None and not isinstance(self.regularization, Real):
             raise InvalidParameter("regularization must be one positive number or None.", "Use None.")
 
 
 @dataclass(eq=False, repr=False)
 class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
-    """(ε, δ)-DP logistic regression: a draw from a Gibbs posterior, replace-one rows. Proofs: proofs/gibbs.md, proofs/proximal.md.
+    """(ε, δ)-DP logistic regression, ε-DP with delta = 0: a draw from a Gibbs posterior, replace-one rows. Proofs: proofs/gibbs.md, proofs/proximal.md.
 
     Parameters
     ----------
-    epsilon, delta : the promise; delta must be positive.
+    epsilon, delta : the promise; with delta = 0 it is pure, and parameters lie in a ball.
     norm_bound : public bound on the Euclidean norm of a row of an array; longer rows are scaled down to it. With a
         schema the bound comes from the schema.
     regularization : Λ of mean loss + (Λ/2)‖θ‖²; None for a public rule.
+    radius : parameters lie in ‖θ‖ ≤ radius; None for everywhere, or with delta = 0 for 4 over the row norm. With delta = 0 a larger ball costs noise.
     fit_intercept : whether a penalised constant column is added; it counts into the row norm.
     classes : all classes there can be. Learned from y where neither they nor a schema are given: the guarantee is void then, and a
         fit with an account is refused.
@@ -137,6 +144,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     _: KW_ONLY
     norm_bound: float = 1.0
     regularization: float | None = None
+    radius: float | None = None
     fit_intercept: bool = True
     classes: Sequence[Any] | None = None
     schema: Schema | None = None
@@ -152,15 +160,23 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
 
     def _mechanism(self, facts: Facts) -> LogisticDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
+        radius = None if self.radius is None else float(self.radius)
+        if delta == 0 and radius is None:
+            radius = _LARGEST_PURE_SCORE / facts.norm_bound
         if facts.penalty == 0:
-            facts = replace(facts, penalty=public_penalty(facts, epsilon, delta, draws))
-        return LogisticDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work))
+            if delta == 0 and radius is not None:
+                penalty = pure_logistic_penalty(facts, radius, epsilon, draws)
+            else:
+                penalty = public_penalty(facts, epsilon, delta, draws)
+            facts = replace(facts, penalty=penalty)
+        return LogisticDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work), radius)
 
     def _set_owner_facts(self, rows: Rows, sampled: Sampled) -> None:
         several_rows = self.declared_.person is not None and self.declared_.person.most_rows > 1
         error_rate = self._error_rate(rows)
-        # Rows of one person are not independent, so nothing is known then.
-        self.pac_bayes_bound_ = math.nan if several_rows else risk_bound(error_rate, sampled.log_ratio, rows.count)
+        # Rows of one person are not independent, and the prior of a ball is another one, so nothing is known then.
+        unknown = several_rows or math.isnan(sampled.log_ratio)
+        self.pac_bayes_bound_ = math.nan if unknown else risk_bound(error_rate, sampled.log_ratio, rows.count)
 
     def _error_rate(self, rows: Rows) -> float:
         wrong = 0
@@ -174,6 +190,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        _RADIUS.check("radius", self.radius)
         if self.sampler not in SAMPLERS:
             raise InvalidParameter(
                 f"sampler must be one of {', '.join(SAMPLERS)}, got {told(self.sampler)}.", 'Use sampler="auto".'
@@ -182,7 +199,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
 
 @dataclass(eq=False, repr=False)
 class GibbsRidge(GibbsLinearModel, PrivateRidge):
-    """(ε, δ)-DP ridge regression of bounded targets: a draw from a Gibbs posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
+    """(ε, δ)-DP ridge regression of bounded targets, ε-DP with delta = 0: a draw from a Gibbs posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
 
     Targets are clipped to the public `target_bounds` (or those of the schema's target) and scaled to [−1, 1]; the loss is the plain squared loss. Parameters lie
     within the public `radius` (of the scaled problem; None for 2 over the row norm, which lets predictions reach twice the targets' half-range). A
@@ -217,13 +234,17 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
         radius = 2 / facts.norm_bound if self.radius is None else float(self.radius)
         if facts.penalty == 0:
-            slope = facts.norm_bound * radius / 2 + 1
-            facts = replace(facts, penalty=public_penalty(facts, epsilon, delta, draws, slope))
+            if delta == 0:
+                beta = pure_beta(epsilon / draws, squared_oscillation(facts, radius))
+                penalty = ball_penalty(facts, radius, beta)
+            else:
+                penalty = public_penalty(facts, epsilon, delta, draws, facts.norm_bound * radius / 2 + 1)
+            facts = replace(facts, penalty=penalty)
         return RidgeDraws(facts, radius, epsilon, delta, draws, bool(self.fixed_work))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        Numbers(1 / _LARGEST_RADIUS, _LARGEST_RADIUS, optional=True).check("radius", self.radius)
+        _RADIUS.check("radius", self.radius)
 
     def _written_target(self) -> Any:
         return {"low": self.target_bounds_[0], "high": self.target_bounds_[1]}

@@ -20,13 +20,14 @@ from sudare.gibbs.mechanisms import (
     check_drawing,
     check_gradient_cost,
     drawn_from_envelope,
+    exact_draws_cost,
     grid_below,
 )
 from sudare.gibbs.posteriors import Posterior
-from sudare.gibbs.temperatures import largest_beta
+from sudare.gibbs.temperatures import largest_beta, pure_beta
 from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.parameter_checks import Numbers
-from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up_root
+from sudare.privacy.accounting import Cost, gaussian_mu_within, rounded_up_root
 from sudare.privacy.column_sums import exact_sums, fixed_point_step, on_grid_within, public_grid
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.guarantee import DEFAULT_DELTA
@@ -44,7 +45,7 @@ _LARGEST: Final = 2.0**100
 
 @dataclass(frozen=True)
 class MeanDraws:
-    """(ε, δ)-DP and μ-GDP draws from a normal law restricted to a ball (§4.2), replace-one rows. Proof: proofs/gibbs.md.
+    """(ε, δ)-DP (μ-GDP, or ε-DP with δ = 0) draws from a normal law restricted to a ball (§4.2), replace-one rows. Proof: proofs/gibbs.md.
 
     The posterior of the mean of records of norm ≤ `reach` under a normal likelihood of variance 1 and a prior N(0, prior_scale²·I) on ‖θ‖ ≤ radius, at inverse
     temperature β. Differences of losses are linear, with slopes up to 2·reach: θ cancels.
@@ -71,12 +72,14 @@ class MeanDraws:
 
     @cached_property
     def cost(self) -> Cost:
-        """Gaussian with the largest μ that (ε, δ) allows; drawing adds nothing, because it is exact."""
-        return gaussian_cost(self.epsilon, self.delta)
+        """Gaussian with the largest μ that (ε, δ) allows, or pure; drawing adds nothing, because it is exact."""
+        return exact_draws_cost(self.epsilon, self.delta)
 
     @cached_property
     def inverse_temperature(self) -> float:
-        """β, the root of 4a²β² = μ²(1/τ² + nβ)."""
+        """β, the root of 4a²β² = μ²(1/τ² + nβ); with δ = 0 that with 4βaB = ε."""
+        if self.delta == 0:
+            return pure_beta(self.epsilon / self.draws, 4 * self.reach * self.radius * (1 + 2.0**-48))
         square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / self.draws
         return largest_beta(square, self.reach, 1 / self.prior_scale**2, 1.0, self.rows)
 
@@ -110,13 +113,13 @@ class MeanDraws:
 
 @dataclass(eq=False, repr=False)
 class GibbsMean(PrivateMean):
-    """(ε, δ)-DP means: a draw from a normal posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
+    """(ε, δ)-DP means, ε-DP with delta = 0: a draw from a normal posterior on a ball, replace-one rows. Proof: proofs/gibbs.md.
 
     Columns are scaled to [−1, 1] by their public bounds. The likelihood is normal with variance 1 there, the prior N(0, prior_scale²·I) restricted to ‖θ‖ ≤ radius.
 
     Parameters
     ----------
-    epsilon, delta : the promise; delta must be positive.
+    epsilon, delta : the promise; pure with delta = 0.
     bounds, schema, account, random_state : as in PrivateMean.
     prior_scale : the prior's deviation, in half-ranges.
     radius : of the ball around the middle of all ranges, in half-ranges; None for the smallest that holds every possible mean.
@@ -187,6 +190,6 @@ class GibbsMean(PrivateMean):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_drawing(self.draws, self.delta, self.fixed_work)
+        check_drawing(self.draws, self.fixed_work)
         Numbers(1 / _LARGEST, _LARGEST).check("prior_scale", self.prior_scale)
         Numbers(1 / _LARGEST, _LARGEST, optional=True).check("radius", self.radius)

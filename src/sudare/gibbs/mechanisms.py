@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.frames.rows import Rows
@@ -25,17 +27,18 @@ from sudare.gibbs.gaussian_envelope import (
     envelope,
     gradient_cost,
     least_acceptance,
+    penalty_for_acceptance,
     smallest_penalty,
 )
 from sudare.gibbs.pac_bayes import log_ratio_bounds
 from sudare.gibbs.posteriors import Posterior
 from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
-from sudare.gibbs.temperatures import proportional_beta
+from sudare.gibbs.temperatures import proportional_beta, pure_beta
 from sudare.gibbs.truncated_gaussian import largest_gradient_cost, squared_posterior
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.solvers import Objective, solved_gradient
 from sudare.parameter_checks import Numbers
-from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within
+from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, pure_cost
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
@@ -60,6 +63,10 @@ _GRADIENT_COST: Final = 1e-6
 _DISTANCE_SHARE: Final = 2.0**-24
 _LARGEST_DISTANCE: Final = 1e-10
 _PENALTY_FACTOR: Final = 14.0
+# The share of proposals that pure draws with the public penalty accept for every table, before those outside of the ball are refused.
+_PURE_ACCEPTANCE: Final = 1e-6
+# Halvings of the tilt's interval: any tilt is right, and a few percent make no difference to acceptance.
+_TILT_BISECTIONS: Final = 6
 
 
 class Sampled(NamedTuple):
@@ -78,15 +85,36 @@ def public_penalty(facts: Facts, epsilon: float, delta: float, draws: int = 1, s
     return max(_PENALTY_FACTOR * facts.norm_bound**2 * slope / math.sqrt(mu), 2 * _least_penalty(facts))
 
 
+def ball_penalty(facts: Facts, radius: float, inverse_temperature: float) -> float:
+    """ρ of pure draws on a ball when none was asked for: that of a prior as wide as the ball."""
+    return max(facts.width / (inverse_temperature * radius**2), 2 * _least_penalty(facts))
+
+
+def pure_logistic_penalty(facts: Facts, radius: float, epsilon: float, draws: int = 1) -> float:
+    """ρ of pure logistic draws when none was asked for: as in `ball_penalty`, or what an exact draw of every table needs."""
+    beta = pure_beta(epsilon / (facts.outputs * draws), logistic_oscillation(facts, radius))
+    sizes = facts.rows, facts.width, facts.norm_bound
+    drawn = penalty_for_acceptance(_PURE_ACCEPTANCE, *sizes, facts.loss.largest_curvature)
+    return max(ball_penalty(facts, radius, beta), drawn)
+
+
+def logistic_oscillation(facts: Facts, radius: float) -> float:
+    """Ω of logistic losses on ‖θ‖ ≤ B, rounded up: scores lie within ±RB, losses in an interval of length RB."""
+    return 2 * facts.norm_bound * radius * facts.rows_per_unit * (1 + 2.0**-48)
+
+
+def squared_oscillation(facts: Facts, radius: float) -> float:
+    """Ω of squared losses of targets in [−1, 1] on ‖θ‖ ≤ B, rounded up: losses lie between 0 and (RB + 1)²/2."""
+    return (facts.norm_bound * radius + 1) ** 2 * facts.rows_per_unit * (1 + 2.0**-48)
+
+
 def _least_penalty(facts: Facts) -> float:
     return smallest_penalty(facts.rows, facts.width, facts.norm_bound, facts.loss.largest_curvature)
 
 
-def check_drawing(draws: object, delta: float, fixed_work: object) -> None:
+def check_drawing(draws: object, fixed_work: object) -> None:
     """Raise InvalidParameter unless a Gibbs posterior can be sampled with these parameters of an estimator."""
     DRAWS.check("draws", draws)
-    if delta == 0:
-        raise InvalidParameter("A draw from a Gibbs posterior needs delta > 0, got 0.", "Use for example delta=1e-6.")
     if not isinstance(fixed_work, bool | np.bool_):
         raise InvalidParameter("fixed_work must be True or False.", "Use False.")
 
@@ -114,15 +142,36 @@ def grid_below(smallest_deviation: float) -> float:
     return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
 
 
+def exact_draws_cost(epsilon: float, delta: float) -> Cost:
+    """Pure where δ = 0, else Gaussian with the largest μ that (ε, δ) allows."""
+    return pure_cost(epsilon) if delta == 0 else gaussian_cost(epsilon, delta)
+
+
 class LinearDraws(LinearMechanism):
     """What draws of a linear model's posterior share: the mean of the draws is the model, one row of parameters an output."""
 
+    epsilon: float
+    delta: float
     draws: int
 
     @property
     @abstractmethod
+    def lipschitz(self) -> float:
+        """L: half of the most by which the gradients of two units' losses differ."""
+
+    @property
+    @abstractmethod
+    def oscillation(self) -> float:
+        """Ω: how much the difference of two units' losses can vary over the ball; asked for where δ = 0."""
+
+    @cached_property
     def inverse_temperature(self) -> float:
-        """β of the posterior."""
+        """β with 2βL/√(βρ) = μ; with δ = 0 that with βΩ = ε. Outputs and draws share what there is."""
+        each = self.facts.outputs * self.draws
+        if self.delta == 0:
+            return pure_beta(self.epsilon / each, self.oscillation)
+        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / each
+        return proportional_beta(square, self.lipschitz, self.facts.penalty)
 
     @abstractmethod
     def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
@@ -149,9 +198,9 @@ class LinearDraws(LinearMechanism):
 
 @dataclass(frozen=True)
 class LogisticDraws(LinearDraws):
-    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ logistic loss + (ρ/2)‖θ‖²)), replace-one rows. Proof: proofs/gibbs.md.
+    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ logistic loss + (ρ/2)‖θ‖²)), on a ball ε-DP, replace-one rows. Proof: proofs/gibbs.md.
 
-    `facts.penalty` is ρ. Outputs (one against the rest) and draws share μ² equally. What is fitted is the mean of the draws.
+    `facts.penalty` is ρ. Outputs (one against the rest) and draws share μ² equally, or ε where δ = 0. What is fitted is the mean of the draws.
     """
 
     facts: Facts
@@ -160,10 +209,17 @@ class LogisticDraws(LinearDraws):
     draws: int = 1
     sampler: Literal["auto", "exact", "proximal"] = "exact"
     fixed_work: bool = False
+    radius: float | None = None
 
     def __post_init__(self) -> None:
         DRAWS.check("draws", self.draws)
         check_penalty(self.facts)
+        if self.delta == 0 and self.radius is None:
+            raise InvalidParameter("delta = 0 needs bounded losses, hence a radius.", "Give radius, or delta > 0.")
+        if self.sampler == "proximal" and self.radius is not None:
+            raise InvalidParameter(
+                "The proximal sampler draws from no ball, and is not near enough for delta = 0.", 'Use sampler="exact".'
+            )
         if self.fixed_work and self.sampler == "proximal":
             raise InvalidParameter("The proximal sampler has no fixed work.", 'Use sampler="exact".')
         if self.sampler == "proximal" and self.proximal_plan is None:
@@ -187,18 +243,23 @@ class LogisticDraws(LinearDraws):
 
     @cached_property
     def cost(self) -> Cost:
-        """Gaussian with the largest μ that (ε, δ) allows. Exact draws add nothing; those of the proximal sampler their distance."""
+        """Gaussian with the largest μ that (ε, δ) allows, or pure. Exact draws add nothing; those of the proximal sampler their distance."""
+        if self.delta == 0:
+            return pure_cost(self.epsilon)
         plan = self.proximal_plan
         distance = Fraction(0) if plan is None else plan.total_variation * self.facts.outputs * self.draws
         return gaussian_cost(self.epsilon, self.delta, distance)
 
-    @cached_property
-    def inverse_temperature(self) -> float:
-        """β with 2βL/√(βρ) = μ; L counts all rows of a unit."""
+    @property
+    def lipschitz(self) -> float:
+        """R times the largest slope; all rows of a unit count."""
         facts = self.facts
-        lipschitz = facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
-        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / (facts.outputs * self.draws)
-        return proportional_beta(square, lipschitz, facts.penalty)
+        return facts.norm_bound * facts.loss.largest_slope * facts.rows_per_unit
+
+    @property
+    def oscillation(self) -> float:
+        """2RB."""
+        return math.inf if self.radius is None else logistic_oscillation(self.facts, self.radius)
 
     @cached_property
     def grid(self) -> float:
@@ -215,7 +276,7 @@ class LogisticDraws(LinearDraws):
     @cached_property
     def proximal_plan(self) -> ProximalPlan | None:
         """What the proximal sampler would do; None where it is not asked for or cannot be near enough in time."""
-        if self.sampler == "exact" or self.fixed_work:
+        if self.sampler == "exact" or self.fixed_work or self.radius is not None:
             return None
         facts, each = self.facts, self.facts.outputs * self.draws
         # 2⁻²⁴δ/(1 + e^ε), without overflow.
@@ -230,19 +291,27 @@ class LogisticDraws(LinearDraws):
             return None
 
     def posterior(self, rows: Rows, output: int = 0) -> Posterior:
-        """The law to draw from, around its certified mode."""
+        """The law to draw from, around its certified mode; on a ball around that of the tilted law."""
         facts = self.facts
-        objective = Objective(rows, facts.loss, facts.penalty, np.zeros(facts.width), facts.norm_bound, output)
-        minimum = solved_gradient(objective, self.tolerance, self.worst_case)
         signed = np.concatenate([matrix * targets[:, output : output + 1] for matrix, targets in rows.blocks()])
-        return Posterior(
-            signed,
-            self.inverse_temperature,
-            facts.penalty,
-            facts.norm_bound,
-            minimum.parameters,
-            minimum.gradient_bound,
-        )
+
+        def tilted(tilt: float) -> Posterior:
+            penalty = facts.penalty + tilt
+            objective = Objective(rows, facts.loss, penalty, np.zeros(facts.width), facts.norm_bound, output)
+            worst = replace(self.worst_case, penalty=penalty)
+            minimum = solved_gradient(objective, max(self.tolerance, worst.least_gradient), worst)
+            return Posterior(
+                signed,
+                self.inverse_temperature,
+                facts.penalty,
+                facts.norm_bound,
+                minimum.parameters,
+                minimum.gradient_bound,
+                radius=self.radius,
+                tilt=tilt,
+            )
+
+        return _within_ball_on_average(tilted)
 
     def sampled(self, rows: Rows, source: NoiseSource) -> Sampled:
         """Draws of every output, with what their owner may know."""
@@ -261,7 +330,10 @@ class LogisticDraws(LinearDraws):
             points, acceptance = found.points, found.accepted / found.proposals
         else:
             points, acceptance = self._drawn_by_chains(posterior, source)
-        log_ratio = float(np.sum(log_ratio_bounds(posterior, points, self.grid)))
+        # The bound's prior is the whole Gaussian, not its part in a ball.
+        log_ratio = math.nan
+        if self.radius is None:
+            log_ratio = float(np.sum(log_ratio_bounds(posterior, points, self.grid)))
         return Sampled(points, "proximal" if found is None else "exact", acceptance, log_ratio)
 
     def _drawn_by_chains(self, posterior: Posterior, source: NoiseSource) -> tuple[Floats, float]:
@@ -294,9 +366,36 @@ class LogisticDraws(LinearDraws):
             return None
 
 
+def _within_ball_on_average(tilted: Callable[[float], Posterior]) -> Posterior:
+    """The posterior with the least tilt, nearly, at which the Gaussian around the mode has a mean square of at most the squared radius."""
+
+    def is_within(posterior: Posterior) -> bool:
+        if posterior.radius is None:
+            return True
+        curvature = expit(posterior.scores) * expit(-posterior.scores)
+        hessian = posterior.rows.T @ (posterior.rows * curvature[:, np.newaxis])
+        stiffness = np.maximum(np.linalg.eigvalsh(hessian), 0.0) + posterior.penalty + posterior.tilt
+        spread = float(np.sum(1 / stiffness)) / posterior.inverse_temperature
+        return float(posterior.mode @ posterior.mode) + spread <= posterior.radius**2
+
+    found = tilted(0.0)
+    if is_within(found):
+        return found
+    low, high = 0.0, found.penalty
+    while not is_within(found := tilted(high)):
+        low, high = high, 2 * high
+    for _ in range(_TILT_BISECTIONS):
+        middle = (low + high) / 2
+        if is_within(between := tilted(middle)):
+            high, found = middle, between
+        else:
+            low = middle
+    return found
+
+
 @dataclass(frozen=True)
 class RidgeDraws(LinearDraws):
-    """(ε, δ)-DP and μ-GDP draws from exp(−β(Σ ½(xᵀθ − y)² + (ρ/2)‖θ‖²)) on ‖θ‖ ≤ B, replace-one rows. Proof: proofs/gibbs.md.
+    """(ε, δ)-DP (μ-GDP, or ε-DP with δ = 0) draws from exp(−β(Σ ½(xᵀθ − y)² + (ρ/2)‖θ‖²)) on ‖θ‖ ≤ B, replace-one rows. Proof: proofs/gibbs.md.
 
     Targets lie in [−1, 1]. The gradients of two losses differ by at most R²B + 2R, twice L = R(RB/2 + 1).
     """
@@ -322,8 +421,13 @@ class RidgeDraws(LinearDraws):
 
     @cached_property
     def cost(self) -> Cost:
-        """Gaussian with the largest μ that (ε, δ) allows; drawing adds nothing, because it is exact."""
-        return gaussian_cost(self.epsilon, self.delta)
+        """Gaussian with the largest μ that (ε, δ) allows, or pure; drawing adds nothing, because it is exact."""
+        return exact_draws_cost(self.epsilon, self.delta)
+
+    @property
+    def oscillation(self) -> float:
+        """(RB + 1)²."""
+        return squared_oscillation(self.facts, self.radius)
 
     @cached_property
     def lipschitz(self) -> float:
@@ -331,12 +435,6 @@ class RidgeDraws(LinearDraws):
         facts = self.facts
         row = facts.norm_bound * (facts.norm_bound * self.radius / 2 + 1)
         return row * facts.rows_per_unit * (1 + 2.0**-48)
-
-    @cached_property
-    def inverse_temperature(self) -> float:
-        """β with 2βL/√(βρ) = μ."""
-        square = gaussian_mu_within(self.epsilon, self.delta) ** 2 / self.draws
-        return proportional_beta(square, self.lipschitz, self.facts.penalty)
 
     @cached_property
     def grid(self) -> float:

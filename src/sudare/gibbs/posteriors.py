@@ -108,8 +108,8 @@ def softplus(numbers: Floats) -> Floats:
 class Posterior:
     """∝ exp(−β(Σ loss(sᵢᵀθ − oᵢ) + (ρ/2)‖θ‖²)) on ‖θ‖ ≤ radius: rows of norm ≤ R, and a point to start from.
 
-    All numbers are what they are as floats: they define the law. `gradient_bound` bounds the norm of the gradient (without β) at `mode`
-    of the function that an envelope is built on.
+    All numbers are what they are as floats: they define the law. An envelope is built on the function with penalty ρ + ν, ν the `tilt`, which is 0 unless
+    there is a ball; `gradient_bound` bounds the norm of that function's gradient (without β) at `mode`.
     """
 
     rows: Floats
@@ -121,6 +121,7 @@ class Posterior:
     loss: ScoreLoss = LOGISTIC
     offsets: Floats | None = None
     radius: float | None = None
+    tilt: float = 0.0
 
     @property
     def width(self) -> int:

@@ -1,6 +1,6 @@
-"""The inverse temperature β of a Gibbs posterior that a Gaussian parameter μ allows. Proof: proofs/gibbs.md.
+"""The inverse temperature β of a Gibbs posterior that ε, or a Gaussian parameter μ, allows. Proof: proofs/gibbs.md.
 
-One draw from exp(−β Σ loss(θ, xᵢ))·prior(θ) is a release. Both functions return the largest β that keeps the draw μ-GDP for replace-one
+One draw from exp(−β Σ loss(θ, xᵢ))·prior(θ) is a release. The functions return the largest β that keeps the draw ε-DP or μ-GDP for replace-one
 neighbours, rounded down. `lipschitz` bounds ‖∇(loss(θ, x) − loss(θ, x′))‖/2 over all records and all parameters: the Lipschitz constant
 of one loss always does, and so does half of that of the difference of two.
 """
@@ -15,6 +15,14 @@ from sudare.errors import InvalidParameter
 # Every formula below has fewer than thirty roundings of 2⁻⁵³ each, and is monotone in what is rounded.
 _ROUNDED_DOWN: Final = 1 - 2.0**-46
 _LARGEST: Final = 2.0**200
+
+
+def pure_beta(epsilon: float, oscillation: float) -> float:
+    """β = ε/Ω, rounded down (Theorems 2 and 3), where loss(θ, x) − loss(θ, x′) varies by at most Ω over θ, for any two records.
+
+    Losses with values in an interval of length B have Ω ≤ 2B. Nothing is asked of the prior, nor of convexity.
+    """
+    return _rounded_down(epsilon / _positive("oscillation", oscillation))
 
 
 def proportional_beta(square: float, lipschitz: float, penalty: float) -> float:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sudare.gibbs.gaussian_envelope import (
     Envelope,
     Piece,
+    ball_cost,
     gradient_cost,
     inverse_norm_for,
     log_volume,
@@ -44,8 +45,8 @@ def squared_posterior(
     size, (count, width) = float(np.linalg.norm(mode)), rows.shape
     rounding = _gradient_rounding(count, width, norm_bound, float(np.max(np.abs(targets))), penalty + tilt, size)
     bound = float(np.linalg.norm(gradient)) * (1 + 1e-9) + rounding
-    posterior = Posterior(rows, inverse_temperature, penalty, norm_bound, mode, bound, SQUARED, targets, radius)
-    return posterior, _envelope(posterior, np.ones(count), tilt, radius)
+    posterior = Posterior(rows, inverse_temperature, penalty, norm_bound, mode, bound, SQUARED, targets, radius, tilt)
+    return posterior, _envelope(posterior, np.ones(count))
 
 
 def _gradient_rounding(
@@ -78,8 +79,8 @@ def linear_posterior(
     size = float(np.linalg.norm((penalty + tilt) * mode - total))
     bound = size * (1 + 1e-9) + 8 * (width + 2) * UNIT_ROUNDOFF * norm_bound
     rows = total[np.newaxis]
-    posterior = Posterior(rows, inverse_temperature, penalty, norm_bound, mode, bound, LINEAR, None, radius)
-    return posterior, _envelope(posterior, np.zeros(1), tilt, radius)
+    posterior = Posterior(rows, inverse_temperature, penalty, norm_bound, mode, bound, LINEAR, None, radius, tilt)
+    return posterior, _envelope(posterior, np.zeros(1))
 
 
 def _tilted_mode(
@@ -105,12 +106,9 @@ def _tilted_mode(
     return high, axes @ (along / (stiffness + penalty + high))
 
 
-def _envelope(posterior: Posterior, curvature: Floats, tilt: float, radius: float) -> Envelope:
-    beta, tilted = posterior.inverse_temperature, posterior.penalty + tilt
-    cost = gradient_cost(beta, posterior.gradient_bound, tilted)
-    square = float(posterior.mode @ posterior.mode)
-    # βν(B² − ‖θ₀‖²)/2, rounded up.
-    room = beta * tilt / 2 * (radius**2 - square) + 1e-12 * beta * tilt * (radius**2 + square)
+def _envelope(posterior: Posterior, curvature: Floats) -> Envelope:
+    beta, tilted = posterior.inverse_temperature, posterior.penalty + posterior.tilt
+    cost = gradient_cost(beta, posterior.gradient_bound, tilted) + ball_cost(posterior)
     factor = lowered_factor(posterior.rows, curvature, tilted)
     piece = Piece(factor, None, None, np.empty(0), log_volume(factor), None)
-    return Envelope([piece], step_for(beta), cost + room, inverse_norm_for(tilted))
+    return Envelope([piece], step_for(beta), cost, inverse_norm_for(tilted))
