@@ -34,6 +34,18 @@ def test_every_statistic_becomes_a_release(house: Path, sudare: Sudare, statisti
     assert inspected["manifest"]["receipt"] == made.values["receipt"]
 
 
+def test_a_table_by_group(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "table", *FIT_MEAN[2:], "-o", "new.sudare", *SIGN)
+    made = sudare(*words, "--by", "smoker", "--mean-of", "age", "--neighbours", "add-remove", "--json")
+    assert made.exit_code == 0, made.stderr
+    # The account counts replaced records, for which the ε of added ones is twice as large.
+    assert (made.values["guarantee"]["neighbours"], made.values["guarantee"]["epsilon"]) == ("replace-one", 1.0)
+    manifest = sudare("inspect", "new.sudare", "--json").values["manifest"]
+    assert (manifest["parameters"]["by"], manifest["parameters"]["mean_of"]) == (["smoker"], ["age"])
+    for wrong in (words, ("fit", "mean", *FIT_MEAN[2:], "--by", "smoker"), (*FIT_MEAN, "--neighbours", "add-remove")):
+        assert sudare(*wrong, "--dry-run").exit_code == 10
+
+
 def test_what_is_told_after_a_fit(house: Path, sudare: Sudare) -> None:
     told = sudare(*FIT_MEAN, "-o", "new.sudare", *SIGN).stdout
     assert "Wrote new.sudare: ε = 0.5, δ = 0, replace-one record, towards everyone (strong)." in told

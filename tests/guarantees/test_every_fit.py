@@ -158,6 +158,7 @@ PERSONS = {"unit": "person"}
 LOCAL = {"notion": "local"}
 PURE = {"epsilon": 0.7, "delta": 0.0}
 APPROXIMATE = {"epsilon": 0.7, "delta": 1e-5}
+GROUPED_BY = ["age", "ill"]
 LABELLED = {"classes": [0, 1]}
 NETWORK = {"hidden_layer_sizes": (), "bounds": (-1, 1), "encoding": "scaled"}
 GRADIENT = {**NETWORK, **APPROXIMATE, "max_iter": 1}
@@ -173,6 +174,11 @@ CASES = [
     Case("PrivateHistogram", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("PrivateHistogram", {**APPROXIMATE, "schema": WITH_PERSONS}, table, says=PERSONS),
     Case("PrivateHistogram", {**PURE, "bounds": (-1, 1), "neighbours": "add-remove"}, formula=twice),
+    Case("GroupedTable", {**PURE, "schema": BOUNDED, "by": GROUPED_BY}, table, can_be_chosen=True),
+    Case("GroupedTable", {**APPROXIMATE, "schema": WITH_PERSONS, "by": GROUPED_BY}, table, says=PERSONS),
+    Case(
+        "GroupedTable", {**PURE, "schema": BOUNDED, "by": GROUPED_BY, "neighbours": "add-remove"}, table, formula=twice
+    ),
     Case("PrivateStandardScaler", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("PrivateStandardScaler", {**APPROXIMATE, "schema": BOUNDED}, table),
     Case("PrivateLogisticRegression", {**PURE, **LABELLED}, y=labels, can_be_chosen=True),

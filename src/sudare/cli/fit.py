@@ -33,13 +33,18 @@ class Statistic(StrEnum):
 
     MEAN = "mean"
     HISTOGRAM = "histogram"
+    TABLE = "table"
     SCALER = "scaler"
 
 
 @reported
 def fit(
     statistic: Annotated[
-        Statistic, typer.Argument(metavar="mean|histogram|scaler", help="Which statistic of all declared columns.")
+        Statistic,
+        typer.Argument(
+            metavar="mean|histogram|table|scaler",
+            help="Which statistic of all declared columns; a table has counts and means by group.",
+        ),
     ],
     table: TableFile,
     schema: Annotated[
@@ -48,6 +53,17 @@ def fit(
     epsilon: ChargedEpsilon,
     account: Annotated[str, typer.Option("--account", metavar="NAME", help="The account that pays.")],
     delta: ChargedDelta = 0.0,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="COLUMN", help="A column that a table groups by; may be repeated."),
+    ] = None,
+    mean_of: Annotated[
+        list[str] | None,
+        typer.Option("--mean-of", metavar="COLUMN", help="A column whose means a table has; may be repeated."),
+    ] = None,
+    neighbours: Annotated[
+        str, typer.Option("--neighbours", help="replace-one, or add-remove where the number of rows is secret.")
+    ] = "replace-one",
     has_header: HasHeader = None,
     encoding: Encoding = None,
     budget: NewBudget = None,
@@ -63,7 +79,7 @@ def fit(
     from sudare.frames import read
     from sudare.schema import Schema
 
-    declared, learner = Schema.load(schema), _learner(statistic)
+    declared, learner, asked = Schema.load(schema), _learner(statistic), _asked(statistic, by, mean_of, neighbours)
     signing = None if dry_run else paying.ready_to_sign(output, key)
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
@@ -72,7 +88,7 @@ def fit(
         tell("asking for the price" if signing is None else "charging, then computing")
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,
-            make=lambda payer: learner(epsilon=epsilon, delta=delta, schema=declared, account=payer),
+            make=lambda payer: learner(epsilon=epsilon, delta=delta, schema=declared, account=payer, **asked),
             tell_plan=lambda model: _tell_price(model.price(rows), account, as_json),
         )  # fmt: skip
     if signing is not None:
@@ -80,14 +96,32 @@ def fit(
 
 
 def _learner(statistic: Statistic) -> Any:
-    from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
+    from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
 
     learners = {
+        Statistic.TABLE: GroupedTable,
         Statistic.MEAN: PrivateMean,
         Statistic.HISTOGRAM: PrivateHistogram,
         Statistic.SCALER: PrivateStandardScaler,
     }
     return learners[statistic]
+
+
+def _asked(
+    statistic: Statistic, by: list[str] | None, mean_of: list[str] | None, neighbours: str
+) -> dict[str, list[str] | str]:
+    """Parameters of this statistic and of no other. Raise InvalidParameter where an option belongs to another one."""
+    from sudare.errors import InvalidParameter
+
+    if statistic is Statistic.TABLE:
+        return {"by": by or [], "mean_of": mean_of or [], "neighbours": neighbours}
+    if by or mean_of:
+        raise InvalidParameter(f"A {statistic} has no groups.", "Leave --by and --mean-of out, or ask for a table.")
+    if statistic is Statistic.HISTOGRAM:
+        return {"neighbours": neighbours}
+    if neighbours != "replace-one":
+        raise InvalidParameter(f"A {statistic} needs a public number of rows.", "Leave --neighbours out.")
+    return {}
 
 
 def _tell_price(quote: Quote, account: str, as_json: bool) -> None:

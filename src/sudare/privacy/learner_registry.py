@@ -19,6 +19,7 @@ LEARNERS: Final[dict[str, str]] = {
     "GibbsMean": "sudare.gibbs.mean",
     "GibbsPosterior": "sudare.gibbs.custom_losses",
     "GibbsRidge": "sudare.gibbs.linear_models",
+    "GroupedTable": "sudare.statistics.grouped_table",
     "LearningFirstClassifier": "sudare.papers.p002_networks.estimators",
     "LearningFirstRegressor": "sudare.papers.p002_networks.estimators",
     "PrivateHistogram": "sudare.statistics.histogram",

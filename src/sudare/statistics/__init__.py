@@ -1,7 +1,8 @@
-"""Private statistics of a table: means, histograms, scalers."""
+"""Private statistics of a table: means, histograms, tables by group, scalers."""
 
+from sudare.statistics.grouped_table import GroupedTable
 from sudare.statistics.histogram import PrivateHistogram
 from sudare.statistics.mean import PrivateMean
 from sudare.statistics.standard_scaler import PrivateStandardScaler
 
-__all__ = ["PrivateHistogram", "PrivateMean", "PrivateStandardScaler"]
+__all__ = ["GroupedTable", "PrivateHistogram", "PrivateMean", "PrivateStandardScaler"]

@@ -22,9 +22,10 @@ from sudare.schema import Number, Person, Schema
 from tests.consortium.clinics import SCHEMA, patients
 
 TARGET = Schema({"age": Number(0.0, 100.0), "pressure": Number(80.0, 200.0)}, target="pressure")
-# Of text, so nothing in an agreement could be its loss.
-# What text cannot describe, and what is in papers: for own data.
-NO_TASK = {"GibbsPosterior"} | {name for name, module in LEARNERS.items() if module.startswith("sudare.papers.")}
+# What text cannot describe, tables of one member's own groups, and what is in papers: for own data.
+NO_TASK = {"GibbsPosterior", "GroupedTable"} | {
+    name for name, module in LEARNERS.items() if module.startswith("sudare.papers.")
+}
 NAMED = {"epsilon", "delta", "schema", "account", "random_state"}
 
 

@@ -1,0 +1,73 @@
+"""Intervals for noisy sums and for ratios of two of them, from the public law of the noise alone.
+
+A noisy sum is the exact one plus k independent draws of noise of one scale, where k cells were added up. A mean is a noisy sum over a noisy count: its interval holds
+every ratio μ for which sum − μ·count is no larger than its noise can be (Fieller 1954). Post-processing: nothing here costs anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+Floats = NDArray[np.float64]
+
+# Frequencies at which the characteristic function of Laplace noise is added up: beyond the last it is below 1e-6.
+_FREQUENCIES: Final = np.linspace(0.0, 1000.0, 200_001)[1:]
+# |μ| at which quantiles of Laplace noise are computed; between them they are interpolated.
+_KNOTS: Final = np.linspace(0.0, 1.0, 11)
+_ROUNDS: Final = 60
+
+
+def gaussian_quantile(ratio: Floats, cells: int, level: float) -> Floats:
+    """The `level` quantile of |e₁ − ratio·e₂| for sums of so many standard normal draws."""
+    found: Floats = norm.ppf((1 + level) / 2) * np.sqrt(cells * (1 + ratio**2))
+    return found
+
+
+def laplace_quantile(ratio: Floats, cells: int, level: float) -> Floats:
+    """The same for Laplace draws of scale one, |ratio| ≤ 1."""
+    knots = [_laplace_knot(float(knot), cells, level) for knot in _KNOTS]
+    found: Floats = np.interp(np.abs(ratio), _KNOTS, knots)
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def _laplace_knot(ratio: float, cells: int, level: float) -> float:
+    # P(|X| ≤ x) = (2/π) ∫ sin(tx)/t φ(t) dt over t > 0, with φ(t) = (1 + t²)⁻ᵏ (1 + ratio²t²)⁻ᵏ.
+    law = ((1 + _FREQUENCIES**2) * (1 + ratio**2 * _FREQUENCIES**2)) ** -float(cells) / _FREQUENCIES
+    width = _FREQUENCIES[1] - _FREQUENCIES[0]
+
+    def missing(bound: float) -> float:
+        # The integrand is `bound` at zero: half of that interval belongs to the trapezoid.
+        within = width * (float(np.sin(_FREQUENCIES * bound) @ law) + bound / 2)
+        excess: float = 2 / math.pi * within - level
+        return excess
+
+    highest = (2 + 4 * math.sqrt(cells)) * math.log(2 / (1 - level))
+    found: float = brentq(missing, 1e-6, highest)
+    return found
+
+
+def ratio_interval(
+    sums: Floats, counts: Floats, widths: Callable[[Floats], Floats], scale: float
+) -> tuple[Floats, Floats]:
+    """The least and the greatest ratio in [−1, 1] that sums and counts with noise of that scale do not contradict.
+
+    `widths` gives the quantile of the noise of sum − ratio·count, for noise of scale one. Where the count may be zero nothing is known: [−1, 1].
+    """
+    known = counts > scale * widths(np.ones_like(counts))
+    safe = np.where(known, counts, 1.0)
+    ends = []
+    for sign in (-1.0, 1.0):
+        end = np.clip(sums / safe, -1.0, 1.0)
+        for _ in range(_ROUNDS):
+            end = np.clip((sums + sign * scale * widths(end)) / safe, -1.0, 1.0)
+        ends.append(np.where(known, end, sign))
+    return ends[0], ends[1]

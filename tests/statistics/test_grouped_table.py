@@ -1,0 +1,202 @@
+"""Tables by group: what they hold, that margins agree, any source, release and load, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sudare.errors import BudgetExceeded, InvalidParameter, UnknownCategory
+from sudare.privacy import Ledger, Release
+from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.statistics import GroupedTable
+from sudare.statistics.grouped_table import Groups, grouped_mechanism
+
+SCHEMA = Schema(
+    {
+        "town": Category(("east", "west"), missing="none"),
+        "age": Number(0, 90, bins=(18, 65)),
+        "pay": Number(0, 1000),
+        "hours": Number(0, 80, missing="centre"),
+        "ill": Label((0, 1)),
+    }
+)
+KEY = Ed25519PrivateKey.generate()
+BIG = {"schema": SCHEMA, "epsilon": 1e5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    generator = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "town": generator.choice(["east", "west", None], 3000, p=[0.6, 0.3, 0.1]),
+            "age": generator.uniform(0, 90, 3000),
+            "pay": generator.uniform(100, 900, 3000),
+            "hours": np.where(generator.random(3000) < 0.1, np.nan, generator.uniform(10, 60, 3000)),
+            "ill": generator.integers(0, 2, 3000),
+        }
+    )
+
+
+def exact(people: pd.DataFrame) -> pd.DataFrame:
+    known = people.assign(
+        town=people.town.fillna("none"),
+        hours=people.hours.fillna(40),
+        age=pd.cut(people.age, [0, 18, 65, 90], right=False),
+    )
+    return known.groupby(["town", "age"], observed=False).agg(
+        count=("pay", "size"), pay=("pay", "mean"), hours=("hours", "mean")
+    )
+
+
+def test_with_next_to_no_noise_it_is_the_table(people: pd.DataFrame) -> None:
+    found = pd.DataFrame(GroupedTable(by=["town", "age"], mean_of=["pay", "hours"], **BIG).fit(people).table())
+    assert found.columns.tolist()[:5] == ["town", "age", "count", "count_low", "count_high"]
+    assert found.town.tolist() == ["east"] * 3 + ["west"] * 3 + ["none"] * 3
+    assert found.age.tolist() == ["0 to 18", "18 to 65", "65 to 90"] * 3
+    true = exact(people).reindex(["east", "west", "none"], level=0)
+    assert found["count"].tolist() == true["count"].tolist()
+    np.testing.assert_allclose(found.mean_pay, true.pay, atol=0.1)
+    np.testing.assert_allclose(found.mean_hours, true.hours, atol=0.01)
+    assert ((found.mean_pay_low <= found.mean_pay) & (found.mean_pay <= found.mean_pay_high)).all()
+
+
+def test_totals_agree_with_each_other(people: pd.DataFrame) -> None:
+    model = GroupedTable(0.5, schema=SCHEMA, by=["town", "age", "ill"], mean_of=["pay"], random_state=1).fit(people)
+    cells = pd.DataFrame(model.table())
+    for by in (["town"], ["age", "ill"], ["ill", "age"], ["town", "age", "ill"]):
+        margin = pd.DataFrame(model.table(by=by))
+        summed = cells.groupby(by, sort=False)["count"].sum()
+        assert margin.set_index(by)["count"].to_dict() == summed.to_dict()
+    whole = model.table(by=[])
+    assert whole["count"] == [cells["count"].sum()]
+    assert whole["count_high"][0] - whole["count_low"][0] > cells.count_high[0] - cells.count_low[0]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_intervals_hold_as_often_as_they_say(people: pd.DataFrame, delta: float, neighbours: str) -> None:
+    true = exact(people).reindex(["east", "west", "none"], level=0)
+    counts, means, town = [], [], []
+    for seed in range(120):
+        model = GroupedTable(
+            1.0, delta, schema=SCHEMA, by=["town", "age"], mean_of=["pay"], neighbours=neighbours, random_state=seed
+        ).fit(people)
+        found = model.table()
+        counts.append((found["count_low"] <= true["count"]) & (true["count"] <= found["count_high"]))
+        means.append((found["mean_pay_low"] <= true.pay) & (true.pay <= found["mean_pay_high"]))
+        margin, known = model.table(by=["town"]), true["count"].groupby(level=0, sort=False).sum()
+        town.append((margin["count_low"] <= known) & (known <= margin["count_high"]))
+    # 1,080 cells (360 towns): five standard deviations of a share are .033 (.058).
+    assert 0.917 <= np.mean(counts) <= 0.99
+    assert 0.917 <= np.mean(means) <= 0.983
+    assert 0.892 <= np.mean(town) <= 1.0
+
+
+def test_every_source_gives_the_same_bits(people: pd.DataFrame, tmp_path: Path) -> None:
+    people.to_parquet(tmp_path / "people.parquet")
+    people.to_csv(tmp_path / "people.csv", index=False)
+    sources = [
+        people,
+        pl.from_pandas(people),
+        pa.Table.from_pandas(people),
+        {name: people[name].to_list() for name in people},
+        tmp_path / "people.parquet",
+        tmp_path / "people.csv",
+        iter([people[:1000], people[1000:]]),
+    ]
+    tables = [
+        GroupedTable(1.0, schema=SCHEMA, by=["town", "ill"], mean_of=["hours"], random_state=4).fit(source).table()
+        for source in sources
+    ]
+    assert all(table == tables[0] for table in tables)
+
+
+def test_one_charge_release_and_load(people: pd.DataFrame, tmp_path: Path) -> None:
+    account = Ledger(tmp_path / "ledger.db").account("people", 1.0, 1e-6, source="people")
+    for delta, mean_of in ((0.0, ["pay", "hours"]), (1e-6, [])):
+        model = GroupedTable(0.5, delta, schema=SCHEMA, by=["town", "ill"], mean_of=mean_of, account=account)
+        quote = model.price(people)
+        model.fit(people)
+        assert account.remaining() == quote.left_after
+        file = tmp_path / f"table-{delta}.sudare"
+        Release.of(model).save(file, KEY)
+        loaded = Release.load(file, trusted=[KEY.public_key()]).model()
+        assert loaded.table() == model.table()
+        assert loaded.noise_scale_ == model.noise_scale_
+        np.testing.assert_array_equal(loaded.counts_, model.counts_)
+    with pytest.raises(BudgetExceeded):
+        GroupedTable(0.5, schema=SCHEMA, by=["town"], account=account).fit(people)
+
+
+def test_a_release_under_add_remove_does_not_tell_the_number_of_rows(people: pd.DataFrame) -> None:
+    model = GroupedTable(0.5, schema=SCHEMA, by=["town"], mean_of=["pay"], neighbours="add-remove", random_state=0)
+    assert model.fit(people).release_content().parameters["rows"] is None
+    assert model.noise_scale_ == model.fit(people[:7]).noise_scale_
+
+
+def test_persons_pay_for_all_their_rows(people: pd.DataFrame) -> None:
+    schema = Schema(dict(SCHEMA.columns), Person("who", 3))
+    owned = people.assign(who=np.arange(3000) // 3)
+    one = GroupedTable(1.0, schema=SCHEMA, by=["town"], random_state=0).fit(people)
+    three = GroupedTable(1.0, schema=schema, by=["town"], random_state=0).fit(owned)
+    assert three.noise_scale_ == pytest.approx(3 * one.noise_scale_)
+    assert three.guarantee_.unit == "person"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"by": []}, "no column to group by"),
+        ({"by": "town"}, "not a list"),
+        ({"by": ["nowhere"]}, "lacks"),
+        ({"by": ["town", "town"]}, "twice"),
+        ({"by": ["town"], "mean_of": ["town"]}, "twice"),
+        ({"by": ["town"], "mean_of": ["ill"]}, "no number"),
+        ({"by": ["town"], "schema": None}, "needs a schema"),
+        ({"by": ["town"], "neighbours": "other"}, "neighbours"),
+    ],
+)
+def test_what_is_refused_before_a_charge(people: pd.DataFrame, tmp_path: Path, parameters: dict, says: str) -> None:
+    account = Ledger(tmp_path / "ledger.db").account("people", 1.0, source="people")
+    with pytest.raises(InvalidParameter, match=says):
+        GroupedTable(**{"schema": SCHEMA, "account": account, **parameters}).fit(people)
+    with pytest.raises(UnknownCategory):
+        GroupedTable(schema=SCHEMA, by=["town"], account=account).fit(people.assign(town="north"))
+    assert account.spent().epsilon == 0
+
+
+def test_too_many_cells_are_refused() -> None:
+    wide = Schema({f"c{place}": Category(tuple(range(200))) for place in range(3)})
+    with pytest.raises(InvalidParameter, match="cells"):
+        GroupedTable(schema=wide, by=list(wide.columns)).fit({name: [1] for name in wide.columns})
+
+
+def test_groups_are_all_combinations_in_the_order_of_the_axes() -> None:
+    groups = Groups.of({"town": SCHEMA.columns["town"], "ill": Category((0, 1))})
+    assert groups.shape == (3, 2)
+    assert groups.labels() == {"town": ["east", "east", "west", "west", "none", "none"], "ill": [0, 1] * 3}
+
+
+def test_gaussian_noise_is_quieter_from_seven_means_on() -> None:
+    """As docs/statistics.md says, for ε = 1, δ = 1e-6 and replaced records."""
+
+    def deviation(means: int, delta: float) -> float:
+        mechanism = grouped_mechanism(means, "replace-one", 1, 10, 1.0, delta)
+        return mechanism.noise_scale * (1 if delta else 2**0.5)
+
+    assert [deviation(means, 1e-6) < deviation(means, 0.0) for means in (6, 7)] == [False, True]
+
+
+def test_the_owner_learns_how_many_values_were_clipped(people: pd.DataFrame, tmp_path: Path) -> None:
+    wild = people.assign(pay=np.where(np.arange(3000) < 7, 5000.0, people.pay))
+    wild.to_parquet(tmp_path / "wild.parquet")
+    for source in (wild, tmp_path / "wild.parquet"):
+        model = GroupedTable(schema=SCHEMA, by=["town"], mean_of=["pay", "hours"], random_state=0).fit(source)
+        assert model.clipped_ == {"pay": 7, "hours": 0}

@@ -1,0 +1,44 @@
+"""Quantiles of noise against draws of it, and intervals of ratios that hold as often as they say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sudare.statistics.noise_intervals import gaussian_quantile, laplace_quantile, ratio_interval
+
+
+def test_one_laplace_draw_in_closed_form() -> None:
+    for level in (0.5, 0.9, 0.95, 0.99):
+        assert laplace_quantile(np.zeros(1), 1, level)[0] == pytest.approx(-math.log(1 - level), rel=1e-4)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 7, 40])
+@pytest.mark.parametrize("ratio", [0.0, 0.33, 1.0])
+def test_quantiles_are_those_of_draws(cells: int, ratio: float) -> None:
+    generator = np.random.default_rng(7)
+    for quantile, draw in ((laplace_quantile, generator.laplace), (gaussian_quantile, generator.normal)):
+        first, second = (draw(size=(40_000, cells)).sum(axis=1) for _ in range(2))
+        within = np.abs(first - ratio * second) <= quantile(np.array([-ratio]), cells, 0.95)[0]
+        # Six standard deviations of a share of 40,000.
+        assert abs(within.mean() - 0.95) < 6 * math.sqrt(0.95 * 0.05 / 40_000)
+
+
+@pytest.mark.parametrize("kind", ["laplace", "normal"])
+@pytest.mark.parametrize(("ratio", "count"), [(-0.8, 30.0), (0.0, 60.0), (0.5, 500.0), (1.0, 40.0)])
+def test_intervals_of_ratios_hold_as_often_as_they_say(kind: str, ratio: float, count: float) -> None:
+    generator = np.random.default_rng(11)
+    quantile = laplace_quantile if kind == "laplace" else gaussian_quantile
+    noise = getattr(generator, kind)(scale=2.0, size=(2, 20_000))
+    low, high = ratio_interval(
+        ratio * count + noise[0], count + noise[1], lambda ends: quantile(ends, 1, 0.95), scale=2.0
+    )
+    share = np.mean((low <= ratio) & (ratio <= high))
+    assert 0.94 <= share <= (1.0 if abs(ratio) == 1.0 else 0.965)
+
+
+def test_of_a_group_that_may_be_empty_nothing_is_known() -> None:
+    low, high = ratio_interval(np.array([3.0]), np.array([1.0]), lambda ends: gaussian_quantile(ends, 1, 0.95), 1.0)
+    assert (low[0], high[0]) == (-1.0, 1.0)
