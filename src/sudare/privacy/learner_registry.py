@@ -21,6 +21,7 @@ LEARNERS: Final[dict[str, str]] = {
     "GibbsRidge": "sudare.gibbs.linear_models",
     "LearningFirstClassifier": "sudare.papers.p002_networks.estimators",
     "LearningFirstRegressor": "sudare.papers.p002_networks.estimators",
+    "PrivateExponentialWeights": "sudare.experts.private_weights",
     "PrivateHistogram": "sudare.statistics.histogram",
     "PrivateLinearSVC": "sudare.linear.estimators",
     "PrivateLogisticRegression": "sudare.linear.estimators",
