@@ -47,6 +47,7 @@ def test_the_names() -> None:
         "GibbsLogisticRegression",
         "GibbsRidge",
         "GibbsMean",
+        "PrivateExponentialWeights",
     )
 
 

@@ -13,6 +13,8 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from sudare.joint import consortium_model, scaler_of
 from sudare.joint.in_process import learned_together
 from sudare.joint.member_rows import MemberTable
 from sudare.joint.scaler import ScalerTerms
+from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Account, Guarantee, Ledger, Release, select_privately, selection
 from sudare.privacy.accounting import Cost, pure_cost
 from sudare.privacy.learner_registry import LEARNERS, learner_class
@@ -167,6 +170,27 @@ LEARNING = {**NETWORK, **PURE, "epochs": 1}
 ANONYMIZED = {**NETWORK, **PURE, "epochs": 2}
 WIDE = {**LEARNING, "hidden_layer_sizes": (16,), "epsilon": 0.05, "delta": 1e-5, **LABELLED}
 
+
+def released(folder: Path) -> dict[str, list[Release]]:
+    """Models that others have released, for combinations that draw among them."""
+    made: dict[str, tuple[list[Any], tuple[Any, ...]]] = {
+        "arrays": ([PrivateLogisticRegression(2.0, classes=[0, 1]) for _ in range(3)], (array(), labels())),
+        "numbers": ([PrivateRidge(2.0, target_bounds=(0, 110)) for _ in range(2)], (array(), ages())),
+        "persons": ([PrivateLogisticRegression(2.0, schema=WITH_PERSONS) for _ in range(2)], (table(),)),
+    }
+    account, found = Ledger(folder / "others.db").account("others", epsilon=100.0), {}
+    for name, (models, given) in made.items():
+        found[name] = []
+        for place, model in enumerate(models):
+            path = folder / f"{name}-{place}.sudare"
+            Release.of(model.set_params(account=account).fit(*given)).save(path, key=KEY)
+            found[name].append(Release.load(path, TRUSTED))
+    return found
+
+
+with TemporaryDirectory() as _folder:
+    RELEASED = released(Path(_folder))
+
 CASES = [
     Case("PrivateMean", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("PrivateMean", {**APPROXIMATE, "bounds": (-1, 1)}),
@@ -195,6 +219,20 @@ CASES = [
     Case("GibbsRidge", {**PURE, "target_bounds": (0, 110)}, y=ages, can_be_chosen=True),
     Case("GibbsMean", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("GibbsPosterior", {"loss": distance, "gradient": pull, "smoothness": 1.0, **APPROXIMATE}),
+    Case("PrivateExponentialWeights", {"experts": RELEASED["arrays"], "epsilon": 0.7}, y=labels, can_be_chosen=True),
+    Case(
+        "PrivateExponentialWeights",
+        {"experts": RELEASED["numbers"], "epsilon": 0.7, "draws": 1},
+        y=ages,
+        can_be_chosen=True,
+    ),
+    Case(
+        "PrivateExponentialWeights",
+        {"experts": RELEASED["persons"], "epsilon": 0.7, "schema": WITH_PERSONS},
+        table,
+        says=PERSONS,
+        can_be_chosen=True,
+    ),
     Case("PrivateSynthesizer", {**PURE, "schema": BOUNDED}, table, can_be_chosen=True),
     Case("PrivateSynthesizer", {**APPROXIMATE, "schema": WITH_PERSONS}, table, says=PERSONS),
     Case("RecordPerturbation", {"bounds": (-1, 1), "epsilon": 0.7}, says=LOCAL),

@@ -134,6 +134,11 @@ def oracle_residual(temperature: float, experts: int, rows: int) -> float:
     return temperature * math.log(experts) / rows
 
 
+def gibbs_residual(temperature: float, experts: int, rows: int) -> float:
+    """β log M / n + 1/(8β): how far an expert drawn with Gibbs weights of losses in [0, 1] may be above the best one, in expected risk."""
+    return oracle_residual(temperature, experts, rows) + 1 / (8 * temperature)
+
+
 def cached_rows(experts: int) -> int:
     """How many rows of that many numbers stay in the processor's cache."""
     return min(_MOST_ROWS, max(1, _CACHED_NUMBERS // experts))
