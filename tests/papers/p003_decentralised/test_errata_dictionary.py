@@ -166,3 +166,13 @@ def test_inexact_sums_of_records_that_are_not_centred_have_no_patterns():
     """Twenty units away from zero the covariance is a small difference of large sums; it is not positive any more."""
     with pytest.raises((NotSolved, DataError)):
         members_with_inexact_sums(offset=20.0)
+
+
+def test_the_sign_function_of_1_64_must_take_its_ends():
+    """Where |g| = ρ exactly, Λ₁₂ = 0 is the solution and (1.66) needs sign(Λ₁₂) = −1: printed is the open interval."""
+    penalty = 0.3
+    S = np.array([[1.0, penalty], [penalty, 1.0]])
+    found = graphical_lasso(S, penalty, tol=1e-12, penalize_diagonal=True)
+    assert found.precision[0, 1] == 0
+    needed = (np.linalg.inv(found.precision)[0, 1] - S[0, 1]) / penalty
+    assert needed == pytest.approx(-1.0)

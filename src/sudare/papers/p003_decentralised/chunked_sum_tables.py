@@ -9,6 +9,7 @@ import numpy as np
 from sudare.papers.p003_decentralised.attacks import recovered, recovered_addends, transcript_of
 from sudare.papers.p003_decentralised.averaging import averaging_plan
 from sudare.papers.p003_decentralised.averaging_figures import TOLERANCE, uniform_values
+from sudare.papers.p003_decentralised.blockchain import oral_messages_sent, traitors_withstood
 from sudare.papers.p003_decentralised.chunked_sum_risk import (
     any_breach_bound,
     any_pair_bound,
@@ -118,4 +119,33 @@ def chain_table(shares: Sequence[float] = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4,
         rows,
         "(1.25) starts z blocks behind; Nakamoto (2008) adds what the attacker finds meanwhile, as Poisson; exactly it is negative binomial. From q = ½ on, "
         "not 51 %, every past can be rewritten.",
+    )
+
+
+def byzantine_table(members: Sequence[int] = (3, 4, 7, 10, 16, 31)) -> ResultTable:
+    """Traitors that oral messages withstand, what they cost, and beside them how much power a proof of work withstands."""
+    rows: list[Sequence[Cell]] = [
+        (
+            count,
+            traitors_withstood(count),
+            traitors_withstood(count) + 1,
+            f"{count * oral_messages_sent(count, traitors_withstood(count)):.3g}",
+            (count - 1) // 2,
+            confirmations_needed(traitors_withstood(count) / count, 1e-3),
+        )
+        for count in members
+    ]
+    return ResultTable(
+        "Byzantine generals and the proof of work",
+        (
+            "members S",
+            "traitors withstood",
+            "rounds of talk",
+            "messages, all opinions",
+            "attackers withstood by a proof of work",
+            "confirmations against as many traitors",
+        ),
+        rows,
+        "Section 1.3. Fewer than S/3 traitors are withstood by oral messages (Lamport, Shostak and Pease 1982), and messages grow exponentially with them. A proof of work among members of equal power withstands fewer than half, but "
+        "only with a probability: the last column is how many blocks must confirm until a rewrite by as many traitors is less likely than 0.001.",
     )

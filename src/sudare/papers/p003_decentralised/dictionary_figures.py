@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -23,8 +22,7 @@ from sudare.papers.p003_decentralised.made_up_consortia import (
     support_f1,
 )
 from sudare.papers.repetitions import estimated_series, repetitions
-from sudare.papers.study import Cell, Estimate, ResultTable, Tell
-from sudare.report.pattern_plots import stacked_shares
+from sudare.papers.study import Estimate, ResultTable, Tell
 from sudare.report.plots import Panel, curves
 
 FIGURE_1_8_SEED: Final = 2021
@@ -34,29 +32,6 @@ HARD_ROWS: Final = 150
 HARD_START: Final = 10
 RECORD_COUNTS: Final = (30, 100, 300)
 TEST_ROWS: Final = 2000
-
-
-def figure_1_8() -> tuple[ResultTable, Panel]:
-    """Weights found from six patterns, beside the true ones."""
-    truth = chapter_truth()
-    records = truth.records(np.random.default_rng(FIGURE_1_8_SEED), CHAPTER_ROWS)
-    fitted = PatternDictionary(STARTS[0]).fit(records)
-    distances = np.sum((fitted.means_[:, np.newaxis] - truth.means) ** 2, axis=2)
-    found, true = linear_sum_assignment(distances)
-    names = [f"pattern {'ABC'[index]}" for index in true]
-    weights = fitted.weights_[:, found]
-    rows: list[Sequence[Cell]] = []
-    for member in range(len(weights)):
-        pairs = zip(truth.weights[member, true].tolist(), weights[member].tolist(), strict=True)
-        rows.append((f"member {member + 1}", *(f"{right:.3f} / {got:.3f}" for right, got in pairs)))
-    table = ResultTable(
-        f"Figure 1.8: weights, true / found, from K₀ = {STARTS[0]} (K = {fitted.n_patterns_} kept)",
-        ("", *names),
-        rows,
-        "No ε: exact sums under masks. One seed, as in the chapter, whose bars show the same three patterns.",
-    )
-    labels = [f"member {member + 1}" for member in range(len(weights))]
-    return table, stacked_shares(labels, weights, names, y_label="weight", title="Figure 1.8: weights found")
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 _PRIORS: Final = Numbers(0)
 _SIGMAS: Final = Numbers(0, open_low=True)
 _SHRINK: Final = 0.5
+_SHORTEST_STEP: Final = 1e-12
+_SLACK: Final = 1e-12
 _DIFFERENCE: Final = 1e-4
 _MODE_STEPS: Final = 100
 
@@ -51,28 +53,25 @@ def likelihood_compensation(
         )
     _SIGMAS.check("sigma", sigma)
 
-    def loss(shift: Floats) -> float:
-        return float(np.square(outputs - predict(inputs + shift)).mean() / (2 * sigma**2))
+    def losses(shifts: Floats) -> Floats:
+        far = [float(np.square(outputs - predict(inputs + shift)).mean()) for shift in shifts]
+        return np.array(far) / (2 * sigma**2)
 
-    def slope(shift: Floats) -> Floats:
+    def slopes(shifts: Floats) -> Floats:
         moves = np.eye(inputs.shape[1]) * _DIFFERENCE
-        ends = [(loss(shift + move), loss(shift - move)) for move in moves]
-        return np.array([(above - below) / (2 * _DIFFERENCE) for above, below in ends])
+        ends = losses(shifts + moves) - losses(shifts - moves)
+        return np.asarray(ends[np.newaxis] / (2 * _DIFFERENCE))
 
-    return _compensated(loss, slope, inputs.shape[1], ridge, lasso, max_iter, tol)
+    return np.asarray(_compensated(losses, slopes, (1, inputs.shape[1]), ridge, lasso, max_iter, tol)[0])
 
 
 def mixture_compensation(
     model: MemberModel, X: object, ridge: float = 0.01, lasso: float = 0.1, max_iter: int = 500, tol: float = 1e-6
 ) -> Floats:
     """δ of every record under a member's own mixture of Gaussian patterns (1.88), records × variables; δ is in units of the patterns' deviations."""
-    mixture = _Mixture.of(model)
-    return np.stack(
-        [
-            mixture.scale * _compensated(*mixture.around(record), len(record), ridge, lasso, max_iter, tol)
-            for record in _matrix(model, X)
-        ]
-    )
+    mixture, records = _Mixture.of(model), _matrix(model, X)
+    found = _compensated(*mixture.around(records), records.shape, ridge, lasso, max_iter, tol)
+    return np.asarray(mixture.scale * found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,49 +138,54 @@ class _Mixture:
         distances = np.einsum("nki,kij,nkj->nk", residuals, self.precisions, residuals)
         return np.asarray(self.log_weights + 0.5 * np.linalg.slogdet(self.precisions)[1] - 0.5 * distances)
 
-    def around(self, record: Floats) -> tuple[Callable[[Floats], float], Callable[[Floats], Floats]]:
-        """−ln p(x + scale·δ) and its slope by δ."""
+    def around(self, records: Floats) -> tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]:
+        """−ln p(x + scale·δ) of every record and its slope by δ."""
 
-        def loss(shift: Floats) -> float:
-            return float(-logsumexp(self.log_joint((record + self.scale * shift)[np.newaxis])))
+        def losses(shifts: Floats) -> Floats:
+            return np.asarray(-logsumexp(self.log_joint(records + self.scale * shifts), axis=1))
 
-        def slope(shift: Floats) -> Floats:
-            place = record + self.scale * shift
-            shares = _shares(self.log_joint(place[np.newaxis])[:, :, np.newaxis])[0, :, 0]
-            return np.asarray(self.scale * np.einsum("k,kij,kj->i", shares, self.precisions, place - self.means))
+        def slopes(shifts: Floats) -> Floats:
+            places = records + self.scale * shifts
+            shares = _shares(self.log_joint(places))
+            pulls = np.einsum("kij,nkj->nki", self.precisions, places[:, np.newaxis] - self.means)
+            return np.asarray(self.scale * np.einsum("nk,nki->ni", shares, pulls))
 
-        return loss, slope
+        return losses, slopes
 
 
 def _compensated(
-    loss: Callable[[Floats], float],
-    slope: Callable[[Floats], Floats],
-    size: int,
+    losses: Callable[[Floats], Floats],
+    slopes: Callable[[Floats], Floats],
+    shape: tuple[int, ...],
     ridge: float,
     lasso: float,
     max_iter: int,
     tol: float,
 ) -> Floats:
-    """argmin loss(δ) + (λ/2)‖δ‖² + ν‖δ‖₁ from δ = 0, by proximal gradient steps that are shortened until the loss falls enough."""
+    """argmin loss(δ) + (λ/2)‖δ‖² + ν‖δ‖₁ of every record from δ = 0, by proximal gradient steps that are shortened until the loss falls enough."""
     for name, value in (("ridge", ridge), ("lasso", lasso)):
         _PRIORS.check(name, value)
-    shift, step = np.zeros(size), 1.0
+
+    def smooth(at: Floats) -> Floats:
+        return np.asarray(losses(at) + 0.5 * ridge * np.square(at).sum(axis=1))
+
+    shifts, steps = np.zeros(shape), np.ones((shape[0], 1))
     for _ in range(max_iter):
-        here = loss(shift) + 0.5 * ridge * float(shift @ shift)
-        downhill = slope(shift) + ridge * shift
+        here, downhill = smooth(shifts), slopes(shifts) + ridge * shifts
         while True:
-            moved = shift - step * downhill
-            moved = np.sign(moved) * np.maximum(np.abs(moved) - step * lasso, 0.0)
-            move = moved - shift
-            model = here + float(downhill @ move) + float(move @ move) / (2 * step)
-            if loss(moved) + 0.5 * ridge * float(moved @ moved) <= model + 1e-12 or step < 1e-12:
+            moved = shifts - steps * downhill
+            moved = np.sign(moved) * np.maximum(np.abs(moved) - steps * lasso, 0.0)
+            moves = moved - shifts
+            promised = here + (downhill * moves).sum(axis=1) + np.square(moves).sum(axis=1) / (2 * steps[:, 0])
+            too_far = (smooth(moved) > promised + _SLACK) & (steps[:, 0] > _SHORTEST_STEP)
+            if not too_far.any():
                 break
-            step *= _SHRINK
-        shift = moved
-        if float(np.abs(move).max()) <= tol:
+            steps[too_far] *= _SHRINK
+        shifts = moved
+        if float(np.abs(moves).max(initial=0.0)) <= tol:
             break
-        step /= _SHRINK
-    return shift
+        steps /= _SHRINK
+    return shifts
 
 
 def _shares(log_joint: Floats) -> Floats:
