@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import logsumexp
 
 from sudare.dictionary import PatternDictionary
-from sudare.dictionary.private_training import (
-    Noisy,
-    PrivateTerms,
-    ball_radius,
-    clipped_share,
-    merged,
-    public_iterations,
-    shrunk,
-)
+from sudare.dictionary.column_families import Categorical, Gamma, Poisson
+from sudare.dictionary.families import Patterns
+from sudare.dictionary.noisy_patterns import merged
+from sudare.dictionary.private_column_patterns import own_intervals
+from sudare.dictionary.private_gaussian_patterns import NoisyGaussians, ball_radius, clipped_share, shrunk
+from sudare.dictionary.private_training import PrivateTerms, public_iterations
 from sudare.dictionary.secure_totals import ADDENDS, adder
 from sudare.dictionary.training import simulated, trained
 from sudare.errors import (
@@ -33,7 +31,7 @@ from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth, di
 from sudare.privacy import Ledger
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Number, Person, Schema
-from tests.dictionary.kit import chapter_records, chapter_terms, held, random_precision
+from tests.dictionary.kit import chapter_records, chapter_terms, held, random_patterns, random_precision
 
 BOUNDS = (-15.0, 20.0)
 
@@ -62,6 +60,68 @@ def test_diagonal_patterns_with_epsilon(ten_members):
     fitted = model.fit([table[:, :2] for table in records])
     assert fitted.precisions_.shape == (fitted.n_patterns_, 2)
     assert np.all(fitted.precisions_ > 0)
+
+
+def three_patterns(family, random, rows):
+    """Records of three patterns of a family that overlap a little, ten members with two patterns each, and −ln p of the truth."""
+    patterns = {
+        "poisson": {"rates": np.array([[2.0, 8, 1], [8.0, 2, 1], [3.0, 3, 9]])},
+        "gamma": {"shapes": np.array([[4.0, 8, 3], [8.0, 2, 3], [3.0, 3, 6]]), "rates": np.array([[2.0, 2, 1], [2, 2, 3], [0.5, 0.5, 9]])},
+        "categorical": {"probabilities": np.array([[0.9, 0.1] * 3 + [0.2, 0.8] * 3, [0.1, 0.9] * 3 + [0.2, 0.8] * 3, [0.5, 0.5] + [0.1, 0.9, 0.9, 0.1] * 2 + [0.9, 0.1]])},
+    }  # fmt: skip
+    law = {"poisson": Poisson(), "gamma": Gamma(), "categorical": Categorical(levels=(2,) * 6)}[family]
+    truth, columns = Patterns(patterns[family]), 6 if family == "categorical" else 3
+    weights = np.array([[2, 1, 0], [0, 2, 1], [1, 0, 2]])[np.arange(10) % 3] / 3
+    tables = [
+        np.concatenate([
+            law.draws(truth, k, random.random((int(count), columns)))
+            for k, count in enumerate(random.multinomial(rows, own))
+        ])
+        for own in weights
+    ]  # fmt: skip
+    return tables, [
+        -logsumexp(law.log_joint(table, own, truth), axis=1) for table, own in zip(tables, weights, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("family", "bounds"), [("poisson", (0, 60)), ("gamma", (0.01, 40)), ("categorical", (0, 1))])
+def test_counts_amounts_and_codes_are_learned_with_epsilon(family, bounds):
+    random = np.random.default_rng(0)
+    records, _ = three_patterns(family, random, 600)
+    tests, best = three_patterns(family, random, 200)
+    model = PatternDictionary(6, family=family, bounds=bounds, epsilon=4.0, random_state=0, hide="nothing")
+    fitted = model.fit(records)
+    assert fitted.n_patterns_ == 3
+    gap = np.mean(np.concatenate(dictionary_scores(fitted, tests)) - np.concatenate(best))
+    assert gap < 0.03
+
+
+@pytest.mark.parametrize(("family", "low"), [("poisson", 0.0), ("gamma", 0.5), ("categorical", 0.0)])
+@pytest.mark.parametrize("epsilon", [0.05, 5.0])
+def test_any_records_of_a_family_get_an_answer(family, low, epsilon):
+    """Constant columns, two values, all at one bound: patterns have densities all the same."""
+    for table in (np.full((20, 2), low), np.full((20, 2), 3.0), np.repeat([[low, 3.0]], 20, axis=0)):
+        model = PatternDictionary(
+            3, family=family, bounds=(low, 3), epsilon=epsilon, random_state=0, private_iterations=3, hide="nothing"
+        )
+        fitted = model.fit([table, table])
+        assert all(np.all((array > 0) & np.isfinite(array)) for array in fitted.patterns_.arrays.values())
+        assert np.isfinite(fitted.member(0).score_samples(table)).all()
+
+
+@pytest.mark.parametrize("family", [Poisson(), Gamma(), Categorical(levels=(2, 3, 4))], ids=lambda family: family.name)
+def test_what_clipping_takes_from_a_pattern_is_what_is_added(family):
+    """Means of clipped statistics and what was cut off are, together, the means of a pattern's own statistics."""
+    random = np.random.default_rng(1)
+    patterns = random_patterns(family, random, 1)
+    intervals, lost = own_intervals(family, patterns, 3)
+    records = family.draws(patterns, 0, random.random((20_000, 3)))
+    relative = family.relative_statistics(records, patterns)
+    low, high = intervals.centres[0] - intervals.halves[0], intervals.centres[0] + intervals.halves[0]
+    found = np.clip(relative, low, high).mean(axis=0) + lost[0]
+    np.testing.assert_allclose(found, relative.mean(axis=0), atol=0.03 * (1 + relative.std()))
+    means = family.mean_statistics(relative.mean(axis=0), patterns, np.full(len(found), 1e-9))
+    np.testing.assert_allclose(means, family.statistics(records).mean(axis=0), rtol=1e-6, atol=1e-9)
 
 
 def test_the_whole_training_is_charged_once_and_before_any_noise(tmp_path, monkeypatch):
@@ -106,7 +166,8 @@ def test_persons_with_several_rows_need_more_noise(tmp_path):
     ("changes", "error", "message"),
     [
         ({"bounds": None}, InvalidParameter, "public bounds"),
-        ({"family": "poisson", "bounds": (0, 50)}, InvalidParameter, "Gaussian patterns, not poisson"),
+        ({"family": "poisson", "bounds": (0, 50.5)}, InvalidParameter, "need whole numbers from 0"),
+        ({"family": "gamma", "bounds": (0, 50)}, InvalidParameter, "need numbers above 0"),
         ({"colluders": 3}, InvalidParameter, "below the number of members"),
         ({"colluders": 0}, InvalidParameter, "colluders"),
         ({"private_iterations": 0}, InvalidParameter, "private_iterations"),
@@ -210,7 +271,7 @@ def test_shrunken_covariances_are_positive_and_without_noise_unchanged(seed, noi
 
 def pair(distance, count=500.0):
     means = np.array([[0.0, 0.0], [distance, 0.0]])
-    return Noisy(np.full(2, count), means, np.stack([np.eye(2)] * 2), np.zeros(2))
+    return NoisyGaussians(np.full(2, count), means, np.stack([np.eye(2)] * 2), np.zeros(2))
 
 
 def test_patterns_merge_when_they_are_one_and_stay_when_they_are_two():

@@ -26,7 +26,8 @@ from sudare.consortium.agreement.agreement import Agreement, Budget, MemberEntry
 from sudare.consortium.tasks.definitions import DictionaryTask, LearningTask, ScalerTask
 from sudare.consortium.tasks.task_activities import learning_terms as agreed_terms
 from sudare.dictionary import private_sum_questions as private_questions
-from sudare.dictionary.families import Frame, Patterns, log_weights
+from sudare.dictionary.column_families import Categorical, ColumnFamily, Gamma, Poisson
+from sudare.dictionary.families import Family, Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
@@ -34,6 +35,7 @@ from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
     NoisyQuestion,
+    NoisyStatistics,
 )
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
@@ -438,9 +440,11 @@ def contributions(table: np.ndarray, question: NoisyQuestion) -> np.ndarray:
     return question.contributions(table)
 
 
-def dictionary_journey(private: PrivateTerms, choose: Callable[[Question], np.ndarray]) -> Journey:
+def dictionary_journey(
+    private: PrivateTerms, choose: Callable[[Question], np.ndarray], table: np.ndarray | None = None
+) -> Journey:
     """A member's private dictionary training when the adversary chooses every total, as numbers."""
-    table = np.vstack([dictionary_tables(1)[0][:31], FAR])
+    table = np.vstack([dictionary_tables(1)[0][:31], FAR]) if table is None else table
     guarantee = Guarantee(private.epsilon, private.delta)
     walk = PrivateDictionaryWalk(private, guarantee, Records.of(table))
     source, journey = watched(walk, guarantee, 0)
@@ -510,6 +514,48 @@ def test_a_dictionary_has_the_noise_it_was_charged_for_whatever_the_totals(seed,
         assert not journey.sent
 
 
+# Families of columns that are not normal, with declared bounds; the last records of a table are as far apart as these allow.
+COLUMN_FAMILIES: list[tuple[ColumnFamily, float, float]] = [
+    (Poisson(), 0.0, 40.0),
+    (Gamma(), 0.01, 100.0),
+    (Categorical(levels=(3, 3)), 0.0, 2.0),
+]
+
+
+def column_liar(random: np.random.Generator, rows: float) -> Callable[[Question], np.ndarray]:
+    """So many records; then random totals, or statistics at the ends of what is plausible with counts that vanish, fit or are negative."""
+    style = random.integers(4)
+
+    def choose(question: Question) -> np.ndarray:
+        if not isinstance(question, NoisyQuestion):
+            return np.array([rows])
+        most = question.plan.rows + 9.9 * question.plan.total_deviation(question.release)
+        total = random.uniform(-1, 1, question.size) * most
+        if isinstance(question, NoisyStatistics) and style > 0:
+            parts = total.reshape(len(question.weights), -1)
+            parts[:, 0] = {1: most * 1e-9, 2: 0.5 * most, 3: -most}[int(style)]
+            parts[:, 1:] = random.choice([-1, 0, 1], parts[:, 1:].shape) * most
+        return total
+
+    return choose
+
+
+@given(st.integers(0, 2**32), st.sampled_from([-5, 2, 39, 40, 160, 10_000, 2**34]), st.sampled_from(COLUMN_FAMILIES))
+@settings(max_examples=20)
+def test_columns_that_are_not_normal_have_the_noise_they_were_charged_for(seed, rows, declared):
+    random = np.random.default_rng(seed)
+    family, low, high = declared
+    bounds = {"low": np.full(2, low), "high": np.full(2, high)}
+    members = int(random.integers(2, 6))
+    terms = replace(terms_of(members).terms, family=family, n_patterns=int(random.integers(1, 4)), **bounds)
+    private = PrivateTerms(terms, float(random.choice([0.5, 8.0])), 1e-6, 1, int(random.choice([1, 8])))
+    ends = np.array([[x, y] for x in (low, high) for y in (low, high)])
+    table = np.vstack([np.ceil(random.uniform(low, high, (28, 2))), ends, ends, ends])
+    journey = dictionary_journey(private, column_liar(random, rows), table)
+    assert is_enough(journey, private.terms.members - private.colluders)
+    assert journey.sent or rows < 40 or rows > members * 2**32
+
+
 def harmless_dictionary(rows: int) -> Callable[[Question], np.ndarray]:
     """So many records, and patterns that stay as they are."""
 
@@ -532,11 +578,10 @@ def test_dictionary_shares_of_one_sth_are_refused(monkeypatch):
     assert not is_enough(dictionary_journey(replace(private, delta=1.001e-3), harmless_dictionary(160)), 1)
 
 
-def _rounded_responsibilities(Z: np.ndarray, question: NoisyMoments) -> np.ndarray:
+def _rounded_responsibilities(family: Family, Z: np.ndarray, patterns: Patterns, weights: np.ndarray) -> np.ndarray:
     """Bug: the logarithm of a sum of tiny densities is rounded to that of one of them, and every pattern gets the whole record."""
-    patterns = Patterns({"means": question.means, "precisions": question.precisions})
     with np.errstate(all="ignore"):
-        log_joint = SparseGaussian().log_densities(Z, patterns) + log_weights(question.weights)
+        log_joint = family.log_densities(Z, patterns) + log_weights(weights)
         return np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -18,27 +20,76 @@ _NEWTON_STEPS: Final = 60
 # Halves of a split pattern differ by e^±½ in their parameters; a start may be as far from the overall mean as e^±2.
 _SPLIT_LOG: Final = 0.5
 _START_LOG: Final = 2.0
+_CLIPPED_QUANTILES: Final = (0.025, 0.975)
 
 
 @dataclass(frozen=True)
-class _Columns(Family):
-    """Independent columns, with one constant of the prior."""
+class ColumnFamily(Family):
+    """Independent columns, with one constant of the prior.
+
+    A private training clips the *relative* statistics of a record: affine functions of T(x), none negative, in coordinates in which a
+    reference pattern makes them of order one.
+    """
+
+    # The least width of the interval that a relative statistic is clipped to.
+    least_width: ClassVar[float] = 1e-6
+    # Whether a private training asks for centre and spread of the columns first.
+    opens_privately: ClassVar[bool] = True
 
     shrinkage: float = 0.1
 
     def __post_init__(self) -> None:
         positive("shrinkage", self.shrinkage)
 
+    def fault_of_bounds(self, low: Floats, high: Floats) -> str | None:
+        """Why records within declared bounds may not be of this family, so that clipping could make faults; None if they are."""
+        return None
+
+    @abstractmethod
+    def relative_statistics(self, Z: Floats, reference: Patterns) -> Floats:
+        """Relative statistics of every record for one reference pattern, one record a row."""
+
+    @abstractmethod
+    def mean_statistics(self, relative: Floats, reference: Patterns, least: Floats) -> Floats:
+        """The mean of T(x) from that of the relative statistics; what cannot be zero or less is at least `least`."""
+
+    @abstractmethod
+    def reference(self, overall: Overall) -> Patterns:
+        """One pattern whose coordinates suit all records together."""
+
+    def within(self, means: Floats, low: Floats, high: Floats) -> Floats:
+        """Means of T(x) that records within bounds can have, patterns × statistics, bounds in the same coordinates."""
+        return np.clip(means, np.maximum(low, 1e-9), high)
+
+    def statistic_count(self, columns: int) -> int:
+        """How many numbers T(x) has."""
+        return columns
+
+    def longest(self, columns: int) -> float:
+        """A bound on the length of relative statistics that are each within ±1."""
+        return math.sqrt(self.statistic_count(columns))
+
+    def intervals(self, relative: Floats) -> tuple[Floats, Floats]:
+        """Centres and half widths of the intervals that relative statistics like these are clipped to: their middle 95 of 100."""
+        low, high = np.quantile(relative, _CLIPPED_QUANTILES, axis=0)
+        half = np.maximum(high - low, self.least_width) / 2
+        return low + half, half
+
 
 @dataclass(frozen=True)
-class Poisson(_Columns):
+class Poisson(ColumnFamily):
     """Counts with rate λ in each column. The prior is λ₀ records of count one: λ = (Σ r x + λ₀)/(N + λ₀)."""
 
     name: ClassVar[str] = "poisson"
+    least_width: ClassVar[float] = 1.0
 
     def fault(self, X: Floats) -> str | None:
         """Whole numbers from zero."""
         return None if np.all((X >= 0) & (np.floor(X) == X)) else "Poisson patterns need whole numbers from 0"
+
+    def fault_of_bounds(self, low: Floats, high: Floats) -> str | None:
+        """Whole numbers from zero, so that a clipped count is a count."""
+        return self.fault(np.stack([low, high]))
 
     def frame(self, overall: Overall) -> Frame:
         """Counts as they are."""
@@ -70,6 +121,18 @@ class Poisson(_Columns):
         """λ₀ Σ (ln λ − λ)."""
         return float(self.shrinkage * (np.log(patterns["rates"]) - patterns["rates"]).sum())
 
+    def relative_statistics(self, Z: Floats, reference: Patterns) -> Floats:
+        """The counts."""
+        return Z
+
+    def mean_statistics(self, relative: Floats, reference: Patterns, least: Floats) -> Floats:
+        """The mean counts."""
+        return np.maximum(relative, least)
+
+    def reference(self, overall: Overall) -> Patterns:
+        """The overall mean."""
+        return Patterns({"rates": np.maximum(overall.mean, 1 / overall.rows)[np.newaxis]})
+
     def start(self, points: Floats, overall: Overall) -> Patterns:
         """Rates around the overall mean, as far as the records as a whole are spread."""
         mean = np.maximum(overall.mean, 1 / overall.rows)
@@ -86,7 +149,7 @@ class Poisson(_Columns):
 
 
 @dataclass(frozen=True)
-class Gamma(_Columns):
+class Gamma(ColumnFamily):
     """Positive amounts with shape a and rate b. The prior is λ₀ records like exponential ones of overall mean."""
 
     name: ClassVar[str] = "gamma"
@@ -94,6 +157,10 @@ class Gamma(_Columns):
     def fault(self, X: Floats) -> str | None:
         """Above zero."""
         return None if np.all(X > 0) else "Gamma patterns need numbers above 0"
+
+    def fault_of_bounds(self, low: Floats, high: Floats) -> str | None:
+        """Above zero, so that a clipped amount has a logarithm."""
+        return self.fault(low)
 
     def frame(self, overall: Overall) -> Frame:
         """Overall mean 1."""
@@ -131,6 +198,36 @@ class Gamma(_Columns):
         expected = shapes * np.log(rates) - gammaln(shapes) - (shapes - 1) * _EULER - rates
         return float(self.shrinkage * expected.sum())
 
+    def relative_statistics(self, Z: Floats, reference: Patterns) -> Floats:
+        """y = x/m and y − 1 − ln y, where m is the reference's mean: how large, and how far from m.
+
+        x and ln x nearly say the same where a pattern is narrow, and noise on both would drown the difference, which the shape is about.
+        """
+        amounts = Z * (reference["rates"][0] / reference["shapes"][0])
+        return np.hstack([amounts, amounts - 1 - np.log(amounts)])
+
+    def mean_statistics(self, relative: Floats, reference: Patterns, least: Floats) -> Floats:
+        """Mean amounts, and logarithms below theirs (Jensen)."""
+        amounts, distances = np.split(np.maximum(relative, least), 2)
+        below = np.maximum(np.log(amounts) - amounts + 1 + distances, np.split(least, 2)[1])
+        means = amounts * (reference["shapes"][0] / reference["rates"][0])
+        return np.concatenate([means, np.log(means) - below])
+
+    def reference(self, overall: Overall) -> Patterns:
+        """Overall mean, and variance: one in the frame's coordinates, and its square relative to the mean."""
+        shapes = (overall.mean / overall.deviation) ** 2
+        return Patterns({"shapes": shapes[np.newaxis], "rates": shapes[np.newaxis]})
+
+    def within(self, means: Floats, low: Floats, high: Floats) -> Floats:
+        """Amounts within bounds; logarithms stay as far below as they are."""
+        amounts, logs = np.hsplit(means, 2)
+        inside = np.clip(amounts, low, high)
+        return np.hstack([inside, logs + np.log(inside / amounts)])
+
+    def statistic_count(self, columns: int) -> int:
+        """Two a column."""
+        return 2 * columns
+
     def start(self, points: Floats, overall: Overall) -> Patterns:
         """Means around one, as far as the records as a whole are spread; twice as narrow as those."""
         variation = overall.deviation / overall.mean
@@ -154,10 +251,11 @@ class Gamma(_Columns):
 
 
 @dataclass(frozen=True)
-class Categorical(_Columns):
+class Categorical(ColumnFamily):
     """Codes 0 … V−1 in each column, with λ₀ added to every level's count. `levels` is V, column by column."""
 
     name: ClassVar[str] = "categorical"
+    opens_privately: ClassVar[bool] = False
 
     levels: tuple[int, ...] = ()
 
@@ -205,6 +303,34 @@ class Categorical(_Columns):
     def updated(self, counts: Floats, statistics: Floats, previous: Patterns | None = None) -> Patterns:
         """Shares of the levels."""
         return Patterns({"probabilities": self._normal(statistics + self.shrinkage)})
+
+    def relative_statistics(self, Z: Floats, reference: Patterns) -> Floats:
+        """A one for the level of each column."""
+        return self.statistics(Z)
+
+    def mean_statistics(self, relative: Floats, reference: Patterns, least: Floats) -> Floats:
+        """The levels' shares, which add up to one in every column."""
+        return np.asarray(self._normal(np.maximum(relative, least)[np.newaxis])[0])
+
+    def reference(self, overall: Overall) -> Patterns:
+        """Levels that are equally frequent."""
+        return Patterns({"probabilities": self._normal(np.ones((1, sum(self.levels))))})
+
+    def within(self, means: Floats, low: Floats, high: Floats) -> Floats:
+        """Shares are within bounds as they are."""
+        return means
+
+    def statistic_count(self, columns: int) -> int:
+        """One a level."""
+        return sum(self.levels)
+
+    def longest(self, columns: int) -> float:
+        """One level of a column has a one, the others zeros."""
+        return math.sqrt(columns)
+
+    def intervals(self, relative: Floats) -> tuple[Floats, Floats]:
+        """Zeros and ones need no clipping."""
+        return np.zeros(sum(self.levels)), np.ones(sum(self.levels))
 
     def log_prior(self, patterns: Patterns) -> float:
         """λ₀ Σ ln p."""

@@ -15,7 +15,7 @@ from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
 from sudare.dictionary.member_records import Bounds, Layout, Records, check_family, levels_of, opened_members
-from sudare.dictionary.private_training import PrivateTerms
+from sudare.dictionary.private_training import PrivateTerms, check_private_bounds
 from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
@@ -70,7 +70,7 @@ class PatternDictionary(BaseEstimator):
     hide : "masks", or "nothing" for the same totals faster, in simulations.
     dtype : of the work on a record, for Gaussian families: float32 is faster and good to five digits.
     cluster : a dask.distributed client, cluster or address, where members' passes over their records are computed; None is here.
-    epsilon, delta : the promise of a private training; Gaussian families and declared bounds. δ is 10⁻⁶ if only ε is given.
+    epsilon, delta : the promise of a private training, which needs declared bounds (whole numbers for counts, above 0 for amounts). δ is 10⁻⁶ if only ε is given.
     private_iterations : how many noisy iterations; None is a rule of public numbers.
     colluders : members whose share of the noise is not counted on: whoever looks, those it colludes with, and those who leave.
     account : who pays. One account, because a list is one owner's simulation; real members pay from their own.
@@ -241,6 +241,13 @@ class PatternDictionary(BaseEstimator):
             )
 
     def _family(self, layout: Layout) -> Family:
+        """The family. Raise InvalidParameter before any record is looked at where a private one does not suit the declared bounds."""
+        family = self._exact_family(layout)
+        if self.epsilon is not None and layout.low is not None and layout.high is not None:
+            check_private_bounds(family, layout.low, layout.high)
+        return family
+
+    def _exact_family(self, layout: Layout) -> Family:
         if self.family == "categorical":
             return Categorical(self.shrinkage, levels_of(layout))
         if self.family in ("poisson", "gamma"):

@@ -13,7 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Floats, Frame, Patterns, log_weights, symmetric, upper
+from sudare.dictionary.column_families import ColumnFamily
+from sudare.dictionary.em import implausible
+from sudare.dictionary.families import Family, Floats, Frame, Patterns, log_weights, symmetric, upper
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
@@ -25,6 +27,8 @@ _NORM_MARGIN: Final = 1 - 2.0**-40
 # So many records' contributions are held at once.
 _ROWS_AT_ONCE: Final = 4096
 _ROOT_TWO: Final = float(np.sqrt(2.0))
+# A noisy total farther out is implausible; noise alone gets there with probability 1e-23 a number.
+_FARTHEST_TOTAL: Final = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,12 @@ class NoisyQuestion(Question):
         if noise is None:
             raise TypeError("A private question needs a source of noise.")
         return own, self.plan.noisy(total_over(records, self.exact_sums), self.release, noise)
+
+    def check_plausible(self, total: Floats) -> None:
+        """Raise ImplausibleTotal unless records and noise explain a total."""
+        most = self.plan.rows + _FARTHEST_TOTAL * self.plan.total_deviation(self.release)
+        if not np.all(np.isfinite(total)) or np.any(np.abs(total) > most):
+            raise implausible()
 
     def exact_sums(self, block: Floats) -> Floats:
         """The sum over a block's records of contributions in whole steps of the grid: exact, whatever the order."""
@@ -93,7 +103,8 @@ class NoisyMoments(NoisyQuestion):
         with c_k = u_k·u′_k, so they differ by √6 at most.
         """
         Z = self.frame.applied(X)
-        shares = public_responsibilities(Z, self)
+        patterns = Patterns({"means": self.means, "precisions": self.precisions})
+        shares = public_responsibilities(SparseGaussian(), Z, patterns, self.weights)
         parts = []
         for k in range(len(self.weights)):
             inside = within_ball(Z, self.clip, k)
@@ -103,15 +114,59 @@ class NoisyMoments(NoisyQuestion):
         return np.hstack(parts) * _NORM_MARGIN
 
 
-def public_responsibilities(Z: Floats, question: NoisyMoments) -> Floats:
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """For every pattern the intervals that relative statistics are clipped to, patterns × statistics; statistics relative to `references`.
+
+    `longest` is what the clipped ones are divided by, together.
+    """
+
+    references: Patterns
+    centres: Floats
+    halves: Floats
+    longest: float
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyStatistics(NoisyQuestion):
+    """Σ r_k·(1, t_k) with t_k the clipped statistics of columns that are not normal; public weights for the responsibilities r."""
+
+    family: ColumnFamily
+    frame: Frame
+    patterns: Patterns
+    weights: Floats
+    intervals: Intervals
+
+    def contributions(self, X: Floats) -> Floats:
+        """r_k·(1, t_k) of every record, ‖t_k‖ ≤ 1, patterns one after the other.
+
+        Its squared norm is Σ r_k²(1 + ‖t_k‖²) ≤ 2. For two records the inner product is Σ r_k r′_k(1 + t_k·t′_k) ≥ 0, so they differ by
+        2 at most.
+        """
+        Z = self.frame.applied(X)
+        shares = public_responsibilities(self.family, Z, self.patterns, self.weights)
+        parts = []
+        for k in range(len(self.weights)):
+            parts.append(shares[:, [k]] * np.hstack([np.ones((len(Z), 1)), self._within_intervals(Z, k)]))
+        return np.hstack(parts) * _NORM_MARGIN
+
+    def _within_intervals(self, Z: Floats, k: int) -> Floats:
+        """t_k of every record, shortened to length one whatever the intervals; zero where it is no number."""
+        intervals = self.intervals
+        with np.errstate(all="ignore"):
+            relative = self.family.relative_statistics(Z, intervals.references.kept(np.array([k])))
+            clipped = np.clip((relative - intervals.centres[k]) / intervals.halves[k], -1.0, 1.0) / intervals.longest
+        return at_most_one_long(clipped)
+
+
+def public_responsibilities(family: Family, Z: Floats, patterns: Patterns, weights: Floats) -> Floats:
     """r (1.11) with public patterns and public weights; rows add up to one but for rounding, or to zero where densities overflow.
 
     Whatever patterns dishonest totals describe: rows are divided by their own sums, because the logarithm of a sum is rounded by whole
     units where densities are small enough, and then every pattern would get the whole record.
     """
-    patterns = Patterns({"means": question.means, "precisions": question.precisions})
-    with np.errstate(over="ignore", invalid="ignore"):
-        log_joint = SparseGaussian().log_densities(Z, patterns) + log_weights(question.weights)
+    with np.errstate(all="ignore"):
+        log_joint = family.log_densities(Z, patterns) + log_weights(weights)
         joint = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
     joint[~np.isfinite(joint)] = 0.0
     return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1.0))
@@ -121,8 +176,14 @@ def within_ball(Z: Floats, clip: Clip, k: int) -> Floats:
     """Records in the coordinates of a pattern's ball, those outside drawn to its surface; to its centre where coordinates overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         inside = (Z - clip.centres[k]) @ clip.inverses[k].T / clip.radius
-        lengths = np.sqrt(np.einsum("ij,ij->i", inside, inside))
-        drawn = inside / np.maximum(lengths, 1.0)[:, np.newaxis]
+    return at_most_one_long(inside)
+
+
+def at_most_one_long(vectors: Floats) -> Floats:
+    """Rows drawn into the unit ball; zero where they are no numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        drawn = vectors / np.maximum(lengths, 1.0)[:, np.newaxis]
     drawn[~np.isfinite(drawn).all(axis=1)] = 0.0
     return np.asarray(drawn)
 

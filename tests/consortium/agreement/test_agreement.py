@@ -334,7 +334,7 @@ COMPLETE = [
     (("sums", "threshold"), 4, r"`sums\.threshold`: .* more than the 3 members there are. Use 3 .* or less"),
     (("sums", "dishonest"), 1, "of which 1 may be dishonest.* Use the threshold 3 .nobody may leave., or expect fewer"),
     (("sums", "dishonest"), 2, r"`sums\.dishonest`: .* fewer than two honest members hides nothing. Expect 0 to 1"),
-    (("tasks", "wear", "parameters"), {"family": "poisson"}, r"`tasks\.wear\.parameters\.family` is not one of"),
+    (("tasks", "wear", "parameters"), {"family": "weibull"}, r"`tasks\.wear\.parameters\.family` is not one of"),
     (("tasks", "wear", "parameters"), {"private_iterations": 0}, r"parameters\.private_iterations` is not a whole"),
     (("tasks", "patterns", "consent"), False, "Give the task an epsilon"),
 ]
@@ -359,6 +359,7 @@ PARAMETERS_OF = [
     ("patterns", "epsilon", 1.0, False),
     ("patterns", "private_iterations", 8, False),
     ("wear", "family", "diagonal_gaussian", True),
+    ("wear", "family", "poisson", True),
     ("wear", "private_iterations", 8, True),
     ("wear", "dtype", "float32", True),
     ("wear", "search", True, False),

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 from sudare.consortium.agreement.document_fields import Field, ParameterValue, Reader, whole
 from sudare.consortium.tasks.task_defaults import (
     DICTIONARY_DEFAULTS,
+    DICTIONARY_FAMILIES,
     EARLIER_DICTIONARY_NAMES,
     LEARNER_DEFAULTS,
     LEARNING_DEFAULTS,
@@ -27,7 +28,6 @@ Parameters = Mapping[str, ParameterValue]
 
 # Noisy sums need no search, tolerance or priors: of the estimator's parameters these are left.
 PRIVATE_DICTIONARY_PARAMETERS: Final = frozenset({"dtype", "family", "private_iterations"})
-PRIVATE_FAMILIES: Final = ("sparse_gaussian", "diagonal_gaussian")
 # By the task's own fields, by the agreement, or by nobody: a cluster and a checkpoint's path are each member's own.
 _DECIDED_ELSEWHERE: Final = frozenset({"bounds", "checkpoint", "cluster", "hide", "k", "private_iterations", "verbose"})
 _METHODS: Final = ("one-sum", "descent")
@@ -190,7 +190,7 @@ def _check_private_values(task: DictionaryTask) -> None:
     """A value that would stop every member once they have begun is refused before anybody signs."""
     path = f"tasks.{task.name}.parameters"
     if "family" in task.parameters:
-        Field(f"{path}.family", task.parameters["family"]).word(PRIVATE_FAMILIES)
+        Field(f"{path}.family", task.parameters["family"]).word(DICTIONARY_FAMILIES)
     if "private_iterations" in task.parameters:
         Field(f"{path}.private_iterations", task.parameters["private_iterations"]).whole(1, 10_000)
 

@@ -90,6 +90,7 @@ DICTIONARY_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "private_iterations": None,
     }
 )
+DICTIONARY_FAMILIES: Final = ("sparse_gaussian", "diagonal_gaussian", "poisson", "gamma", "categorical")
 # What agreements of earlier versions call two of them.
 EARLIER_DICTIONARY_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {"most_iterations": "max_iter", "tolerance": "tol"}
