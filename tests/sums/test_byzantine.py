@@ -146,7 +146,7 @@ FAULTS = {
     "does not compare totals without a collector": Fault(
         serverless,
         "_settled",
-        "if state.heard_totals.contradiction",
+        "if other.heard.content != own.heard.content",
         "if False",
         "totals were used",
         None,

@@ -121,6 +121,11 @@ class SumContext:
         """The positions of all members."""
         return frozenset(range(len(self.roster)))
 
+    @cached_property
+    def bitmap_of_everyone(self) -> bytes:
+        """All members as bytes."""
+        return self.bitmap(self.everyone)
+
     def bitmap(self, members: Iterable[int]) -> bytes:
         """A set of members as bytes."""
         return bitmap(members, len(self.roster))

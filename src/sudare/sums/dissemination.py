@@ -125,13 +125,16 @@ def _outgoing(state: State) -> Parcel | None:
 
 
 def _check_expected(state: State, round_: Round, incoming: Parcel) -> None:
-    expected = (state.position + round_.distance) % state.members, state.position, state.round
-    shape = round_.sends_window, round_.sends_partial
-    if (incoming.sender, incoming.receiver, incoming.round) != expected or shape != (
-        incoming.window is not None,
-        incoming.partial is not None,
-    ):
+    sender = (state.position + round_.distance) % state.members
+    is_expected = (
+        incoming.sender == sender
+        and incoming.receiver == state.position
+        and incoming.round == state.round
+        and (incoming.window is not None) == round_.sends_window
+        and (incoming.partial is not None) == round_.sends_partial
+    )
+    if not is_expected:
         raise InvalidParameter(
-            f"Round {state.round + 1} expects one parcel from position {expected[0]}; another one came.",
+            f"Round {state.round + 1} expects one parcel from position {sender}; another one came.",
             "Keep parcels of later rounds until their round, and drop duplicates.",
         )

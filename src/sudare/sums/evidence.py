@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from sudare.sums.collector import CollectorState
@@ -11,6 +12,7 @@ from sudare.sums.member import MemberState
 from sudare.sums.messages import Body, heard_content, vote_content
 from sudare.sums.serverless import ServerlessState
 from sudare.sums.statements import KINDS, SIGNATURE_BYTES, Kind, Statement
+from sudare.sums.wire import field_types
 
 # Two of one kind by one signer prove that it lied; more prove nothing more.
 _MOST_OF_A_KIND: Final = 2
@@ -18,13 +20,24 @@ _MOST_OF_A_KIND: Final = 2
 _MOST_BYTES, _MOST_BYTES_A_MEMBER = 1 << 8, 1 << 6
 
 
-def signed_in(body: Body) -> Iterator[Statement]:
+def signed_in(body: Body) -> list[Statement]:
     """The statements that a message holds whole."""
-    for value in vars(body).values():
+    found: list[Statement] = []
+    kind: type = type(body)
+    for name in _names_of_statements(kind):
+        value = getattr(body, name)
         if isinstance(value, Statement):
-            yield value
+            found.append(value)
         elif isinstance(value, Mapping):
-            yield from (each for each in value.values() if isinstance(each, Statement))
+            found += value.values()
+    return found
+
+
+@lru_cache(maxsize=64)
+def _names_of_statements(kind: type) -> tuple[str, ...]:
+    """The fields of a class of messages that may hold statements, or several of them by member."""
+    types = {Statement, Statement | None, Mapping[int, Statement]}
+    return tuple(name for name, each in field_types(kind).items() if each in types)
 
 
 def signed_to_member(me: Participant, state: MemberState | ServerlessState) -> list[Statement]:

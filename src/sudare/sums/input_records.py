@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -36,7 +36,7 @@ class InputRecord:
         is_other = self.voted_for not in (None, included)
         if is_other or (context.is_sparse and self.voted_in not in (None, context.attempt)):
             raise second_total_refused()
-        return replace(self, voted_for=included, voted_in=context.attempt)
+        return InputRecord(self.input_digest, self.data_tag, included, context.attempt)
 
 
 def second_total_refused() -> SecondTotalRefused:

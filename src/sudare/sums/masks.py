@@ -9,7 +9,7 @@ both of one member (Bonawitz et al. 2017, Bell et al. 2020). Proof: proofs/secur
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,8 +73,8 @@ def pair_seed(context: SumContext, secret: bytes, first: tuple[int, bytes], seco
 
 def _pair(context: SumContext, first: tuple[int, bytes], second: tuple[int, bytes]) -> bytes:
     """What names a pair in a sum, of one length; the digest of the sum names the members at all positions."""
-    lower, higher = (first, second) if first < second else (second, first)
-    return b"".join((context.digest, _place(lower[0]), lower[1], _place(higher[0]), higher[1]))
+    one, other = _place(first[0]) + first[1], _place(second[0]) + second[1]
+    return context.digest + (one + other if one < other else other + one)
 
 
 def lasting_pair_seed(me: Participant, other: int) -> bytes:
@@ -98,19 +98,28 @@ def mask_of(seed: bytes, count: int) -> Words:
 
     For vectors of some thousand numbers this takes two thirds of the time of counter mode by itself, as fewer objects are made.
     """
-    return np.frombuffer(AESGCM(seed).encrypt(_NONCE, zeros(count), None), dtype="<u8", count=count)
+    return next(_masks_of((seed,), count))
+
+
+def _masks_of(seeds: Iterable[bytes], count: int) -> Iterator[Words]:
+    """The masks of these seeds, each in the place of the one before it."""
+    mask_and_tag = np.empty(count + _TAG_BYTES // 8, dtype="<u8")
+    content, mask = mask_and_tag.data.cast("B"), mask_and_tag[:count]
+    for seed in seeds:
+        AESGCM(seed).encrypt_into(_NONCE, zeros(count), None, content)
+        yield mask
 
 
 def add_pair_masks(words: Words, member: int, seeds: Mapping[int, bytes]) -> None:
     """Add a member's side of its pairwise masks in place: plus for the lower of two, minus for the higher."""
-    for other, seed in seeds.items():
-        (np.add if member < other else np.subtract)(words, mask_of(seed, len(words)), out=words)
+    for other, mask in zip(seeds, _masks_of(seeds.values(), len(words)), strict=True):
+        (np.add if member < other else np.subtract)(words, mask, out=words)
 
 
 def take_self_masks(words: Words, seeds: Iterable[bytes]) -> None:
     """Subtract self-masks in place."""
-    for seed in seeds:
-        words -= mask_of(seed, len(words))
+    for mask in _masks_of(seeds, len(words)):
+        words -= mask
 
 
 # Shares

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -107,7 +106,8 @@ class Party:
 
     def receive(self, message: Message) -> tuple[Message, ...]:
         """What to send after a message came."""
-        return self._sent_out(self._stepped(message))
+        outgoing = self._stepped(message)
+        return self._sent_out(outgoing) if outgoing or self._persist is not None else ()
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed: nothing unless this member collects."""
@@ -187,25 +187,26 @@ class Party:
     # Steps
 
     def _stepped(self, message: Message) -> tuple[Message, ...]:
-        outgoing = self._answered(message)
-        self.note(message)
-        return outgoing
-
-    def _answered(self, message: Message) -> tuple[Message, ...]:
+        before = self._member
+        if isinstance(before, ServerlessState):
+            self._member, outgoing = serverless.step(self.participant, before, message)
+            # It takes a message in whole, or stays as it is.
+            if self._member is before:
+                self.note(message)
+            return outgoing
         if isinstance(message.body, ToCollector):
-            return () if self._collector is None else collector.step(self.participant, self._collector, message)
-        if isinstance(self._member, MemberState):
-            self._member, outgoing = member.step(self.participant, self._member, message)
+            outgoing = () if self._collector is None else collector.step(self.participant, self._collector, message)
         else:
-            self._member, outgoing = serverless.step(self.participant, self._member, message)
+            self._member, outgoing = member.step(self.participant, before, message)
+        self.note(message)
         return outgoing
 
     def _without_own(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What goes to others, after this member has taken in what goes to itself."""
         to_others: list[Message] = []
-        queue = deque(outgoing)
-        while queue:
-            message = queue.popleft()
+        queue = list(outgoing)
+        # It grows while it is read.
+        for message in queue:
             if message.receiver != self.participant.position:
                 to_others.append(message)
             else:
@@ -214,7 +215,7 @@ class Party:
 
     def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """What goes to others, saved before it is handed out; remembered to be sent again after a restart, where anything is saved."""
-        to_others = self._without_own(outgoing) if outgoing else ()
+        to_others = self._without_own(outgoing)
         if to_others and self._remembers:
             self._sent = (*self._sent, *to_others)
         if self._persist is not None:

@@ -23,17 +23,17 @@ class Traffic:
     vectors: dict[tuple[int, int], int] = field(default_factory=dict)
     bits: int = 0
     left: set[int] = field(default_factory=set)
-    _last: tuple[Body | None, int] = (None, 0)
+    _last: tuple[Body | None, int, int | None] = (None, 0, None)
 
     def count(self, message: Message) -> None:
         """One more message."""
         body = message.body
         if body is not self._last[0]:
             # What is told to everyone is measured once.
-            self._last = body, _body_bytes(body)
-        self.bits += 8 * self._last[1]
-        if isinstance(body, (Passed, Masked, Opened)):
-            number = body.round if isinstance(body, Passed) else -1 if isinstance(body, Masked) else -2
+            self._last = body, 8 * _body_bytes(body), _round_of_vectors(body)
+        _, bits, number = self._last
+        self.bits += bits
+        if number is not None:
             key = message.sender, number
             self.vectors[key] = self.vectors.get(key, 0) + (body.values if isinstance(body, Passed) else 1)
 
@@ -46,6 +46,13 @@ class Traffic:
     def vectors_per_round(self) -> int:
         """The most vectors one member sent in one round."""
         return max(self.vectors.values(), default=0)
+
+
+def _round_of_vectors(body: Body) -> int | None:
+    """A number for the round in which a body brings vectors; None where it brings none."""
+    if isinstance(body, Passed):
+        return body.round
+    return -1 if isinstance(body, Masked) else -2 if isinstance(body, Opened) else None
 
 
 def _body_bytes(body: Body) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, get_args
 
 from cryptography.exceptions import InvalidSignature
@@ -30,7 +31,7 @@ class Statement:
     content: bytes
     signature: bytes
 
-    @property
+    @cached_property
     def text(self) -> bytes:
         """The bytes that are signed."""
         return _text(self.kind, self.context, self.signer, hashlib.sha256(self.content).digest())
@@ -55,8 +56,12 @@ def stated(me: Participant, kind: Kind, content: bytes) -> Statement:
 
 def holds(me: Participant, statement: Statement, kind: Kind, signer: int) -> bool:
     """Whether this is a statement of that kind by that member about the sum of this participant."""
-    expected = (statement.kind, statement.signer, statement.context) == (kind, signer, me.context.digest)
-    return expected and _is_signed(me.publics[signer].signing, statement.signature, statement.text)
+    return (
+        statement.signer == signer
+        and statement.kind == kind
+        and statement.context == me.context.digest
+        and _is_signed(me.publics[signer].signing, statement.signature, statement.text)
+    )
 
 
 def quorum_holds(me: Participant, kind: Kind, content: bytes, signers: frozenset[int], signatures: bytes) -> bool:

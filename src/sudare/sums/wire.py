@@ -7,6 +7,7 @@ reading them ends in a value or in `MessageMalformed`, and takes no more memory 
 
 from __future__ import annotations
 
+import struct
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ _MOST_INTEGER_BYTES: Final = 1 << 10
 _LONGEST_SIDE: Final = 1 << 32
 # So many values in a message of others: a second of work at most. Members of a sum of S send some S² of them.
 MOST_VALUES: Final = 1 << 18
-# Arrays are parts themselves, so that they are copied once.
+# The bytes of arrays are parts themselves, so that they are copied once.
 Part = bytes | memoryview
 _NONE, _TRUE, _FALSE, _INT, _BYTES, _TEXT, _TUPLE, _SET, _MAP, _WORDS, _OBJECT = b"NTFIBSLEMWO"
 
@@ -41,7 +42,7 @@ def packed_size(value: object) -> int:
     """How many bytes `packed` gives, without copying arrays."""
     parts: list[Part] = []
     _pack(value, parts)
-    return sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+    return sum(map(len, parts))
 
 
 def unpacked(content: bytes, *classes: type, most_values: int | None = None) -> Any:
@@ -102,7 +103,7 @@ def _writer(kind: type) -> Writer:
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} has no packed form")
     name, names = packed_name(kind).encode(), [field.name for field in fields(kind)]
-    prefix = bytes([_OBJECT]) + _length(len(name)) + name + _length(len(names))
+    prefix = _tagged(_OBJECT, len(name)) + name + _length(len(names))
 
     def write_fields(value: object, parts: list[Part]) -> None:
         parts.append(prefix)
@@ -116,8 +117,12 @@ def _length(count: int) -> bytes:
     return count.to_bytes(_LENGTH_BYTES, "little")
 
 
+# A tag and the length after it.
+_tagged: Final = struct.Struct("<BQ").pack
+
+
 def _pack_content(tag: int, content: bytes, parts: list[Part]) -> None:
-    parts += [bytes([tag]), _length(len(content)), content]
+    parts += (_tagged(tag, len(content)), content)
 
 
 def _pack_int(value: int, parts: list[Part]) -> None:
@@ -125,19 +130,19 @@ def _pack_int(value: int, parts: list[Part]) -> None:
 
 
 def _pack_tuple(value: tuple[object, ...], parts: list[Part]) -> None:
-    parts += [bytes([_TUPLE]), _length(len(value))]
+    parts.append(_tagged(_TUPLE, len(value)))
     for entry in value:
         _pack(entry, parts)
 
 
 def _pack_set(value: frozenset[int], parts: list[Part]) -> None:
-    parts += [bytes([_SET]), _length(len(value))]
+    parts.append(_tagged(_SET, len(value)))
     for entry in sorted(value):
         _pack_int(entry, parts)
 
 
 def _pack_map(value: Mapping[int, object], parts: list[Part]) -> None:
-    parts += [bytes([_MAP]), _length(len(value))]
+    parts.append(_tagged(_MAP, len(value)))
     for key in sorted(value):
         _pack_int(key, parts)
         _pack(value[key], parts)
@@ -146,8 +151,8 @@ def _pack_map(value: Mapping[int, object], parts: list[Part]) -> None:
 def _pack_words(value: np.ndarray[Any, Any], parts: list[Part]) -> None:
     if value.dtype.kind != "u" or value.dtype.itemsize != 8:
         raise TypeError(f"arrays of {value.dtype} have no packed form")
-    parts += [bytes([_WORDS]), _length(value.ndim), *(_length(side) for side in value.shape)]
-    parts += [_length(value.nbytes), np.ascontiguousarray(value, dtype="<u8").data]
+    parts += [_tagged(_WORDS, value.ndim), *map(_length, value.shape)]
+    parts += [_length(value.nbytes), np.ascontiguousarray(value, dtype="<u8").reshape(-1).view(np.uint8).data]
 
 
 _WRITERS: Final[tuple[tuple[type, Writer], ...]] = (
