@@ -211,6 +211,30 @@ def test_as_many_components_as_asked_for():
     assert model.distribution_.method_weights == {"mixture": 1.0}
 
 
+def test_rows_are_assigned_to_the_components_that_they_came_from(fitted):
+    """At least as often as the nearer of the true means would, less a point."""
+    rows, found, technique = fitted
+    perturbation = LaplacePerturbation(BOUNDS, epsilon=5.0)
+    columns = perturbed(rows, perturbation)
+    generator = np.random.default_rng(0)
+    came_from = generator.choice(2, len(rows), p=WEIGHTS)
+    order = np.argsort(found.components.means[:, 0])
+    assert len(order) == 2
+    shares = found.responsibilities(columns)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_allclose(shares.mean(axis=0)[order], WEIGHTS, atol=0.02)
+    assigned = found.predict(np.column_stack(columns))
+    np.testing.assert_array_equal(assigned, shares.argmax(axis=1))
+    nearest = ((np.column_stack(columns)[:, None, :] - MEANS) ** 2).sum(axis=2).argmin(axis=1)
+    assert np.mean(order[came_from] == assigned) > np.mean(nearest == came_from) - 0.01
+    with pytest.raises(InvalidParameter, match="no components"):
+        technique.predict(columns)
+    with pytest.raises(DataError, match="1 columns and 2 perturbations"):
+        found.predict(columns[:1])
+    with pytest.raises(DataError, match="different lengths"):
+        found.predict([columns[0], columns[1][:-1]])
+
+
 def test_cells_become_finer_with_less_noise():
     assert cells_of(LaplacePerturbation((0, 1), epsilon=3), 2) == 48
     assert cells_of(LaplacePerturbation((0, 1), epsilon=14), 2) == 56

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
-from sudare.perturbation.number_channels import NumberPerturbation, checked_edges
+from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
 from sudare.reconstruction.binning import CELLS, States, bin_edges, checked_values, continuous_states, counted
 from sudare.reconstruction.channels import ProductChannel, along_axes, outer_product
 from sudare.reconstruction.iterative_bayes import (
@@ -47,23 +47,44 @@ MOST_STEPS: Final = 3162
 _CELLS: Final = {2: (48, 64), 3: (24, 32)}
 _CELLS_IN_SCALE: Final = 4
 _ROUGH_STEPS: Final = 300
+_LEAST_PROBABILITY: Final = 1e-300
 _NO_BAND: Final = (
     "the columns were reconstructed together, which comes without a band; use Reconstruction for one column."
 )
 
 
 @dataclass(frozen=True, eq=False)
-class JointDistribution:
-    """What several columns looked like together: a probability for each combination of cells and atoms of the columns.
+class JointClusters:
+    """Components, and P(component | perturbed row in combined bin): one axis a column, between its `edges`, then one of components."""
 
-    `components` are those of the mixture with the best information criterion, if mixtures were fitted.
-    """
+    components: JointComponents
+    edges: Sequence[Floats]
+    posterior: Floats
+
+    @classmethod
+    def of(
+        cls, components: JointComponents, densities: Floats, channel: ProductChannel, edges: Sequence[Floats]
+    ) -> JointClusters:
+        """From the probabilities of combined cells in each component, a column a component, seen through the channel."""
+        cells = densities.T.reshape(-1, *channel.shape)
+        seen = np.moveaxis(channel.forward(cells), 0, -1) * components.weights
+        return cls(components, edges, seen / np.maximum(seen.sum(axis=-1, keepdims=True), _LEAST_PROBABILITY))
+
+
+@dataclass(frozen=True, eq=False)
+class JointDistribution:
+    """What several columns looked like together: a probability for each combination of cells and atoms of the columns."""
 
     layouts: Sequence[Layout]
     probabilities: Floats
     records: int
     method_weights: Mapping[str, float]
-    components: JointComponents | None = None
+    clusters: JointClusters | None = None
+
+    @property
+    def components(self) -> JointComponents | None:
+        """Of the mixture with the best information criterion, if mixtures were fitted."""
+        return self.clusters.components if self.clusters else None
 
     @property
     def columns(self) -> int:
@@ -120,12 +141,29 @@ class JointDistribution:
         """New rows with this distribution, one column a column; none belongs to anybody."""
         return drawn_rows(self.layouts, self.probabilities, size, random_state)
 
+    def responsibilities(self, columns: Sequence[ArrayLike] | Floats) -> Floats:
+        """P(component | row) for perturbed rows, given as to `fit`: a row for each, a column for each component."""
+        if self.clusters is None:
+            raise InvalidParameter(
+                "This distribution has no components to assign rows to.",
+                "Use method='mixture', or 'auto' without atoms.",
+            )
+        values = [checked_numbers(column) for column in listed_columns(columns, self.columns)]
+        _check_lengths(values)
+        bins = [np.searchsorted(edges[1:-1], column) for edges, column in zip(self.clusters.edges, values, strict=True)]
+        return np.asarray(self.clusters.posterior[tuple(bins)])
+
+    def predict(self, columns: Sequence[ArrayLike] | Floats) -> NDArray[np.intp]:
+        """The likeliest component of each perturbed row."""
+        return np.asarray(self.responsibilities(columns).argmax(axis=1))
+
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Counts of combined bins, the channel to them, and random parts of the records."""
+    """Counts of combined bins between edges, the channel to them, and random parts of the records."""
 
     states: Sequence[States]
+    edges: Sequence[Floats]
     channel: ProductChannel
     counts: Floats
     parts: Sequence[Floats]
@@ -153,6 +191,8 @@ class _Candidate:
 class JointReconstruction(BaseEstimator):
     """The joint distribution of two or three number columns that were perturbed independently. It costs no budget.
 
+    Three columns are the most, because every combination of cells has a probability; `CrossTable` takes two of any kind.
+
     Parameters
     ----------
     perturbations : those that were applied, one a column.
@@ -165,7 +205,7 @@ class JointReconstruction(BaseEstimator):
 
     Attributes
     ----------
-    distribution_ : a `JointDistribution`.
+    distribution_ : a `JointDistribution`; where mixtures took part it also tells clusters apart (`predict`).
     technique_ : what the Iterative Bayesian Technique gives alone, if it took part; else None.
     """
 
@@ -208,7 +248,7 @@ class JointReconstruction(BaseEstimator):
             by_name[candidate.name] += float(weight)
         records = len(values[0])
         self.distribution_ = JointDistribution(
-            layouts, probabilities, records, by_name, described(fits, self.perturbations, records)
+            layouts, probabilities, records, by_name, clusters_of(fits, problem, self.perturbations, records)
         )
         self.technique_ = (
             None
@@ -236,16 +276,18 @@ class JointReconstruction(BaseEstimator):
             raise InvalidParameter("Mixtures of several columns have no atoms.", "Use method='bayes' or 'auto'.")
 
     def _problem(self, values: Sequence[Floats]) -> _Problem:
-        states, places = [], []
+        states, places, every_edges = [], [], []
         for number, (perturbation, column) in enumerate(zip(self.perturbations, values, strict=True)):
             cells = cells_of(perturbation, len(values))
             edges = bin_edges(perturbation, cells)
             atoms = self._atoms(number, column)
             states.append(continuous_states(perturbation, edges, cells, atoms))
             places.append(np.searchsorted(edges[1:-1], column))
+            every_edges.append(edges)
         channel = ProductChannel([one.channel for one in states])
         counts = channel.counted(places)
-        return _Problem(states, channel, counts, random_parts(counts, FOLDS, np.random.default_rng(self.random_state)))
+        parts = random_parts(counts, FOLDS, np.random.default_rng(self.random_state))
+        return _Problem(states, every_edges, channel, counts, parts)
 
     def _atoms(self, number: int, column: Floats) -> Floats:
         perturbation = self.perturbations[number]
@@ -271,17 +313,26 @@ class JointReconstruction(BaseEstimator):
         return fits[-1:] if chosen else fits
 
 
-def checked_columns(perturbations: Sequence[NumberPerturbation], columns: Any) -> list[Floats]:
+def checked_columns(perturbations: Sequence[NumberPerturbation], columns: Sequence[ArrayLike] | Floats) -> list[Floats]:
     """One column of possible outputs for each perturbation, all of the same length."""
-    given = list(columns.T) if isinstance(columns, np.ndarray) and columns.ndim == 2 else list(columns)
-    if len(given) != len(perturbations):
-        raise DataError(
-            f"There are {len(given)} columns and {len(perturbations)} perturbations.", "Give one for each column."
-        )
+    given = listed_columns(columns, len(perturbations))
     values = [checked_values(*pair) for pair in zip(perturbations, given, strict=True)]
+    _check_lengths(values)
+    return values
+
+
+def listed_columns(columns: Sequence[ArrayLike] | Floats, expected: int) -> list[Any]:
+    """The columns of a list or of an array with one column a column; raise DataError unless there are as many as perturbations."""
+    given = list(columns.T) if isinstance(columns, np.ndarray) and columns.ndim == 2 else list(columns)
+    if len(given) != expected:
+        raise DataError(f"There are {len(given)} columns and {expected} perturbations.", "Give one for each column.")
+    return given
+
+
+def _check_lengths(values: Sequence[Floats]) -> None:
+    """Raise DataError unless all columns have as many rows."""
     if len({len(column) for column in values}) > 1:
         raise DataError("The columns have different lengths.", "Give columns of the same rows, in the same order.")
-    return values
 
 
 def cells_of(perturbation: NumberPerturbation, columns: int) -> int:
@@ -316,13 +367,19 @@ def mixture_candidate(problem: _Problem, fit: MixtureFit) -> _Candidate:
     return _Candidate("mixture", fit.probabilities, np.array(left_out))
 
 
-def described(
-    fits: Sequence[MixtureFit], perturbations: Sequence[NumberPerturbation], records: int
-) -> JointComponents | None:
-    """Components of the mixture with the best information criterion, in the columns' units."""
+def clusters_of(
+    fits: Sequence[MixtureFit], problem: _Problem, perturbations: Sequence[NumberPerturbation], records: int
+) -> JointClusters | None:
+    """Components of the mixture with the best information criterion, in the columns' units, and which rows are whose."""
     if not fits:
         return None
-    best = max(fits, key=lambda fit: information_criterion(fit, records, len(perturbations))).components
+    best = max(fits, key=lambda fit: information_criterion(fit, records, len(perturbations)))
+    likelihood = MixtureLikelihood(Grid(problem.channel.shape), problem.channel, problem.counts, best.count)
+    _, means, factors = likelihood.unpacked(best.parameters)
     low = np.array([perturbation.bounds[0] for perturbation in perturbations])
     widths = np.array([perturbation.bounds[1] for perturbation in perturbations]) - low
-    return JointComponents(best.weights, low + widths * best.means, best.covariances * np.outer(widths, widths))
+    found = best.components
+    components = JointComponents(
+        found.weights, low + widths * found.means, found.covariances * np.outer(widths, widths)
+    )
+    return JointClusters.of(components, likelihood.densities(means, factors), problem.channel, problem.edges)

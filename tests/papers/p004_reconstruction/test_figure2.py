@@ -8,7 +8,9 @@ import pytest
 from sudare.papers.p004_reconstruction import (
     figure2,
 )
+from sudare.papers.p004_reconstruction.printed_values import TECHNIQUE
 from sudare.papers.repetitions import Measurements
+from sudare.report.plots import rendered
 
 QUIET = lambda text: None  # noqa: E731
 
@@ -19,9 +21,15 @@ def test_figure_2_measures_every_method_at_every_width():
     for repetition in range(2):
         figure2.note_size(found, 1000, repetition)
         figure2.note_algorithm_1(found, 1000, repetition)
-    for width in figure2.WIDTHS:
-        table = figure2.accuracy_table(found, width, [1000])
-        assert len(table.rows[0]) == len(table.columns)
+        figure2.note_fixed_rate(found, 1000, repetition)
+    tables = [figure2.accuracy_table(found, width, [1000]) for width in figure2.WIDTHS]
+    tables += [figure2.components_table(found, [1000]), figure2.winners_table(found, [1000])]
+    for table in tables:
+        assert table.title.startswith("Figure 2")
+        assert all(len(row) == len(table.columns) for row in table.rows)
+    figure = figure2.figure_2(found, [1000])
+    assert figure.label == "Figure 2"
+    assert rendered(figure.panels, "svg").startswith(b"<?xml")
     assert found.at((1000, 1.0, "auto")).value > 50
     assert found.at((1000, 0.1, "auto")).value < found.at((1000, 1.0, "auto")).value
 
@@ -36,6 +44,12 @@ def test_noise_of_figure_2_is_as_printed_with_public_bounds():
     assert np.histogram(sample, edges)[0].sum() == 200_000
     # Component 4 has a tenth of the mass and is cut in two at its mean.
     assert np.mean((sample >= 8) & (sample < 9)) == pytest.approx(0.05, abs=0.005)
+
+
+def test_figure_1_is_the_density_of_the_mixture():
+    figure = figure2.figure_1()
+    assert figure.label == "Figure 1"
+    assert rendered(figure.panels, "svg").startswith(b"<?xml")
 
 
 def test_small_samples_are_repeated_more_often():
@@ -56,6 +70,9 @@ def test_accuracy_of_figure_2():
     found = figure2.measured(QUIET, 10, [1000, 10_000, 100_000])
     for size, accuracy in least.items():
         auto = found.at((size, 1.0, "auto"))
-        assert auto.value > found.at((size, 1.0, "technique")).value
-        assert auto.value > max(found.at((size, 1.0, count)).value for count in figure2.PAPER_COMPONENTS)
+        assert auto.value > found.at((size, 1.0, TECHNIQUE)).value
+        # Where the paper's method is given the best K after the fact, it may come near.
+        for update in ("gradient", "closed-form"):
+            best = found.at((size, 1.0, update, figure2.best_count(found, size, 1.0, update)))
+            assert auto.value > best.value - 2 * best.standard_error
         assert auto.value > accuracy - 2 * auto.standard_error

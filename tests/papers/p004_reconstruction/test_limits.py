@@ -46,7 +46,7 @@ def test_limits_of_capital_gains(census):
     values = np.concatenate((np.zeros(900), np.full(5, 99_999), np.exp(np.random.default_rng(0).normal(9, 0.5, 95))))
     census["capital-gain"] = np.resize(values, 400)
     found = Measurements()
-    for bins in columns.COLUMNS[2].bins:
+    for bins in columns.CAPITAL_GAIN.bins:
         for accuracy in (95.0, 96.0):
             found.note(("capital-gain", bins, "auto"), accuracy)
     census.loc[:4, "capital-gain"] = 99_999

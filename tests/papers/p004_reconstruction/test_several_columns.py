@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from sudare.papers.p004_reconstruction import several_columns as multivariate
-from sudare.papers.p004_reconstruction.algorithm2 import gathered, paper_mixture
 from sudare.papers.study import Estimate
 
 QUIET = lambda text: None  # noqa: E731
@@ -33,7 +32,8 @@ def test_a_small_run_fills_both_tables():
     for table in (multivariate.accuracy_table(found, [TWO]), multivariate.covariance_table(found, [TWO])):
         assert len(table.rows) == 1
         assert len(table.rows[0]) == len(table.columns)
-        assert all(isinstance(cell, Estimate) for cell in table.rows[0][4:])
+        assert all(isinstance(cell, Estimate) for cell in table.rows[0][4:10])
+    assert multivariate.covariance_table(found, [TWO]).rows[0][10].endswith("of 2")
     assert found.at((TWO, "accuracy", "auto")).value > 60
 
 
@@ -49,7 +49,8 @@ def test_square_waves_have_no_lines_of_the_paper():
     assert row[2] == "Square Wave"
     assert row[4] is None
     assert row[5] is None
-    assert all(isinstance(cell, Estimate) for cell in (row[6], *row[8:]))
+    assert all(isinstance(cell, Estimate) for cell in (row[6], *row[8:10]))
+    assert row[10] is None
     assert found.at((waves, "accuracy", "auto")).value > 60
 
 
@@ -71,29 +72,18 @@ def test_cross_tables_of_a_made_up_census(monkeypatch):
     assert found.rows[1][2].value > 60
 
 
-def test_without_covariance_the_paper_loses_it():
-    """In one correlated component half of the covariance's norm is off the diagonal; variances are right."""
-    generator = np.random.default_rng(0)
-    truth = np.array([[1.0, 0.8], [0.8, 1.0]])
-    rows = generator.standard_normal((40_000, 2)) @ np.linalg.cholesky(truth).T + generator.laplace(0, 0.5, (40_000, 2))
-    diagonal = paper_mixture(rows, 0.5, np.zeros((1, 2)), rotate=False)
-    np.testing.assert_allclose(diagonal.covariances[0], np.eye(2), atol=0.1)
-    rotated = paper_mixture(rows, 0.5, np.zeros((1, 2)), rotate=True)
-    # A single component has the right axes even so; its total is near the truth.
-    assert rotated.covariances[0][0, 1] > 0.6
-    assert multivariate.relative_error(rotated.covariances[0], truth) < multivariate.relative_error(np.eye(2), truth)
-
-
-def test_rows_are_gathered_without_loss():
-    rows = np.random.default_rng(0).normal(size=(5000, 2))
-    places, counts = gathered(rows)
-    assert counts.sum() == 5000
-    np.testing.assert_allclose(counts @ places / 5000, rows.mean(axis=0), atol=0.01)
-
-
 def test_the_covariance_of_a_mixture():
     rows = TWO.rows(200_000, np.random.default_rng(0))
     total = multivariate.total_covariance(TWO.weights, TWO.means, TWO.covariances)
     # Standard errors are below 0.015; six of them.
     np.testing.assert_allclose(total, np.cov(rows.T), atol=0.09)
     assert multivariate.component_error(TWO, TWO.means[::-1], TWO.covariances[::-1]) == pytest.approx(0)
+
+
+def test_table_1_is_a_cross_table_near_the_original_one():
+    table = multivariate.table_1(3000)
+    assert table.title.startswith("Table 1:")
+    assert [row[0] for row in table.rows] == ["[141-150]", "[151-160]", "[161-170]", "[171-180]", "[181-190]"]
+    counts = [[[float(part.strip("()")) for part in cell.split()] for cell in row[1:]] for row in table.rows]
+    found, truth = np.array(counts).transpose(2, 0, 1)
+    assert np.abs(found - truth).sum() / 2 < 0.25 * truth.sum()

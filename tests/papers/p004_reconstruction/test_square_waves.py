@@ -8,7 +8,7 @@ import pytest
 from sudare.papers.p004_reconstruction import (
     square_waves,
 )
-from sudare.papers.p004_reconstruction.algorithm1 import (
+from sudare.papers.p004_reconstruction.printed_values import (
     l1_accuracy,
 )
 from sudare.report.plots import rendered

@@ -1,11 +1,13 @@
-"""Paper 004 (Hasegawa, Kikuchi, Igarashi, Hamada and Senda): reconstruction of one column, its table and figures, and bands."""
+"""Paper 004 (Hasegawa, Kikuchi, Igarashi, Hamada and Senda): reconstruction by finite mixtures, its tables and figures, and ours beside them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from sudare.papers.p004_reconstruction import (
     bands_table,
+    clusters,
     figure2,
     limits,
     other_columns,
@@ -13,50 +15,87 @@ from sudare.papers.p004_reconstruction import (
     square_waves,
     table2,
 )
+from sudare.papers.p004_reconstruction.algorithm1 import FiniteMixtureReconstruction
+from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointReconstruction
+from sudare.papers.p004_reconstruction.errata import ERRATA
+from sudare.papers.p004_reconstruction.iterative_technique import iterative_bayesian_technique
 from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
+
+__all__ = [
+    "STUDY",
+    "FiniteMixtureJointReconstruction",
+    "FiniteMixtureReconstruction",
+    "iterative_bayesian_technique",
+    "run",
+]
+
+QUICK_SIZES: Final = (1_000, 10_000, 100_000)
+_QUICK: Final = "Quick run: few repetitions, up to 100,000 records, and a part of our own comparisons."
+_OWN_PART: Final = 3
+_LEAST_REPEATS: Final = 2
+
+
+def own_repeats(repeats: int) -> int:
+    """How often our own comparisons are repeated, which take longest and are not the paper's: a third."""
+    return max(_LEAST_REPEATS, repeats // _OWN_PART)
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All tables and figures."""
-    repeats = settings.repeats
+    repeats, own = settings.repeats, own_repeats(settings.repeats)
+    sizes = QUICK_SIZES if settings.quick else figure2.SIZES
     columns = table2.measured(tell, repeats)
-    simulated = figure2.measured(tell, repeats)
-    others = other_columns.measured(tell, repeats)
-    bands = bands_table.measured(tell, repeats)
-    waves = square_waves.measured(tell, repeats)
-    joint = several_columns.measured(tell, repeats)
-    return StudyResult(
-        [
-            table2.table_2(columns),
-            *(figure2.accuracy_table(simulated, width) for width in figure2.WIDTHS),
+    simulated = figure2.measured(tell, repeats, sizes)
+    several = several_columns.MIXTURES[:1] if settings.quick else several_columns.MIXTURES
+    joint = several_columns.measured(tell, own, several)
+    grouped = clusters.measured(tell, own)
+    waves = square_waves.measured(tell, own)
+    tables = [
+        several_columns.table_1(),
+        table2.table_2(columns),
+        table2.table_2_by_components(columns),
+        table2.table_2_early_stops(columns),
+        *(figure2.accuracy_table(simulated, width, sizes) for width in figure2.WIDTHS),
+        figure2.components_table(simulated, sizes),
+        figure2.winners_table(simulated, sizes),
+        clusters.table(grouped),
+        several_columns.accuracy_table(joint, several),
+        several_columns.covariance_table(joint, several),
+        several_columns.census_table(tell, own),
+        square_waves.accuracy_table(waves),
+        figure2.speed_table(tell),
+    ]
+    if not settings.quick:
+        tables += [
             limits.limits_table(tell, columns, simulated, repeats),
-            other_columns.accuracy_table(others),
-            bands_table.coverage_table(bands),
-            square_waves.accuracy_table(waves),
-            figure2.speed_table(tell),
-            several_columns.accuracy_table(joint),
-            several_columns.covariance_table(joint),
-            several_columns.census_table(tell, repeats),
-        ],
-        [
-            Figure("Figure 2", "Accuracy against the number of records.", [figure2.figure_2_panel(simulated)]),
-            Figure(
-                "Figure 1",
-                "Densities before, perturbed and reconstructed.",
-                [figure2.picture(), *(table2.picture(column) for column in table2.COLUMNS[:2])],
-            ),
-            Figure(
-                "Square Wave beside Laplace",
-                "Accuracy against ε.",
-                [square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]],
-            ),
-        ],
-    )
+            other_columns.accuracy_table(other_columns.measured(tell, repeats)),
+            bands_table.coverage_table(bands_table.measured(tell, own)),
+        ]
+    figures = [
+        figure2.figure_1(),
+        figure2.figure_2(simulated, sizes),
+        Figure(
+            "Reconstructions",
+            "Histograms of original, perturbed and reconstructed values, with 90 % bands: the product's 'auto'.",
+            [figure2.picture(), *(table2.picture(column) for column in (table2.AGE, table2.EDUCATION))],
+        ),
+        Figure(
+            "Square Wave beside Laplace",
+            "L1 accuracy against the local ε. Bars are standard errors over draws of the noise.",
+            [square_waves.panel(waves, trial) for trial in square_waves.trials()[::2]],
+        ),
+    ]
+    if settings.quick:
+        tables = [replace(table, says=f"{table.says} {_QUICK}") for table in tables]
+        figures = [replace(figure, differs=f"{figure.differs} {_QUICK}".strip()) for figure in figures]
+    return StudyResult(tables, figures)
 
 
 STUDY: Final = Study(
-    title="Perturb and reconstruct: table 2 and figures 1 and 2, bands, Square Wave beside Laplace, and speed",
+    title="Perturb and reconstruct: tables 1 and 2, figures 1 and 2, both algorithms beside the product, bands and speed",
     paper="004: Hasegawa, Kikuchi, Igarashi, Hamada, Senda, A new reconstruction method with finite mixture models",
     repeats=10,
     run=run,
+    quick_repeats=2,
+    errata=ERRATA,
 )

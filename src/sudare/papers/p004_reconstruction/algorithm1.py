@@ -1,135 +1,280 @@
-"""What paper 004 prints, and its two methods: the technique it compares with, and Algorithm 1. The product does not use them."""
+"""Algorithm 1 of paper 004: the mixture of normal distributions behind one perturbed column, by EM. The product does not use it.
+
+Everything is computed in units of the noise, so that a learning rate means the same for ages and for dollars.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
-from sudare.papers.p004_reconstruction.normal_laplace import Expectation, Parameters, expectation, gradients
+from sudare.errors import InvalidParameter
+from sudare.papers.p004_reconstruction.normal_laplace import (
+    Expectation,
+    Parameters,
+    closed_form_update,
+    expectation,
+    gradient_update,
+)
+from sudare.papers.p004_reconstruction.printed_values import TABLE_2_COMPONENTS, TABLE_2_RATE, TOLERANCE
+from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.laplace import LaplacePerturbation
+from sudare.perturbation.number_channels import checked_numbers
+from sudare.reconstruction.binning import checked_values
+from sudare.reconstruction.normal_mixture import Components
+from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout
 
 Floats = NDArray[np.float64]
+Update = Literal["closed-form", "gradient"]
+UPDATES: Final = get_args(Update)
 
-TABLE_2: Final = {
-    "age": {"iterative": 86.02, "proposed": 88.03},
-    "education-num": {"iterative": 58.20, "proposed": 62.76},
-    "capital-gain": {"iterative": 91.60, "proposed": 91.67},
-}
-FIGURE_2_NOISE: Final = {1_000: 3.18, 10_000: 2.45, 100_000: 2.03, 1_000_000: 1.75}
-FIGURE_1: Final = Parameters(
-    np.array([0.1, 0.6, 0.2, 0.1]), np.array([-1.0, 3.0, 5.0, 9.0]), np.sqrt([0.1, 0.2, 0.5, 0.01])
-)
+MOST_COMPONENTS: Final = 50
+MOST_STEPS: Final = 100_000
+_BINS_IN_SCALE: Final = 16
+_CELLS: Final = 512
+_PLACES_IN_COMPONENT: Final = np.linspace(-6, 6, 97)
+_MOST_HALVINGS: Final = 60
 
-_GAIN_AT_REST: Final = 1e-3
-_MOST_STEPS: Final = 3000
-_MOST_GRADIENT_STEPS: Final = 1000
-_MOST_HALVINGS: Final = 40
-_LEAST_SCALE: Final = 1e-6
-_BINS: Final = 600
+Step = Callable[[Parameters, Expectation], tuple[Parameters, Expectation]]
+"""From parameters and what is expected under them to the following ones."""
 
 
-def l1_accuracy(found: Floats, truth: Floats) -> float:
-    """100 if two histograms agree, 0 if they share nothing: 100·(1 − ½Σ|p − q|)."""
-    return float(100 * (1 - 0.5 * np.abs(found - truth).sum()))
+@dataclass(frozen=True)
+class Fit:
+    """Where the EM algorithm came to rest, in units of the noise; `converged` is False where its steps ran out before."""
+
+    parameters: Parameters
+    log_likelihood: float
+    n_iter: int
+    converged: bool
 
 
-def iterative_technique(perturbation: LaplacePerturbation, y: Floats, edges: Floats) -> Floats:
-    """The method compared with (Igarashi et al.): both x and y in the bins of the answer, until the likelihood rests.
+class FiniteMixtureReconstruction(BaseEstimator):
+    """No privacy of its own: Algorithm 1 of paper 004, from values that were perturbed before; it costs no budget.
 
-    Bins of y are as wide as the widest of x, and reach as far as the values do.
+    Parameters
+    ----------
+    perturbation : the Laplace noise that was applied; the paper's formulas hold for no other law.
+    components : K; of several the one with the highest L is taken, as section 5.2 does.
+    update : the M-step. 'gradient' is the printed one (11); 'closed-form' the one that the paper holds impossible.
+    learning_rate : α of the gradient, for values in units of the noise scale φ; α in the column's own unit is α/φ² here.
+    backtracking : halve a gradient step that would lower L until it does not, since the paper asks for a rate at which nothing diverges. False takes every
+        step as it is, as printed: with many records that diverges.
+    tolerance : ε: the algorithm ends when L changes by less.
+    max_iter : most steps; a warning says if they ran out.
+    n_init : random starts for each K, of which the best is kept. The paper speaks of one.
+    random_state : seed of the starts.
+
+    Attributes
+    ----------
+    components_ : weights ρ, means μ and scales σ in the column's unit, means rising.
+    log_likelihood_, log_likelihoods_ : L (13) of the fit, and of the best fit with each K.
+    n_iter_, converged_ : steps of the fit, and whether it came to rest.
+    distribution_ : the product's `Distribution`: histograms, quantiles, `predict`. What the mixture has outside of the bounds counts on the bounds.
     """
-    low, high = perturbation.bounds
-    inside = np.clip(edges, low, high)
-    width = float(np.diff(edges).max())
-    below = edges[0] - width * np.arange(math.ceil((edges[0] - y.min()) / width), 0, -1)
-    above = edges[-1] + width * np.arange(1, math.ceil((y.max() - edges[-1]) / width) + 1)
-    bins = np.concatenate((below, edges, above))
-    bins = np.unique(np.concatenate(([perturbation.output_bounds[0]], bins[1:-1], [perturbation.output_bounds[1]])))
-    channel = np.where(
-        np.diff(inside) > perturbation.grid,
-        _spread_channel(perturbation, bins, inside),
-        perturbation.transition_at(bins, np.clip((edges[1:] + edges[:-1]) / 2, low, high)),
-    )
-    frequencies = np.histogram(y, bins)[0] / len(y)
-    shares = np.full(len(edges) - 1, 1 / (len(edges) - 1))
-    before = -math.inf
-    for _ in range(_MOST_STEPS):
-        expected = np.maximum(channel @ shares, 1e-300)
-        now = float(len(y) * (frequencies @ np.log(expected)))
-        if now - before < _GAIN_AT_REST:
-            break
-        before = now
-        shares = shares * (channel.T @ (frequencies / expected))
-    return shares
+
+    def __init__(
+        self,
+        perturbation: LaplacePerturbation,
+        components: int | Sequence[int] = TABLE_2_COMPONENTS,
+        *,
+        update: Update = "closed-form",
+        learning_rate: float = TABLE_2_RATE,
+        backtracking: bool = True,
+        tolerance: float = TOLERANCE,
+        max_iter: int = MOST_STEPS,
+        n_init: int = 1,
+        random_state: int | None = 0,
+    ) -> None:
+        self.perturbation = perturbation
+        self.components = components
+        self.update = update
+        self.learning_rate = learning_rate
+        self.backtracking = backtracking
+        self.tolerance = tolerance
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def fit(self, y: ArrayLike) -> Self:
+        """`components_` and `distribution_` from perturbed values."""
+        counts_of_components = self._checked_components()
+        values = checked_values(self.perturbation, y)
+        scale = self.perturbation.noise_scale
+        low, high = (bound / scale for bound in self.perturbation.bounds)
+        places, counts = binned(values / scale)
+        generator = np.random.default_rng(self.random_state)
+        fits = {
+            count: max(
+                (
+                    self._fitted(places, counts, random_start(places, counts, (low, high), count, generator))
+                    for _ in range(self.n_init)
+                ),
+                key=lambda fit: fit.log_likelihood,
+            )
+            for count in counts_of_components
+        }
+        best = max(fits.values(), key=lambda fit: fit.log_likelihood)
+        if not best.converged:
+            warnings.warn(
+                f"Algorithm 1 was not at rest after {self.max_iter} steps: raise max_iter or tolerance.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.components_ = in_column_units(best.parameters, scale)
+        # A density of y/φ is φ times that of y.
+        self.log_likelihoods_ = {
+            count: fit.log_likelihood - len(values) * math.log(scale) for count, fit in fits.items()
+        }
+        self.log_likelihood_ = max(self.log_likelihoods_.values())
+        self.n_iter_, self.converged_ = best.n_iter, best.converged
+        self.distribution_ = self._distribution(values)
+        return self
+
+    def responsibilities(self, y: ArrayLike) -> Floats:
+        """γ(i, l), equation (10): a row for each perturbed value, a column for each component."""
+        values, found = checked_numbers(y), self.components_
+        parameters = Parameters(found.weights, found.means, found.scales)
+        return expectation(values, np.ones(len(values)), parameters, self.perturbation.noise_scale).responsibilities
+
+    def predict(self, y: ArrayLike) -> NDArray[np.intp]:
+        """The component with the greatest γ for each perturbed value (section 4.3)."""
+        return np.asarray(self.responsibilities(y).argmax(axis=1))
+
+    def _checked_components(self) -> tuple[int, ...]:
+        """The numbers of components to try; raise InvalidParameter unless all parameters can be used."""
+        if not isinstance(self.perturbation, LaplacePerturbation):
+            raise InvalidParameter(
+                "Algorithm 1 knows Laplace noise only.", "Use sudare.reconstruction.Reconstruction for other noise."
+            )
+        counts = (self.components,) if isinstance(self.components, int | np.integer) else tuple(self.components)
+        if not counts:
+            raise InvalidParameter("components names no number of components.", "Use for example (1, 2, 3).")
+        for count in counts:
+            Numbers(1, MOST_COMPONENTS, whole=True).check("components", count)
+        check_iteration(self.update, self.learning_rate, self.tolerance, self.max_iter, self.n_init, self.random_state)
+        return counts
+
+    def _fitted(self, places: Floats, counts: Floats, start: Parameters) -> Fit:
+        if self.update == "closed-form":
+            following = closed_form_step(places, counts)
+        else:
+            following = gradient_step(places, counts, self.learning_rate, backtracking=self.backtracking)
+        return at_rest(places, counts, start, following, self.tolerance, self.max_iter)
+
+    def _distribution(self, values: Floats) -> Distribution:
+        layout = layout_of(self.components_, self.perturbation.bounds)
+        edges = np.linspace(*self.perturbation.output_bounds, 8 * _CELLS + 1)
+        posterior = self.responsibilities((edges[1:] + edges[:-1]) / 2)
+        return Distribution(
+            layout,
+            masses(self.components_, layout),
+            len(values),
+            {"Algorithm 1": 1.0},
+            clusters=Clusters(self.components_, np.empty(0), edges, posterior),
+            unresolved="Algorithm 1 comes without a measure of its error; use sudare.reconstruction.Reconstruction.",
+        )
 
 
-def _spread_channel(perturbation: LaplacePerturbation, bins: Floats, edges: Floats) -> Floats:
-    """Transition probabilities of bins of x; those of an empty bin, of which there are some outside of the bounds, are not used."""
-    distinct = np.unique(edges)
-    place = np.minimum(np.searchsorted(distinct, edges[:-1]), len(distinct) - 2)
-    return perturbation.transition(bins, distinct)[:, place]
+def check_iteration(
+    update: str, learning_rate: float, tolerance: float, max_iter: int, n_init: int, random_state: int | None
+) -> None:
+    """Raise InvalidParameter unless these parameters of both algorithms can be used."""
+    if update not in UPDATES:
+        raise InvalidParameter(f"There is no update '{update}'.", f"Use one of: {', '.join(UPDATES)}.")
+    Numbers(0, open_low=True).check("learning_rate", learning_rate)
+    Numbers(0, open_low=True).check("tolerance", tolerance)
+    Numbers(1, whole=True).check("max_iter", max_iter)
+    Numbers(1, whole=True).check("n_init", n_init)
+    SEEDS.check("random_state", random_state)
 
 
-def algorithm_1(
-    y: Floats, noise_scale: float, components: int, rate: float, generator: np.random.Generator
-) -> tuple[Parameters, float]:
-    """Algorithm 1 (GEM), as printed: random start, gradient steps of the summed likelihood with a fixed rate.
+def closed_form_step(places: Floats, counts: Floats) -> Step:
+    """Steps of EM with the closed-form M-step, in units of the noise."""
 
-    Where a step would lower the likelihood it is halved: the paper asks for a rate at which nothing diverges, and with the sum
-    over 10⁵ records the printed one does. Values are binned finely, which changes nothing visible. Returns the log-likelihood too.
-    """
-    places, counts = binned(y)
-    now = random_start(y, components, generator)
-    found = expectation(places, counts, now, noise_scale)
-    for _ in range(_MOST_GRADIENT_STEPS):
-        following, seen = _gradient_step(places, counts, now, found, noise_scale, rate)
+    def following(now: Parameters, found: Expectation) -> tuple[Parameters, Expectation]:
+        after = closed_form_update(counts, found)
+        return after, expectation(places, counts, after, 1.0)
+
+    return following
+
+
+def gradient_step(places: Floats, counts: Floats, rate: float, *, backtracking: bool) -> Step:
+    """Steps of generalised EM with the printed gradient (11), in units of the noise."""
+    step = rate
+
+    def following(now: Parameters, found: Expectation) -> tuple[Parameters, Expectation]:
+        nonlocal step
+        # The last step that held is a better guess than α where α is too long: most halvings are saved.
+        step = min(rate, 2 * step)
+        for _ in range(_MOST_HALVINGS):
+            after = gradient_update(counts, found, now, step)
+            seen = expectation(places, counts, after, 1.0)
+            if not backtracking or seen.log_likelihood >= found.log_likelihood:
+                break
+            step /= 2
+        return after, seen
+
+    return following
+
+
+def at_rest(places: Floats, counts: Floats, start: Parameters, following: Step, tolerance: float, max_iter: int) -> Fit:
+    """Steps until |L_old − L_new| < ε (line 5 of Algorithm 1), until they run out, or until a number overflows."""
+    now, found = start, expectation(places, counts, start, 1.0)
+    for number in range(1, max_iter + 1):
+        after, seen = following(now, found)
+        if not math.isfinite(seen.log_likelihood):
+            return Fit(now, found.log_likelihood, number, converged=False)
         gain = seen.log_likelihood - found.log_likelihood
-        if gain < 0:
-            break
-        now, found = following, seen
-        if gain < _GAIN_AT_REST:
-            break
-    return now, found.log_likelihood
+        now, found = after, seen
+        if abs(gain) < tolerance:
+            return Fit(now, found.log_likelihood, number, converged=True)
+    return Fit(now, found.log_likelihood, max_iter, converged=False)
 
 
-def _gradient_step(
-    places: Floats, counts: Floats, now: Parameters, found: Expectation, noise_scale: float, rate: float
-) -> tuple[Parameters, Expectation]:
-    by_mean, by_scale = gradients(counts, found, now)
-    weights = (found.responsibilities * counts[:, np.newaxis]).sum(axis=0) / counts.sum()
-    for halving in range(_MOST_HALVINGS):
-        step = rate * 0.5**halving
-        scales = np.maximum(np.abs(now.scales + step * by_scale), _LEAST_SCALE)
-        following = Parameters(weights, now.means + step * by_mean, scales)
-        seen = expectation(places, counts, following, noise_scale)
-        if seen.log_likelihood >= found.log_likelihood:
-            break
-    return following, seen
+def random_start(
+    places: Floats, counts: Floats, bounds: tuple[float, float], components: int, generator: np.random.Generator
+) -> Parameters:
+    """Line 1 of Algorithm 1: means among the values, cut to the bounds; random weights; scales that add up to the values' deviation."""
+    shares = counts / counts.sum()
+    means = np.sort(np.clip(generator.choice(places, components, p=shares), *bounds))
+    deviation = math.sqrt(float(shares @ (places - shares @ places) ** 2))
+    return Parameters(generator.dirichlet(np.ones(components)), means, np.full(components, deviation / components))
 
 
-def random_start(y: Floats, components: int, generator: np.random.Generator) -> Parameters:
-    """Means among the values, equal scales, random weights."""
-    spread = float(np.std(y))
-    means = np.sort(generator.choice(y, components))
-    return Parameters(generator.dirichlet(np.ones(components)), means, np.full(components, spread / components))
-
-
-def binned(y: Floats) -> tuple[Floats, Floats]:
-    """Means and counts of values in 600 bins."""
-    low, high = float(y.min()), float(y.max())
-    place = np.minimum(((y - low) / (high - low) * _BINS).astype(np.intp), _BINS - 1)
-    counts = np.bincount(place, minlength=_BINS).astype(np.float64)
-    sums = np.bincount(place, y, minlength=_BINS)
+def binned(values: Floats) -> tuple[Floats, Floats]:
+    """Means and counts of values in bins of a 16th of the noise scale, which is the unit: next to nothing is lost, and steps are quick."""
+    place = np.floor((values - values.min()) * _BINS_IN_SCALE).astype(np.intp)
+    counts = np.bincount(place).astype(np.float64)
     filled = counts > 0
-    return sums[filled] / counts[filled], counts[filled]
+    return np.bincount(place, values)[filled] / counts[filled], counts[filled]
 
 
-def mixture_histogram(parameters: Parameters, edges: Floats) -> Floats:
-    """Masses of a normal mixture in bins, what lies outside counted into the first and last."""
-    below = ndtr((edges[:, np.newaxis] - parameters.means) / parameters.scales) @ parameters.weights
-    below[0], below[-1] = 0.0, 1.0
-    return np.diff(below)
+def in_column_units(parameters: Parameters, noise_scale: float) -> Components:
+    """Parameters in the column's unit, means rising."""
+    order = np.argsort(parameters.means)
+    return Components(
+        parameters.weights[order], noise_scale * parameters.means[order], noise_scale * parameters.scales[order]
+    )
+
+
+def layout_of(components: Components, bounds: tuple[float, float]) -> Layout:
+    """Cells between the bounds, finer where components are narrow, and the bounds for what lies outside."""
+    around = (components.means[:, np.newaxis] + components.scales[:, np.newaxis] * _PLACES_IN_COMPONENT).ravel()
+    edges = np.unique(np.clip(np.concatenate((np.linspace(*bounds, _CELLS + 1), around)), *bounds))
+    return Layout(edges, np.array(bounds))
+
+
+def masses(components: Components, layout: Layout) -> Floats:
+    """The mixture (5) in the cells of a layout; what lies below and above them is on its atoms."""
+    below = ndtr((layout.edges[:, np.newaxis] - components.means) / components.scales) @ components.weights
+    return np.concatenate((np.diff(below), [below[0], 1 - below[-1]]))

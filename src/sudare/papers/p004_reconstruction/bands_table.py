@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction import figure2, table2
-from sudare.papers.p004_reconstruction.algorithm1 import FIGURE_2_NOISE
+from sudare.papers.p004_reconstruction.printed_values import FIGURE_2_NOISE
 from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from sudare.papers.p004_reconstruction import figure2, table2
-from sudare.papers.p004_reconstruction.algorithm1 import FIGURE_1, l1_accuracy
+from sudare.papers.p004_reconstruction.printed_values import FIGURE_1, l1_accuracy
 from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
@@ -171,7 +171,7 @@ def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: in
     return rows
 
 
-def census_rows(table_2: Measurements, column: table2.Column = table2.COLUMNS[2]) -> list[Sequence[Cell]]:
+def census_rows(table_2: Measurements, column: table2.Column = table2.CAPITAL_GAIN) -> list[Sequence[Cell]]:
     """Capital gains: with both atoms known, and with the law known but for four parameters."""
     values = column.values()
     perturbation = table2.perturbation_of(column, len(values))

@@ -1,4 +1,4 @@
-"""A normal variable plus Laplace noise: equations (6) to (13) of paper 004 with their slips corrected, and what the paper holds impossible.
+"""A normal variable plus Laplace noise: equations (6) to (13) of paper 004 with their slips corrected, and the update that it holds impossible.
 
 Given y and its component, x is a mixture of two normal distributions, one cut off above y and one below: its moments have a closed
 form, and with them both the update of the means and scales and the gradient of the likelihood.
@@ -12,12 +12,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr
+
+from sudare.compiled_loops import compiled
 
 Floats = NDArray[np.float64]
 
 _ROOT_TWO: Final = math.sqrt(2.0)
+_ROOT_PI: Final = math.sqrt(math.pi)
+_FAR: Final = 20.0
 _ROOT_TWO_PI: Final = math.sqrt(2 * math.pi)
+_LEAST_TOTAL: Final = 1e-12
+LEAST_SCALE: Final = 1e-6
+"""Scales stay above this, in units of the noise: at zero the slope by σ vanishes, and the component would never widen again."""
 
 
 @dataclass(frozen=True)
@@ -38,50 +44,61 @@ class Moments(NamedTuple):
 
 
 def component_moments(y: Floats, means: Floats, scales: Floats, noise_scale: float) -> Moments:
-    """Equation (8), and the moments of x given y and component.
+    """Equation (8), and the moments of x given y and component."""
+    return Moments(*_moments(y / noise_scale, means / noise_scale, scales / noise_scale, noise_scale))
 
-    With d = y − μ the part of x below y is N(μ + σ²/φ, σ²) cut off at y, and has weight e^{σ²/2φ² − d/φ}Φ(d/σ − σ/φ); the part above
+
+@compiled()
+def _moments(y: Floats, means: Floats, scales: Floats, noise_scale: float) -> tuple[Floats, Floats, Floats]:
+    """The three arrays of `Moments` in the column's unit, from numbers in units of the noise.
+
+    With d = y − μ the part of x below y is N(μ + σ², σ²) cut off at y, and has weight e^{σ²/2 − d}Φ(d/σ − σ); the part above
     mirrors it.
     """
-    distance = y[:, np.newaxis] - means
-    ratio = scales / noise_scale
-    below = _Side.of(distance / scales, ratio)
-    above = _Side.of(-distance / scales, ratio)
-    top = np.maximum(below.log_weight, above.log_weight)
-    total = np.exp(below.log_weight - top) + np.exp(above.log_weight - top)
-    share = np.exp(below.log_weight - top) / total
-    mean_below = scales * (ratio - below.hazard)
-    mean_above = -scales * (ratio - above.hazard)
-    mean = share * mean_below + (1 - share) * mean_above
-    variance = (
-        share * scales**2 * below.narrowing
-        + (1 - share) * scales**2 * above.narrowing
-        + share * (1 - share) * (mean_below - mean_above) ** 2
-    )
-    return Moments(top + np.log(total) - math.log(2 * noise_scale), means + mean, variance)
+    shape = (len(y), len(means))
+    log_density, mean, variance = np.empty(shape), np.empty(shape), np.empty(shape)
+    for i in range(len(y)):
+        for k in range(len(means)):
+            scale = scales[k]
+            standard = (y[i] - means[k]) / scale
+            log_below, hazard_below, narrowing_below = _side(standard, scale)
+            log_above, hazard_above, narrowing_above = _side(-standard, scale)
+            top = max(log_below, log_above)
+            weight_below, weight_above = math.exp(log_below - top), math.exp(log_above - top)
+            share = weight_below / (weight_below + weight_above)
+            mean_below, mean_above = scale * (scale - hazard_below), -scale * (scale - hazard_above)
+            log_density[i, k] = top + math.log((weight_below + weight_above) / (2 * noise_scale))
+            mean[i, k] = noise_scale * (means[k] + share * mean_below + (1 - share) * mean_above)
+            variance[i, k] = noise_scale**2 * (
+                share * scale**2 * narrowing_below
+                + (1 - share) * scale**2 * narrowing_above
+                + share * (1 - share) * (mean_below - mean_above) ** 2
+            )
+    return log_density, mean, variance
 
 
-class _Side(NamedTuple):
+@compiled()
+def _side(standard: float, ratio: float) -> tuple[float, float, float]:
     """One of the two cut-off normals: log of its weight, its inverse Mills ratio, and its variance in units of σ²."""
-
-    log_weight: Floats
-    hazard: Floats
-    narrowing: Floats
-
-    @classmethod
-    def of(cls, standard: Floats, ratio: Floats) -> _Side:
-        cut = standard - ratio
-        far = cut < 0
+    cut = standard - ratio
+    if cut < 0:
         # In the tail Φ(c) = e^{−c²/2} erfcx(−c/√2)/2, and the exponents combine to −d²/2σ² without overflow.
-        tail = erfcx(-np.minimum(cut, 0) / _ROOT_TWO)
-        body = ndtr(np.maximum(cut, 0))
-        log_weight = np.where(
-            far, -0.5 * standard**2 + np.log(tail / 2), 0.5 * ratio**2 - standard * ratio + np.log(body)
-        )
-        hazard = np.where(
-            far, 2 / (_ROOT_TWO_PI * tail), np.exp(-0.5 * np.maximum(cut, 0) ** 2) / (_ROOT_TWO_PI * body)
-        )
-        return cls(log_weight, hazard, np.maximum(1 - cut * hazard - hazard**2, 0.0))
+        tail = _scaled_erfc(-cut / _ROOT_TWO)
+        log_weight, hazard = -0.5 * standard**2 + math.log(tail / 2), 2 / (_ROOT_TWO_PI * tail)
+    else:
+        body = 0.5 * math.erfc(-cut / _ROOT_TWO)
+        log_weight = 0.5 * ratio**2 - standard * ratio + math.log(body)
+        hazard = math.exp(-0.5 * cut**2) / (_ROOT_TWO_PI * body)
+    return log_weight, hazard, max(1 - cut * hazard - hazard**2, 0.0)
+
+
+@compiled()
+def _scaled_erfc(x: float) -> float:
+    """erfcx(x) = e^{x²}·erfc(x) for x ≥ 0; far out by its asymptotic series, where erfc would underflow."""
+    if x < _FAR:
+        return math.exp(x * x) * math.erfc(x)
+    inverse = 1 / (x * x)
+    return (1 - inverse * (0.5 - inverse * (0.75 - inverse * (1.875 - 6.5625 * inverse)))) / (x * _ROOT_PI)
 
 
 class Expectation(NamedTuple):
@@ -111,3 +128,23 @@ def gradients(counts: Floats, found: Expectation, parameters: Parameters) -> tup
     by_mean = (shares * offset).sum(axis=0) / parameters.scales**2
     by_scale = (shares * (second - parameters.scales**2)).sum(axis=0) / parameters.scales**3
     return by_mean, by_scale
+
+
+def closed_form_update(counts: Floats, found: Expectation) -> Parameters:
+    """The M-step that equation (11) replaces by a gradient step: weighted means and variances of x given y, and ρ = N_l/N (12)."""
+    shares = found.responsibilities * counts[:, np.newaxis]
+    totals = np.maximum(shares.sum(axis=0), _LEAST_TOTAL)
+    means = (shares * found.moments.mean).sum(axis=0) / totals
+    variances = (shares * (found.moments.variance + (found.moments.mean - means) ** 2)).sum(axis=0) / totals
+    return Parameters(totals / counts.sum(), means, np.maximum(np.sqrt(variances), LEAST_SCALE))
+
+
+def gradient_update(counts: Floats, found: Expectation, parameters: Parameters, rate: float) -> Parameters:
+    """The M-step (11) as printed: one step of the rate α along ∂L/∂μ and ∂L/∂σ, and ρ = N_l/N (12).
+
+    For the mean of component l it is the closed-form step times α·N_l/σ_l².
+    """
+    by_mean, by_scale = gradients(counts, found, parameters)
+    weights = (found.responsibilities * counts[:, np.newaxis]).sum(axis=0) / counts.sum()
+    scales = np.maximum(np.abs(parameters.scales + rate * by_scale), LEAST_SCALE)
+    return Parameters(weights, parameters.means + rate * by_mean, scales)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.papers.p004_reconstruction.algorithm1 import l1_accuracy
+from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation

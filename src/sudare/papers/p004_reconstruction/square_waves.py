@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.p004_reconstruction import figure2, table2
-from sudare.papers.p004_reconstruction.algorithm1 import l1_accuracy
+from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
 from sudare.papers.repetitions import Measurements, estimated_series, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
@@ -51,7 +51,7 @@ class Trial:
 
 def trials() -> list[Trial]:
     """Ages and capital gains of Adult, and the mixture of figure 1."""
-    age, _, gain = table2.COLUMNS
+    age, gain = table2.AGE, table2.CAPITAL_GAIN
     return [
         Trial("Adult, age", age.bounds, age.bins["one year"], lambda generator: age.values()),
         Trial(
