@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.experts import MirrorAveraging, OwnPlusConsensus
+from sudare.experts import ExponentialWeights, MirrorAveraging, OwnPlusConsensus, StackedExperts
 from sudare.papers.p000_weak_learners import simulated_members
 from tests.experts.members import Line
 
@@ -26,6 +26,44 @@ def test_receivers_are_those_of_the_product(task):
         np.testing.assert_allclose(mirror.weights_ @ np.delete(messages, member, axis=0), averaged[member], atol=1e-10)
         own = OwnPlusConsensus(others(messages, member), fit_intercept=False).fit(rows, labels)
         np.testing.assert_allclose(own.coef_, combined[member], rtol=1e-5, atol=1e-6)
+
+
+def test_combinations_of_table_1_are_those_of_the_product(task):
+    messages = simulated_members.chaudhuri_messages(task, 5.0, np.random.default_rng(1))
+    stacked, gibbs = simulated_members.stacked(task, messages), simulated_members.exponentially_weighted(task, messages)
+    for member in (0, 5):
+        rows, labels = task.rows[member], task.labels[member] > 0
+        received = others(messages, member)
+        found = StackedExperts(received).fit(rows, labels)
+        assert found.score(task.test_rows, task.test_labels > 0) == pytest.approx(stacked[member], abs=1e-12)
+        weighted = ExponentialWeights(received, temperature=3.0).fit(rows, labels)
+        np.testing.assert_allclose(weighted.weights_ @ np.delete(messages, member, axis=0), gibbs[member], atol=1e-10)
+
+
+def test_the_best_single_message_is_one_of_the_others(task):
+    messages = simulated_members.chaudhuri_messages(task, 5.0, np.random.default_rng(1))
+    for member, chosen in enumerate(simulated_members.best_single(task, messages)):
+        losses = np.logaddexp(0, -task.labels[member] * (messages @ task.rows[member].T)).sum(axis=1)
+        losses[member] = np.inf
+        np.testing.assert_array_equal(chosen, messages[losses.argmin()])
+
+
+def test_no_convex_combination_fits_own_rows_better(task):
+    """Beside the vertices, the middle, and what the other receivers take."""
+    messages = simulated_members.chaudhuri_messages(task, 5.0, np.random.default_rng(1))
+    found = simulated_members.convex_combination(task, messages)
+    tried = [
+        simulated_members.best_single(task, messages),
+        simulated_members.mirror_averaged(task, messages),
+        simulated_members.exponentially_weighted(task, messages),
+        (messages.sum(axis=0) - messages) / 7,
+    ]
+
+    def losses(parameters):
+        return np.logaddexp(0, -task.labels * np.einsum("kti,ki->kt", task.rows, parameters)).mean(axis=1)
+
+    for other in tried:
+        assert np.all(losses(found) <= losses(other) + 2e-3)
 
 
 def test_a_receiver_without_messages_gains_nothing(task):

@@ -5,18 +5,20 @@ Noise is seeded: these are simulations, and nothing here protects anybody. Relea
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from sudare.experts.own_plus_consensus import PENALTIES, Consensus, consensus_without_each, own_plus_consensus
+from sudare.experts.penalised_fits import PENALTIES as STACKING_PENALTIES
 from sudare.experts.penalised_fits import batch_fitted, solved
 from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_calibration import penalty_needed, pure_rate
 from sudare.papers.p000_weak_learners.learning_tasks import Task
+from sudare.papers.p000_weak_learners.objective_perturbation import chaudhuri_objective, gamma_norm_noise
 from sudare.privacy.accounting import exact
 
 Floats = NDArray[np.float64]
@@ -24,29 +26,18 @@ Floats = NDArray[np.float64]
 TEMPERATURE: Final = 3.0
 # λ_reg = 0.01 of equation (24) multiplies ‖θ‖²; Λ of mean loss + (Λ/2)‖θ‖² is twice that.
 PAPER_REGULARIZATION: Final = 0.02
+SIMPLEX_STEPS: Final = 400
+SIMPLEX_RATE: Final = 80.0
 # The summed penalty, found by trying, at which a local model with a free intercept shows the paper's 0.559.
 ARTEFACT_PENALTY: Final = 43.0
-LOGISTIC_CURVATURE: Final = 0.25
 
 
 # Messages
 
 
 def chaudhuri_messages(task: Task, epsilon: float, generator: np.random.Generator) -> Floats:
-    """Objective perturbation as the paper used it (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2), pure ε, replace-one."""
-    members, rows, width = task.rows.shape
-    noise_epsilon, extra = chaudhuri_calibration(epsilon, rows, PAPER_REGULARIZATION)
-    noise = gamma_norm_noise(noise_epsilon / 2, (members, width), generator)
-    return batched_minimisers(task.rows, task.labels, Logistic(), rows * (PAPER_REGULARIZATION + extra), noise)
-
-
-def chaudhuri_calibration(epsilon: float, rows: int, regularization: float) -> tuple[float, float]:
-    """The ε that is left for the noise, and the regularization to add: their slack for the curvature, squared."""
-    ratio = LOGISTIC_CURVATURE / (rows * regularization)
-    left = epsilon - math.log(1 + 2 * ratio + ratio**2)
-    if left > 0:
-        return left, 0.0
-    return epsilon / 2, LOGISTIC_CURVATURE / (rows * math.expm1(epsilon / 4)) - regularization
+    """Objective perturbation as the paper used it, pure ε, replace-one, at the paper's regularization."""
+    return chaudhuri_objective(task.rows, task.labels, epsilon, PAPER_REGULARIZATION, generator)
 
 
 def mean_messages(task: Task, epsilon: float, generator: np.random.Generator) -> Floats:
@@ -74,13 +65,6 @@ def objective_fits(
     return batched_minimisers(rows, labels, loss, penalty, noise)
 
 
-def gamma_norm_noise(rate: float, shape: tuple[int, int], generator: np.random.Generator) -> Floats:
-    """Rows with density ∝ exp(−rate·‖b‖)."""
-    directions = generator.standard_normal(shape)
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return np.asarray(directions * generator.gamma(shape[1], 1 / rate, size=(shape[0], 1)))
-
-
 def plain_messages(task: Task) -> Floats:
     """Models without any noise, at the paper's regularization."""
     penalty = task.rows.shape[1] * PAPER_REGULARIZATION
@@ -92,13 +76,70 @@ def plain_messages(task: Task) -> Floats:
 
 def mirror_averaged(task: Task, messages: Floats) -> Floats:
     """Every member's mirror average (eqs. 15–17, β = 3) of the others' messages, weighted on its own rows."""
-    members = len(messages)
-    scores = np.einsum("kti,mi->ktm", task.rows, messages)
-    energies = np.cumsum(np.logaddexp(0.0, -task.labels[:, :, np.newaxis] * scores), axis=1) / TEMPERATURE
-    energies[np.arange(members), :, np.arange(members)] = np.inf
+    energies = np.cumsum(_losses_of_others(task, messages), axis=1) / TEMPERATURE
     weights = np.exp(energies.min(axis=2, keepdims=True) - energies)
     weights /= weights.sum(axis=2, keepdims=True)
     return np.asarray(weights.mean(axis=1) @ messages)
+
+
+def exponentially_weighted(task: Task, messages: Floats) -> Floats:
+    """Every member's final Gibbs weights (eq. 11, β = 3) on the others' messages."""
+    energies = _losses_of_others(task, messages).sum(axis=1) / TEMPERATURE
+    weights = np.exp(energies.min(axis=1, keepdims=True) - energies)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True) @ messages)
+
+
+def best_single(task: Task, messages: Floats) -> Floats:
+    """For every member the one message of the others with the least loss on its own rows."""
+    return np.asarray(messages[_losses_of_others(task, messages).sum(axis=1).argmin(axis=1)])
+
+
+def _losses_of_others(task: Task, messages: Floats) -> Floats:
+    """Logistic losses (members × own rows × messages); a member's own message has infinite ones."""
+    members = len(messages)
+    scores = np.einsum("kti,mi->ktm", task.rows, messages)
+    losses = np.logaddexp(0.0, -task.labels[:, :, np.newaxis] * scores)
+    losses[np.arange(members), :, np.arange(members)] = np.inf
+    return np.asarray(losses)
+
+
+def convex_combination(task: Task, messages: Floats) -> Floats:
+    """Every member's convex combination of the others' messages with the least loss on its own rows: no penalty (section 3.1).
+
+    By exponentiated gradient steps, which stay within the simplex.
+    """
+    members = len(messages)
+    scores = np.einsum("kti,mi->ktm", task.rows, messages)
+    others = 1.0 - np.eye(members)
+    weights = others / (members - 1)
+    step = 1 / np.abs(scores).max(axis=(1, 2))[:, np.newaxis]
+    for number in range(1, SIMPLEX_STEPS + 1):
+        combined = np.matmul(scores, weights[:, :, np.newaxis])[:, :, 0]
+        slopes = -task.labels * expit(-task.labels * combined) / task.labels.shape[1]
+        gradient = np.matmul(slopes[:, np.newaxis], scores)[:, 0]
+        exponents = -step * SIMPLEX_RATE / np.sqrt(number) * gradient
+        weights = weights * np.exp(exponents - exponents.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights @ messages)
+
+
+def stacked(task: Task, messages: Floats) -> Floats:
+    """Accuracies of stacking (Sarwate et al. 2014): every member's penalised logistic regression on the others' scores and a constant.
+
+    Scores of linear models lie in a space of as many dimensions as there are features. In its axes, weighted by the singular values of
+    the messages, the penalty on the weights is that of as many numbers, so the same problem is solved with few columns.
+    """
+    members, rows, width = task.rows.shape
+    bases, scales = np.empty((members, width, min(width, members - 1))), np.empty(members)
+    for member in range(members):
+        others = np.delete(messages, member, axis=0)
+        scales[member] = np.sqrt(np.mean((task.rows[member] @ others.T) ** 2))
+        axes, sizes, _ = np.linalg.svd(others.T, full_matrices=False)
+        bases[member] = axes * sizes / max(scales[member], np.finfo(np.float64).tiny)
+    designs = np.concatenate([task.rows @ bases, np.ones((members, rows, 1))], axis=2)
+    fitted = batch_fitted(designs, task.labels, STACKING_PENALTIES, np.ones(designs.shape[2]), "classification")
+    parameters = np.matmul(bases, fitted.coefficients[:, :-1, np.newaxis])[:, :, 0]
+    return _accuracies(task, parameters, fitted.coefficients[:, -1])
 
 
 def own_and_others(task: Task, messages: Floats) -> Floats:
@@ -119,7 +160,12 @@ def local_with_free_intercept(task: Task, penalty: float) -> Floats:
     designs = np.concatenate([task.rows, np.ones((members, rows, 1))], axis=2)
     almost_free = 1e-6
     fitted = solved(designs, task.labels, np.append(np.full(width, penalty), almost_free), "classification")
-    scores = task.test_rows @ fitted[:, :-1].T + fitted[:, -1]
+    return _accuracies(task, fitted[:, :-1], fitted[:, -1])
+
+
+def _accuracies(task: Task, parameters: Floats, intercepts: Floats) -> Floats:
+    """Share of test rows told right by each member's line with an intercept."""
+    scores = task.test_rows @ parameters.T + intercepts
     return np.asarray((scores * task.test_labels[:, np.newaxis] > 0).mean(axis=0))
 
 
