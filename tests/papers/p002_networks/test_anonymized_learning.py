@@ -19,7 +19,6 @@ from sudare.papers.p002_networks.anonymized_learning import (
     Quantisation,
     clipped_sum,
     entry_levels,
-    fixed_batches,
     largest_entries,
     levels_of,
     noisy_update,
@@ -31,6 +30,7 @@ from sudare.papers.p002_networks.anonymized_learning import (
 from sudare.papers.p002_networks.approaches import AnonymizedLearning
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.parameter_intervals import Interval
+from sudare.papers.p002_networks.printed_training import fixed_batches
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.schema import Number, Schema
 from tests.papers.p002_networks.test_parameter_intervals import network

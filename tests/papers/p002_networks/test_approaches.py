@@ -12,6 +12,7 @@ from sudare.errors import InvalidParameter
 from sudare.neural.training_methods import Facts, flattened, layer_outputs
 from sudare.papers.p002_networks.anonymizing_first import AnonymizingFirst
 from sudare.papers.p002_networks.approaches import (
+    PRINTED,
     AnonymizedLearning,
     LearningFirst,
     SgdSettings,
@@ -129,6 +130,30 @@ def test_anonymized_learning_learns_where_noise_is_small(table, clipping):
     assert accuracy(noisy, rows, ill) < 0.9 or np.abs(flattened(noisy) - flattened(first)).max() > 0.1
 
 
+@pytest.mark.parametrize(
+    ("approach", "options"),
+    [
+        (LearningFirst, {"limit": 2.0}),
+        (AnonymizedLearning, {"clipping": "batch", "threshold": 20.0}),
+        (AnonymizedLearning, {"clipping": "example", "threshold": 4.0}),
+    ],
+)
+def test_the_printed_descent_is_an_option_of_every_approach(table, approach, options):
+    rows, targets, ill = table
+    printed = {**PRINTED, "epochs": 60, "learning_rate": 0.3}
+    method = approach(facts(), 1e7, **options, **printed)
+    assert (method.sgd.batch_size, method.sgd.regularization, method.sgd.descent) == (50, 0.001, "printed")
+    assert method.epsilon == 1e7 * parameters_in(SIZES)
+    assert accuracy(method.fitted(rows, targets, SeededNoise(2)), rows, ill) > 0.9
+
+
+def test_printed_rates_and_batches_are_the_defaults_of_the_printed_descent():
+    sgd = AnonymizedLearning(facts(), 1.0, descent="printed").sgd
+    assert (sgd.batch_size, sgd.learning_rate) == (50, 0.01)
+    first = AnonymizingFirst(facts(), 1.0, **PRINTED).sgd
+    assert first == LearningFirst(facts(), 1.0, **PRINTED).sgd == SgdSettings(**PRINTED)
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_anonymizing_first_learns_from_synthetic_rows_alone(table, delta):
     rows, targets, ill = table
@@ -171,6 +196,9 @@ def test_a_number_can_be_the_target(table):
         (lambda: AnonymizedLearning(facts(), 1.0, threshold=1e39), "threshold must be a number from"),
         (lambda: AnonymizingFirst(facts(), 1.0, engine="dreams"), "engine must be one of"),
         (lambda: AnonymizingFirst(facts(), 1.0, engine="microaggregation"), "reads rows in the encoding 'scaled'"),
+        (lambda: SgdSettings(1, 1, 1.0, regularization=0.1), "of the printed descent"),
+        (lambda: SgdSettings(1, 1, 1.0, descent="steep"), "descent must be"),
+        (lambda: SgdSettings(1, 1, 1.0, regularization=-1.0, descent="printed"), "regularization must be"),
         (lambda: SgdSettings(1, 1, -1.0), "learning_rate must be a number above 0"),
         (lambda: SgdSettings(1, True, 1.0), "batch_size must be"),
     ],

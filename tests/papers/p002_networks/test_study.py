@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sudare.papers import load_study
-from sudare.papers.p002_networks import canaries, census, errata, figure5, record_level
+from sudare.papers.p002_networks import canaries, census, corrected_approaches, figure5, record_level, theorem_4
 from sudare.papers.study import StudyResult, StudySettings, result_values
 from sudare.privacy.guarantee import Guarantee
+from sudare.report.plots import rendered
 from tests.papers.made_up_tables import made_up_adult
 
 QUIET = lambda text: None  # noqa: E731
@@ -19,9 +22,11 @@ def tiny(monkeypatch):
     """A made-up census, small networks, and few of everything."""
     generator = np.random.default_rng(6)
     tables = {"adult-train": made_up_adult(400, generator), "adult-test": made_up_adult(200, generator)}
+    for name, table in tables.items():
+        tables[name] = table.assign(**{"education-num": 9, "native-country": "Japan"})
     tables["adult-train"].loc[0, "workclass"] = None
     monkeypatch.setattr(census, "data", tables.get)
-    monkeypatch.setattr(figure5, "HIDDEN", (8,))
+    monkeypatch.setattr(corrected_approaches, "HIDDEN", (8,))
     monkeypatch.setattr(record_level, "EXPECTED_ROWS", 400)
     monkeypatch.setattr(record_level, "SYNTHETIC_ROWS", 1000)
     return tables
@@ -54,17 +59,69 @@ def test_scores_are_accuracy_and_the_mean_f_measure(tiny):
     assert always.macro_f1 == pytest.approx(share / (1 + share))
 
 
-def test_figure_5_tells_both_guarantees(tiny):
-    lines = [line for line in figure5.LINES if line.name in ("LearningFirst", "AnonymizedLearning, 1 epoch")]
-    found = figure5.measured(QUIET, 2, lines, (0.1, 100.0))
-    table = figure5.table(found, lines, (0.1, 100.0))
+TINY = replace(
+    figure5.PRINTED_SETTING,
+    sgd=replace(figure5.PRINTED_SETTING.sgd, epochs=2),
+    hidden=(4,),
+    epsilons=(0.3, 100.0),
+)
+
+
+def test_figure_5_is_in_the_printed_setting():
+    setting = figure5.PRINTED_SETTING
+    assert (setting.sgd.epochs, setting.sgd.batch_size, setting.sgd.learning_rate) == (500, 50, 0.01)
+    assert (setting.sgd.regularization, setting.sgd.descent, len(setting.hidden)) == (0.001, "printed", 4)
+    assert len(census.PAPER_SCHEMA.features) == 14
+    assert setting.sizes[0] == 105
+    low, high = census.PAPER_SCHEMA.bounds("scaled")
+    assert (set(low), set(high)) == ({0.0}, {1.0})
+
+
+def test_figure_5_tells_both_guarantees_and_both_measures(tiny):
+    found = figure5.measured(QUIET, 2, TINY)
+    table = figure5.table(found, TINY)
     assert all(len(row) == len(table.columns) for row in table.rows)
-    parameters = 93 * 8 + 9 * 2
-    assert found.record_epsilon["LearningFirst", 0.1] == pytest.approx(0.1 * parameters)
-    assert table.rows[1][:3] == ("LearningFirst", 0.1, pytest.approx(0.1 * parameters))
+    rows = {row[:2]: row for row in table.rows}
+    assert rows["raw data", None][5] == "0.85 and 0.79"
+    assert rows["AnonymizingFirst", 0.3][2] == "none holds"
+    parameters = 106 * 4 + 5 * 2
+    assert found.record_epsilon["LearningFirst", 0.3] == pytest.approx(0.3 * parameters)
+    assert rows["LearningFirst", 0.3][2] == rows["AnonymizedLearning", 0.3][2] == "130.2"
+    assert rows["LearningFirst", 100.0][2] == "43,400"
+    shares = [
+        np.mean(split.test["income"] == split.train["income"].mode()[0]) for split in census.folds(2, census.SEED)
+    ]
+    assert rows["majority", None][3].value == pytest.approx(np.mean(shares))
     assert "replace-one" in table.says.lower()
     values = result_values("002", load_study("002"), StudyResult([table], []), load_study("002").settings(2))
     assert values["tables"][0]["rows"][1][3]["repeats"] == 2
+    figure = figure5.drawn(found, TINY)
+    assert figure.label == "Figure 5"
+    assert "quick" in figure.differs
+    rendered(figure.panels)
+
+
+def test_what_a_record_is_promised_is_rounded_up():
+    assert census.promised_text(1856.2) == "1,857"
+    assert census.promised_text(0.1) == "0.1"
+    assert census.promised_text(254.60001) == "254.601"
+
+
+def test_corrected_approaches_tell_both_guarantees(tiny):
+    lines = [replace(line, epsilons=(0.1, 10.0)) for line in corrected_approaches.LINES if "1 epoch, rows" in line.name]
+    found = corrected_approaches.measured(QUIET, 2, lines)
+    table = corrected_approaches.table(found, lines)
+    parameters = 93 * 8 + 9 * 2
+    assert [row[1:3] for row in table.rows[1:]] == [(0.1, "76.2"), (10.0, "7,620")]
+    assert found.record_epsilon[lines[0].name, 0.1] == pytest.approx(0.1 * parameters)
+    printed = figure5.measured(QUIET, 2, TINY)
+    figure = figure5.by_record(printed, found, TINY, lines)
+    rendered(figure.panels)
+    assert {line.name for line in corrected_approaches.shown(corrected_approaches.LINES)} == {
+        corrected_approaches.NOISY_DESCENT,
+        corrected_approaches.LOGISTIC,
+        corrected_approaches.MARGINALS,
+    }
 
 
 def test_record_level_asks_every_method_for_the_same_promise(tiny, monkeypatch):
@@ -94,29 +151,51 @@ def audit_of(bound):
     return Audit(Guarantee(1.0, 1e-5, neighbours="add-remove"), bound, "", 0.99, Counts(1, 2, 1, 2))
 
 
-def test_a_run_has_every_section(monkeypatch, tiny):
-    figure = census.ScoresByMethod()
-    for part in (figure.accuracy, figure.macro_f1):
-        for value in (0.8, 0.81):
-            part.note("no privacy", value)
-            for line in figure5.LINES:
-                for epsilon in figure5.EPSILONS:
-                    part.note(line.name, value, epsilon)
-                    figure.record_epsilon[line.name, epsilon] = epsilon
-    records = census.ScoresByMethod()
-    records.note("no privacy", census.Scores(0.85, 0.79))
-    for value in (0.84, 0.85):
-        for epsilon in record_level.EPSILONS:
-            for name in (*record_level.MODELS, record_level.SYNTHETIC):
-                records.note(name, census.Scores(value, 0.78), epsilon)
-    monkeypatch.setattr(figure5, "measured", lambda tell, repeats: figure)
-    monkeypatch.setattr(record_level, "measured", lambda tell, repeats: records)
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_run_has_every_section(monkeypatch, quick):
+    monkeypatch.setattr(figure5, "measured", lambda tell, repeats, setting: noted(figure_lines(setting), 2))
+    monkeypatch.setattr(corrected_approaches, "measured", lambda tell, repeats, lines: noted(corrected_lines(lines), 2))
+    monkeypatch.setattr(record_level, "measured", lambda tell, repeats, epsilons: noted(record_lines(epsilons), 2))
     monkeypatch.setattr(canaries, "measured", lambda tell: [audit_of(0.5)])
-    monkeypatch.setattr(errata, "theorem_4_audit", lambda batches, runs: audit_of(1.5))
-    result = load_study("002").run(QUIET, StudySettings(2))
-    assert len(result.tables) == 4
-    assert len(result.figures) == 3
+    monkeypatch.setattr(theorem_4, "measured", lambda tell: audit_of(1.5))
+    settings = StudySettings(2, quick)
+    result = load_study("002").run(QUIET, settings)
+    assert [figure.label for figure in result.figures] == [
+        "Figure 5",
+        "Figure 5, by a record's ε",
+        "Adult at one ε for records",
+    ]
+    assert all(("quick" in figure.differs) == quick for figure in (result.figures[0], result.figures[2]))
+    assert len(result.tables) == 5
     for table in result.tables:
         assert "replace-one" in table.says.lower() or "add/remove" in table.says.lower()
         assert all(len(row) == len(table.columns) for row in table.rows)
-    result_values("002", load_study("002"), result, StudySettings(2))
+    result_values("002", load_study("002"), result, settings)
+
+
+def figure_lines(setting):
+    return [
+        ("raw data", None),
+        ("majority", None),
+        *((name, e) for name in figure5.APPROACHES for e in setting.epsilons),
+    ]
+
+
+def corrected_lines(lines):
+    return [(corrected_approaches.NO_PRIVACY, None), *((line.name, e) for line in lines for e in line.epsilons)]
+
+
+def record_lines(epsilons):
+    names = (*record_level.MODELS, record_level.SYNTHETIC)
+    return [("no privacy", None), *((name, e) for name in names for e in epsilons)]
+
+
+def noted(lines, repeats):
+    """Made-up scores of every line."""
+    found = census.ScoresByMethod()
+    for name, epsilon in lines:
+        for number in range(repeats):
+            found.note(name, census.Scores(0.8 + number / 100, 0.7), epsilon)
+        if epsilon is not None and name != figure5.ANONYMIZING_FIRST:
+            found.record_epsilon[name, epsilon] = epsilon
+    return found

@@ -5,33 +5,34 @@ from __future__ import annotations
 from typing import Final
 
 from sudare.neural.training_methods import require_jax
-from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
-
-THEOREM_4_RUNS: Final = 10_000
+from sudare.papers.p002_networks.errata import ERRATA
+from sudare.papers.study import Study, StudyResult, StudySettings, Tell
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All sections. `settings.repeats` is the number of folds (of ten) in figure 5, and of seeds at the record level."""
     require_jax()
     # Here and not above: a list of studies needs no JAX.
-    from sudare.papers.p002_networks import canaries, errata, figure5, record_level
+    from sudare.papers.p002_networks import canaries, corrected_approaches, figure5, record_level, theorem_4
 
-    figure = figure5.measured(tell, settings.repeats)
-    records = record_level.measured(tell, settings.repeats)
-    audits = canaries.measured(tell)
-    tell("errata")
+    repeats, quick = settings.repeats, settings.quick
+    setting = figure5.QUICK_SETTING if quick else figure5.PRINTED_SETTING
+    lines = corrected_approaches.QUICK_LINES if quick else corrected_approaches.LINES
+    epsilons = record_level.QUICK_EPSILONS if quick else record_level.EPSILONS
+    figure = figure5.measured(tell, repeats, setting)
+    corrected = corrected_approaches.measured(tell, repeats, lines)
+    records = record_level.measured(tell, repeats, epsilons)
     tables = [
-        figure5.table(figure),
-        record_level.table(records),
-        canaries.table(audits),
-        errata.table(errata.theorem_4_audit(4, THEOREM_4_RUNS)),
+        figure5.table(figure, setting),
+        corrected_approaches.table(corrected, lines),
+        record_level.table(records, epsilons),
+        canaries.table(canaries.measured(tell)),
+        theorem_4.table(theorem_4.measured(tell)),
     ]
     figures = [
-        Figure("Figure 5", "Accuracy against the paper's ε.", [figure5.panel(figure)]),
-        Figure(
-            "Figure 5, by a record's ε", "The same against what a record is promised.", [figure5.honest_panel(figure)]
-        ),
-        Figure("Adult at one ε for records", "Accuracy against ε.", [record_level.panel(records)]),
+        figure5.drawn(figure, setting),
+        figure5.by_record(figure, corrected, setting, corrected_approaches.shown(lines)),
+        record_level.drawn(records, epsilons),
     ]
     return StudyResult(tables, figures)
 
@@ -41,4 +42,5 @@ STUDY: Final = Study(
     paper="002: Sei and Ohsuga, Building neural networks for privacy-preserving deep learning (in Japanese)",
     repeats=10,
     run=run,
+    errata=ERRATA,
 )

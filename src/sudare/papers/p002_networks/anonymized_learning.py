@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from sudare.neural.per_row_clipping import (
     LARGEST_VALUE,
@@ -36,14 +35,13 @@ from sudare.neural.per_row_clipping import (
     stepped,
 )
 from sudare.neural.training import as_layers
-from sudare.neural.training_methods import Floats, Layers, Singles
+from sudare.neural.training_methods import Layers, Singles
 from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping
 from sudare.papers.p002_networks.discrete_laplace import discrete_laplace
 from sudare.papers.p002_networks.ordinary_training import fresh_keys, started
 from sudare.papers.p002_networks.parameter_intervals import Interval, gradient_intervals
+from sudare.papers.p002_networks.printed_training import Descent, fixed_batches, updated
 from sudare.privacy.noise import NoiseSource
-
-Places = NDArray[np.int32]
 
 _MOST_LEVELS: Final = 2**20
 # Sums stay below this, and so does noise, but for a draw in e⁶⁴: then numbers modulo 2³² are the numbers.
@@ -249,41 +247,33 @@ def after_updates(
     chosen: Array,
     kept: Array,
     drawn: Array,
-    settings: StepSettings,
+    settings: StepSettings | Descent,
     inputs: Interval,
     quantisation: Quantisation,
     loss: Loss,
     clipping: Clipping,
 ) -> State:
-    """The state after one noisy update for each batch: a line of row numbers in `chosen`, of marks for padding in `kept`, of noise in `drawn`."""
+    """The state after one noisy update for each batch: a line of row numbers in `chosen`, of marks for padding in `kept`, of noise in `drawn`.
+
+    With a `Descent` the moves are those of eqs 5 and 6, and the average is the last parameters.
+    """
 
     def step(current: State, batch: tuple[Array, Array, Array]) -> tuple[State, None]:
         chosen_rows, chosen_kept, noise = batch
         x, wanted = rows[chosen_rows], targets[chosen_rows]
         update = noisy_update(current.parameters, x, wanted, chosen_kept, noise, inputs, quantisation, loss, clipping)
-        return stepped(current, update, settings), None
+        if isinstance(settings, StepSettings):
+            return stepped(current, update, settings), None
+        moved = updated(current.parameters, update, settings)
+        return State(moved, current.velocity, moved, current.step + 1), None
 
     return jax.lax.scan(step, state, (chosen, kept, drawn))[0]
-
-
-def fixed_batches(rows: int, batch_size: int, order: Floats) -> tuple[Places, Singles]:
-    """Row numbers of every batch, a line each, and 1 for a row and 0 for padding: each row is in one batch.
-
-    `order` has a number for each row; batches are cut from the order that these make. They never depend on data.
-    """
-    batch = min(batch_size, rows)
-    lines = -(-rows // batch)
-    chosen, kept = np.zeros(lines * batch, dtype=np.int32), np.zeros(lines * batch, dtype=np.float32)
-    # The padding is spread: no batch has more than one row less than another.
-    places = np.arange(rows) * (lines * batch) // rows
-    chosen[places], kept[places] = np.argsort(order, kind="stable"), 1.0
-    return chosen.reshape(lines, batch), kept.reshape(lines, batch)
 
 
 def trained_with_noisy_updates(
     method: AnonymizedLearning, rows: Singles, targets: Singles, source: NoiseSource
 ) -> Layers:
-    """The running average of the parameters: every epoch reads every row once, always in the same batch.
+    """The running average of the parameters, or the last ones where descent is as printed: every epoch reads every row once, always in the same batch.
 
     Noise has `method.noise_factor` times the width of an entry's interval as its scale.
     """
@@ -292,7 +282,7 @@ def trained_with_noisy_updates(
     lines, batch = chosen.shape
     quantisation = Quantisation(threshold, levels_of(batch, method.noise_factor))
     scale = quantisation.levels * method.noise_factor
-    settings = StepSettings(
+    settings: StepSettings | Descent = StepSettings(
         max_iter=float(sgd.epochs * lines),
         learning_rate=sgd.learning_rate,
         momentum=sgd.momentum,
@@ -301,6 +291,8 @@ def trained_with_noisy_updates(
         expected_rows=len(rows) / lines if clipping == "example" else 1.0,
         limit=method.limit,
     )
+    if sgd.descent == "printed":
+        settings = Descent(sgd.learning_rate, sgd.regularization, float(batch), method.limit)
     (start_key,) = fresh_keys(source, 1)
     bounds = (np.clip(end, -_LARGEST_SINGLE, _LARGEST_SINGLE) for end in facts.declared.bounds(facts.encoding))
     inputs = Interval(*(jnp.asarray(end, jnp.float32) for end in bounds))

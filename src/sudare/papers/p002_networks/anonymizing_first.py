@@ -1,8 +1,9 @@
 """AnonymizingFirst: a private table first, ordinary learning after (paper 002). Everything after the table is free.
 
 The encoded rows are read back as cells, the engines of `sudare.synthesis` count them with noise, and new rows are drawn, encoded and
-learned from. "marginals" reads one-hot cells (encoding "binned"); "microaggregation", the paper's own route, reads numbers
-(encoding "scaled").
+learned from. "marginals" reads one-hot cells (encoding "binned"); "microaggregation" reads numbers (encoding "scaled"): means of groups as in
+the paper, but within a class, and rows are drawn anew. The paper's own microaggregation, which is not private, is
+`sudare.papers.p002_networks.individual_ranking`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.neural.training_methods import Facts, Layers, Singles
-from sudare.papers.p002_networks.approaches import SgdSettings
+from sudare.papers.p002_networks.approaches import DescentName, SgdSettings
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee
@@ -53,6 +54,8 @@ class AnonymizingFirst:
     epochs: int = 10
     batch_size: int = 256
     learning_rate: float = 0.1
+    regularization: float = 0.0
+    descent: DescentName = "averaged"
 
     grid: ClassVar[float] = _GRID
     parameter_guarantee: ClassVar[Guarantee | None] = None
@@ -73,7 +76,13 @@ class AnonymizingFirst:
     @property
     def sgd(self) -> SgdSettings:
         """How the network is learned from the synthetic rows."""
-        return SgdSettings(self.epochs, self.batch_size, self.learning_rate)
+        return SgdSettings(
+            self.epochs,
+            self.batch_size,
+            self.learning_rate,
+            regularization=self.regularization,
+            descent=self.descent,
+        )
 
     @property
     def noise(self) -> StagedNoise:

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import f1_score
 
-from sudare.papers.adult import LABEL, with_known_columns
+from sudare.papers.adult import ADULT_SCHEMA, LABEL
 from sudare.papers.datasets import DataName, data
 from sudare.papers.repetitions import Measurements
+from sudare.privacy.guarantee import readable_up
+from sudare.schema import Category, Column, Number, Schema
 
 FOLDS: Final = 10
+# Of the folds of figure 5.
+SEED: Final = 20161201
+
+_COUNTRIES: Final = (
+    "United-States", "Cambodia", "Canada", "China", "Columbia", "Cuba", "Dominican-Republic", "Ecuador", "El-Salvador",
+    "England", "France", "Germany", "Greece", "Guatemala", "Haiti", "Holand-Netherlands", "Honduras", "Hong", "Hungary",
+    "India", "Iran", "Ireland", "Italy", "Jamaica", "Japan", "Laos", "Mexico", "Nicaragua", "Outlying-US(Guam-USVI-etc)",
+    "Peru", "Philippines", "Poland", "Portugal", "Puerto-Rico", "Scotland", "South", "Taiwan", "Thailand",
+    "Trinadad&Tobago", "Vietnam", "Yugoslavia",
+)  # fmt: skip
+
+
+def _without_missing(column: Column) -> Column:
+    return column if isinstance(column, Number) else replace(column, missing=None)
+
+
+# All 14 attributes and Salary, of people without missing answers; bounds and categories are the census's, not the data's.
+PAPER_SCHEMA: Final = Schema(
+    {
+        **{name: _without_missing(column) for name, column in ADULT_SCHEMA.features.items()},
+        "fnlwgt": Number(0, 1_500_000),
+        "education-num": Number(1, 16),
+        "native-country": Category(_COUNTRIES),
+        LABEL: ADULT_SCHEMA.columns[LABEL],
+    }
+)
 
 
 class Split(NamedTuple):
@@ -24,19 +53,19 @@ class Split(NamedTuple):
     test: pd.DataFrame
 
 
-def complete(name: DataName) -> pd.DataFrame:
-    """The rows without missing values, in the declared columns."""
-    return with_known_columns(data(name).dropna())
+def complete(name: DataName, schema: Schema) -> pd.DataFrame:
+    """The rows without missing values in any attribute, in the declared columns."""
+    return data(name).dropna()[list(schema.columns)]
 
 
-def official() -> Split:
+def official(schema: Schema = ADULT_SCHEMA) -> Split:
     """The official parts."""
-    return Split(complete("adult-train"), complete("adult-test"))
+    return Split(complete("adult-train", schema), complete("adult-test", schema))
 
 
-def folds(count: int, seed: int) -> Iterator[Split]:
+def folds(count: int, seed: int, schema: Schema = ADULT_SCHEMA) -> Iterator[Split]:
     """The first so many of ten-fold cross-validation over all rows; after ten, ten more from another order."""
-    both = pd.concat(official(), ignore_index=True)
+    both = pd.concat(official(schema), ignore_index=True)
     for number in range(count):
         order = np.random.default_rng((seed, number // FOLDS)).permutation(len(both))
         tested = np.array_split(order, FOLDS)[number % FOLDS]
@@ -48,6 +77,11 @@ class Scores(NamedTuple):
 
     accuracy: float
     macro_f1: float
+
+
+def promised_text(epsilon: float) -> str:
+    """ε of a record, rounded up: a promise is never shown smaller than it is."""
+    return f"{math.ceil(epsilon):,}" if epsilon >= 1000 else readable_up(epsilon)
 
 
 @dataclass

@@ -6,27 +6,17 @@ The approaches of `sudare.papers.p002_networks.approaches` are built as meant, w
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.audit import Audit, distinguish
-from sudare.neural.per_row_clipping import Array, Parameters
-from sudare.neural.training_methods import parameters_in
-from sudare.papers.p002_networks.anonymized_learning import Quantisation, noisy_update
-from sudare.papers.p002_networks.parameter_intervals import Interval
-from sudare.papers.study import Cell, ResultTable
+from sudare.papers.study import Erratum
 
 Floats = NDArray[np.float64]
 
 # Complete rows of Adult, and those of them who earn more.
 PEOPLE, RICHER = 45_222, 11_208
-# Theorem 4: inputs that the private row fills, and how much of them public rows show.
-_PRIVATE_INPUTS, _TRACE = 300, 0.05
-_THRESHOLD, _RATE, _LEVELS = 0.5, 1000.0, 2**16
 
 
 def lemma_1_as_printed(values: Floats, low: float, high: float) -> Floats:
@@ -54,6 +44,16 @@ def update_as_printed(weight: float, noise: float, high: float) -> float:
     return min(high, high, weight + noise)
 
 
+def equation_3_as_printed(weights: Floats, slopes: Floats) -> Floats:
+    """Σⱼ w_jk δⱼ: the sum runs over the first index of w, and the unit that the slope is of does not occur."""
+    return slopes @ weights
+
+
+def equation_3_as_meant(weights: Floats, slopes: Floats) -> Floats:
+    """Σⱼ w_ij δⱼ of the next layer, for every unit i."""
+    return weights @ slopes
+
+
 def equation_4_as_printed(inputs: Floats, slopes: Floats, row: int) -> Floats:
     """One row's input times the slopes summed over the batch."""
     return np.outer(inputs[row], slopes.sum(axis=0))
@@ -70,85 +70,78 @@ def largest_f_measure(accuracy: float, people: int = PEOPLE, positive: int = RIC
     return 2 * positive / (2 * positive + mistakes)
 
 
-def theorem_4_audit(batches: int, runs: int, epsilon: float = 1.0, seed: int = 0) -> Audit:
-    """One parameter of a network after one epoch of AnonymizedLearning, for two labels of one row in the first batch.
-
-    The parameter belongs to an input that the private row does not have, and each of the later batches, which the row is
-    not in, moves it by an amount that depends on all other parameters. These know the label from the first batch. Theorem 4
-    claims ε; each later batch adds as much.
-    """
-    width = _PRIVATE_INPUTS + 1
-    private, public = np.append(np.ones(_PRIVATE_INPUTS), 0), np.append(np.full(_PRIVATE_INPUTS, _TRACE), 1)
-    first, later = jnp.asarray([private, private], jnp.float32), jnp.asarray([public, public], jnp.float32)
-    box, quantisation = Interval(jnp.zeros(width), jnp.ones(width)), Quantisation(_THRESHOLD, _LEVELS)
-
-    def updated(parameters: Parameters, x: Array, targets: Array, kept: Array, key: Array) -> Parameters:
-        # Noise of floats will do where nobody is protected: the audit only needs the law.
-        drawn = jnp.round(_LEVELS / epsilon * jax.random.laplace(key, (2 * width + 2,))).astype(jnp.int32)
-        update = noisy_update(parameters, x, targets, kept, drawn, box, quantisation, "cross_entropy", "batch")
-        moved: Parameters = jax.tree.map(lambda old, part: old - _RATE * part, parameters, update)
-        return moved
-
-    def last_value(label: Array, key: Array) -> Array:
-        """The parameter's value after one epoch: the private row alone, then batches of two public rows of either class."""
-        keys = jax.random.split(key, batches)
-        start = ((jnp.zeros((width, 2)), jnp.zeros(2)),)
-        parameters = updated(start, first, jnp.stack([label, label]), jnp.asarray([1.0, 0.0]), keys[0])
-        for step_key in keys[1:]:
-            parameters = updated(parameters, later, jnp.eye(2), jnp.ones(2), step_key)
-        return parameters[0][0][-1, 0]
-
-    many = jax.jit(jax.vmap(last_value, in_axes=(None, 0)))
-
-    def drawn(label: Any, count: int) -> Floats:
-        keys = jax.random.split(jax.random.key(seed + int(label[0])), count)
-        return np.asarray(many(jnp.asarray(label), keys), dtype=np.float64)
-
-    pair = np.array([1.0, 0.0], dtype=np.float32), np.array([0.0, 1.0], dtype=np.float32)
-    return distinguish(drawn, pair, epsilon, runs, batched=True, measured_share=0.7, learners=())
-
-
-def table(theorem_4: Audit) -> ResultTable:
-    """Every slip with a number that shows it; the audit is that of one epoch of four batches."""
-    parameters = parameters_in((92, 64, 64, 64, 64, 2))
-    rows: list[tuple[Cell, ...]] = [
-        ("parameter-based ε protects a record", "ε", f"{parameters:,}·ε for 92 inputs and four layers of 64"),
-        (
-            "Lemma 1: min(f_min, max(f_max, ·))",
-            "the clipped value",
-            "f_min, whatever the data: min and max are swapped",
-        ),
-        (
-            "eq. 13 at distance Δ, ε = 1",
-            f"{equation_13_as_printed(0, 1, 1, 1):.3f}",
-            f"{equation_13_as_meant(0, 1, 1, 1):.3f}: the sign of the exponent; a probability is not above 1",
-        ),
-        ("eq. 4: one row's y times the batch's δ", "the gradient of the batch", "only if all rows have the same y"),
-        ("eq. 21: max(y) = max(x)", "never negative", "negative for a unit that is never active; max(x, 0)"),
-        (
-            "AnonymizedLearning noises w",
-            "a noisy update",
-            "the data do not enter; Δw is meant, and its lower threshold",
-        ),
-        (
-            "Theorem 4: one parameter, one epoch of 4 batches",
-            f"ε = {theorem_4.claimed.epsilon:g}",
-            f"ε ≥ {theorem_4.epsilon_lower_bound:.2f} (errs with probability at most 1e-6)",
-        ),
-        (
-            "thresholds on the sum over a batch",
-            "less noise",
-            "noise and largest signal are the same for 1 row and for 1,000",
-        ),
-        (
-            "F-measure .79 at accuracy .85",
-            "of the class that earns more",
-            f"that cannot be above {largest_f_measure(0.85):.3f}: the mean of both classes",
-        ),
-    ]
-    return ResultTable(
-        "Errata",
-        ("printed", "claimed", "what holds"),
-        rows,
-        "Replace-one records. Each line is a test of ours (tests/papers/p002_networks/test_errata.py, tests/papers/p002_networks/test_parameter_intervals.py). The approaches above are built as meant.",
-    )
+_TESTS: Final = "tests/papers/p002_networks/test_errata.py::"
+ERRATA: Final = (
+    Erratum(
+        "Theorem 2, section 4-1",
+        "ε for each parameter is the guarantee that is looked for",
+        "a record has part in all d parameters, which leave together: it is promised dε",
+        f"{_TESTS}test_parameter_based_epsilon_is_no_promise_to_a_record",
+    ),
+    Erratum(
+        "section 4-2 (1), AnonymizingFirst",
+        "microaggregated data (references 7 and 28) are ε-differentially private",
+        "rows keep their groups, and which groups meet in a row is shown without noise: no ε holds for a record",
+        f"{_TESTS}test_microaggregation_shows_which_groups_meet_in_a_row",
+    ),
+    Erratum(
+        "eq. 3",
+        "the slope of unit i is Σⱼ w_jk δⱼ",
+        "Σⱼ w_ij δⱼ with the weights of the next layer",
+        f"{_TESTS}test_equation_3_sums_over_the_wrong_index",
+    ),
+    Erratum(
+        "eq. 4",
+        "the change is one row's y times the slopes summed over the batch",
+        "the sum over the batch of products; both are the same only if all rows have the same y",
+        f"{_TESTS}test_equation_4_multiplies_a_sum_by_one_row",
+    ),
+    Erratum(
+        "Lemma 1",
+        "min(f_min, max(f_max, ·)) is the clipped value",
+        "that is f_min whatever the data: min and max are swapped",
+        f"{_TESTS}test_lemma_1_has_min_and_max_swapped",
+    ),
+    Erratum(
+        "eq. 13 and eq. 14",
+        "½ exp(−(ε/Δ)(f(D) − f_max)) is a probability",
+        "the sign of the exponent is wrong: it is above 1 at distance Δ from ε = log 2 on",
+        f"{_TESTS}test_equation_13_has_the_wrong_sign",
+    ),
+    Erratum(
+        "eq. 21",
+        "max(y) = max(x) is never negative",
+        "it is for a unit that is never active, and turns the next interval around: max(x, 0)",
+        "tests/papers/p002_networks/test_parameter_intervals.py::test_a_unit_that_can_never_be_active_moves_nothing",
+    ),
+    Erratum(
+        "section 4-2 (3), the noisy change",
+        "min(Δw_max, min(Δw_max, w + noise))",
+        "the data do not enter: Δw is meant where w is printed, and max(Δw_min, ·) for the second min",
+        f"{_TESTS}test_the_printed_update_does_not_see_the_data",
+    ),
+    Erratum(
+        "section 4-2 (3), thresholds",
+        "thresholds on the sum over a batch reduce the noise",
+        "noise and largest signal are the same for one row and for a thousand; clipped row by row the signal grows with the batch",
+        "tests/papers/p002_networks/test_anonymized_learning.py::test_noise_of_a_summed_batch_does_not_know_its_size_and_that_of_rows_is_drowned_by_more_rows",
+    ),
+    Erratum(
+        "Theorem 4",
+        "AnonymizedLearning is parameter-based ε-DP",
+        "changes of later batches depend on all earlier parameters: one parameter of one epoch of four batches shows more than ε",
+        f"{_TESTS}test_theorem_4_does_not_follow",
+    ),
+    Erratum(
+        "section 5-1, layers",
+        "four hidden layers, five layers in all with input and output",
+        "four hidden layers are six in all; four hidden ones are taken here",
+        f"{_TESTS}test_four_hidden_layers_are_six_in_all",
+    ),
+    Erratum(
+        "section 5-1, F-measure",
+        "accuracy .85 and F-measure .79",
+        "no F-measure of the class that earns more is as large at this accuracy: it is the mean of both classes'",
+        f"{_TESTS}test_an_f_measure_of_079_is_not_that_of_one_class",
+    ),
+)

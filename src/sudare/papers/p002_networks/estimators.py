@@ -17,7 +17,7 @@ from sudare.errors import InvalidParameter
 from sudare.neural.estimators import NetworkClassifier, NetworkRegressor, PrivateNetwork
 from sudare.neural.training_methods import Facts, TrainingMethod
 from sudare.papers.p002_networks.anonymizing_first import AnonymizingFirst
-from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping, LearningFirst
+from sudare.papers.p002_networks.approaches import AnonymizedLearning, Clipping, DescentName, LearningFirst
 from sudare.privacy.guarantee import Guarantee
 from sudare.synthesis.synthesizer import EngineName
 
@@ -54,6 +54,8 @@ class AnonymizingFirstTraining(ApproachTraining):
     epochs: int = 10
     batch_size: int = 256
     learning_rate: float = 0.1
+    regularization: float = 0.0
+    descent: DescentName = "averaged"
 
     approach: ClassVar[str] = "anonymizing_first"
     method = AnonymizingFirst
@@ -67,6 +69,8 @@ class LearningFirstTraining(ApproachTraining):
     epochs: int = 10
     batch_size: int = 256
     learning_rate: float = 0.1
+    regularization: float = 0.0
+    descent: DescentName = "averaged"
 
     approach: ClassVar[str] = "learning_first"
     method = LearningFirst
@@ -82,6 +86,8 @@ class AnonymizedLearningTraining(ApproachTraining):
     learning_rate: float | None = None
     momentum: float = 0.9
     clipping: Clipping = "example"
+    regularization: float = 0.0
+    descent: DescentName = "averaged"
 
     approach: ClassVar[str] = "anonymized_learning"
     method = AnonymizedLearning

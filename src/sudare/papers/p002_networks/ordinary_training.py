@@ -1,4 +1,4 @@
-"""Ordinary learning: small batches, momentum, a falling rate. It protects nobody; what is private comes before or after it."""
+"""Ordinary learning: small batches, momentum and a falling rate, or as printed. It protects nobody; what is private comes before or after it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from sudare.neural.seeded_randomness import random_order, standard_normals
 from sudare.neural.training import as_layers
 from sudare.neural.training_methods import Layers, Singles
 from sudare.papers.p002_networks.approaches import SgdSettings
+from sudare.papers.p002_networks.printed_training import Batches, Descent, fixed_batches, trained
 from sudare.privacy.noise import NoiseSource
 from sudare.sums.streams import SEED_BYTES
 
@@ -37,9 +38,11 @@ def trained_without_privacy(
     limit: float | None = None,
 ) -> Layers:
     """A network without any protection; with a limit, no parameter ever leaves [−limit, limit]."""
+    bound = LARGEST_PARAMETER if limit is None else limit
+    if sgd.descent == "printed":
+        return _trained_as_printed(rows, targets, sizes, loss, sgd, source, bound)
     batch = min(sgd.batch_size, len(rows))
     batches = len(rows) // batch
-    bound = LARGEST_PARAMETER if limit is None else limit
     settings = StepSettings(
         max_iter=float(sgd.epochs * batches),
         learning_rate=sgd.learning_rate,
@@ -56,6 +59,22 @@ def trained_without_privacy(
         order = random_order(order_key, len(rows)).astype(np.int32)[: batches * batch].reshape(batches, batch)
         state = _after_epoch(state, held, wanted, order, settings, loss)
     return as_layers(state.average)
+
+
+def _trained_as_printed(
+    rows: Singles,
+    targets: Singles,
+    sizes: tuple[int, ...],
+    loss: Loss,
+    sgd: SgdSettings,
+    source: NoiseSource,
+    limit: float,
+) -> Layers:
+    start_key, order_key = fresh_keys(source, 2)
+    chosen, kept = fixed_batches(len(rows), sgd.batch_size, random_order(order_key, len(rows)))
+    batches = Batches(*(jnp.asarray(part, jnp.float32) for part in (rows[chosen], targets[chosen], kept)))
+    descent = Descent(sgd.learning_rate, sgd.regularization, float(chosen.shape[1]), limit)
+    return as_layers(trained(started(start_key, sizes, limit).parameters, batches, sgd.epochs, descent, loss))
 
 
 @functools.partial(jax.jit, static_argnames="loss")
