@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sudare.privacy import release as door
+from sudare.schema import Category, Number, Schema
 from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
 from tests.release_kit import LEARNERS, fitted
 
@@ -103,3 +104,29 @@ def test_defaults():
         "bins": 10,
         "neighbours": "replace-one",
     }
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_intervals_of_means_and_counts_hold_as_often_as_they_say(delta):
+    rows = np.random.default_rng(0).uniform(0.1, 0.9, (400, 3))
+    means, counts = [], []
+    for seed in range(150):
+        found = PrivateMean(0.5, delta, bounds=(0, 1), random_state=seed).fit(rows).table()
+        means.append((found["mean_low"] <= rows.mean(axis=0)) & (rows.mean(axis=0) <= found["mean_high"]))
+        found = PrivateHistogram(0.5, delta, bounds=(0, 1), bins=2, random_state=seed).fit(rows).table()
+        true = np.concatenate([np.histogram(column, 2, (0, 1))[0] for column in rows.T])
+        counts.append((found["count_low"] <= true) & (true <= found["count_high"]))
+    # 450 and 900 intervals: five standard deviations of a share are .051 and .036.
+    assert 0.899 <= np.mean(means) <= 1.0
+    assert 0.914 <= np.mean(counts) <= 0.99
+
+
+def test_tables_name_columns_and_values():
+    schema = Schema({"age": Number(0, 90, bins=(18,), missing="indicator"), "town": Category(("a", "b"))})
+    model = PrivateHistogram(schema=schema, random_state=0).fit({"age": [3.0, None], "town": ["a", "b"]})
+    assert model.table()["column"] == ["age"] * 3 + ["town"] * 2
+    assert model.table()["value"] == ["0 to 18", "18 to 90", None, "a", "b"]
+    wide, narrow = model.table(level=0.99), model.table(level=0.5)
+    assert all(
+        np.subtract(wide["count_high"], wide["count_low"]) >= np.subtract(narrow["count_high"], narrow["count_low"])
+    )

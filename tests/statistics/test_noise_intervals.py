@@ -7,7 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from sudare.statistics.noise_intervals import gaussian_quantile, laplace_quantile, ratio_interval
+from sudare.errors import InvalidParameter
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from sudare.privacy.noise import SeededNoise
+from sudare.statistics.noise_intervals import (
+    checked_level,
+    gaussian_quantile,
+    laplace_quantile,
+    noise_quantile,
+    ratio_interval,
+)
 
 
 def test_one_laplace_draw_in_closed_form() -> None:
@@ -42,3 +51,19 @@ def test_intervals_of_ratios_hold_as_often_as_they_say(kind: str, ratio: float, 
 def test_of_a_group_that_may_be_empty_nothing_is_known() -> None:
     low, high = ratio_interval(np.array([3.0]), np.array([1.0]), lambda ends: gaussian_quantile(ends, 1, 0.95), 1.0)
     assert (low[0], high[0]) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Laplace(3.0, 0.5, 4), Gaussian(2.0, 0.5, 1e-6, 4), GammaNorm(2.0, 0.5, 2), GammaNorm(1.0, 2.0, 9)]
+)
+def test_the_quantile_of_a_mechanism_is_that_of_its_draws(mechanism: Laplace | Gaussian | GammaNorm) -> None:
+    draws = mechanism.draws(np.zeros(mechanism.dimension), 3000, SeededNoise(5))[:, 0]
+    within = np.mean(np.abs(draws) <= noise_quantile(mechanism, 0.9))
+    # Five standard deviations of a share of 3,000.
+    assert abs(within - 0.9) < 5 * math.sqrt(0.9 * 0.1 / 3000)
+
+
+@pytest.mark.parametrize("level", [0, 1, -1, 2, True, "high", math.nan])
+def test_levels_lie_between_none_and_all(level: object) -> None:
+    with pytest.raises(InvalidParameter, match="level"):
+        checked_level(level)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ from sudare.cli import (
     risk,
     schema,
     score,
+    show,
     study,
     synthesize,
 )
@@ -69,6 +70,7 @@ app.command("reconstruct", short_help="The distribution of a column from perturb
 app.command("crosstab", short_help="Two columns against each other, from perturbed records.")(crosstab.crosstab)
 app.command("synthesize", short_help="A private synthetic table, as a signed release.")(synthesize.synthesize)
 app.command("sample", short_help="Rows of nobody, drawn from a released synthetic table.")(synthesize.sample)
+app.command("show", short_help="The numbers of a released statistic, with intervals.")(show.show)
 app.command("inspect", short_help="The privacy card of a release.")(inspect.inspect)
 app.add_typer(budget.app, name="budget")
 app.add_typer(key.app, name="key")

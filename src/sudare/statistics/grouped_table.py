@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -26,8 +25,14 @@ from sudare.schema import Category, Column, Label, Number, Schema
 from sudare.schema.column_values import clipped_numbers, codes
 from sudare.schema.encoder import bin_positions
 from sudare.schema.frame_conversion import as_table
-from sudare.statistics.histogram import LARGEST_COUNT
-from sudare.statistics.noise_intervals import gaussian_quantile, laplace_quantile, ratio_interval
+from sudare.statistics.histogram import LARGEST_COUNT, group_levels
+from sudare.statistics.noise_intervals import (
+    DEFAULT_LEVEL,
+    checked_level,
+    gaussian_quantile,
+    laplace_quantile,
+    ratio_interval,
+)
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +41,6 @@ MOST_CELLS: Final = 2**20
 STEP: Final = 2.0**-20
 # So many values of at most one are added exactly.
 MOST_ROWS: Final = 2**32
-LEVEL: Final = 0.95
 
 
 @functools.lru_cache(maxsize=64)
@@ -80,15 +84,6 @@ class Groups:
             name: [values[place] for place in column]
             for name, values, column in zip(self.columns, self.levels, places, strict=True)
         }
-
-
-def group_levels(column: Column) -> tuple[Any, ...]:
-    """The values by which a declared column groups rows: its categories, or intervals of numbers, with None for missing ones."""
-    if isinstance(column, Number):
-        ends = (column.low, *column.edges, column.high)
-        intervals = tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(ends))
-        return (*intervals, None) if column.has_indicator else intervals
-    return tuple(column.levels)
 
 
 def group_codes(values: Any, column: Column, name: str) -> NDArray[np.int64]:
@@ -254,14 +249,13 @@ class GroupedTable(PrivateEstimator):
 
     # What is read off the noisy table: post-processing
 
-    def table(self, by: Sequence[str] | None = None, level: float = LEVEL) -> dict[str, list[Any]]:
+    def table(self, by: Sequence[str] | None = None, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
         """Counts and means with intervals, as columns that pandas, polars and pyarrow take; over some columns of `by` if given.
 
         `count_low` to `count_high` holds the exact count with the given probability, and likewise each mean of the table's records; a mean of whose
         group too little is known has its declared bounds as interval. Counts of fewer columns are sums of those of more.
         """
-        if not 0 < level < 1:
-            raise InvalidParameter("level must lie between 0 and 1.", "Use for example 0.95.")
+        level = checked_level(level)
         kept = _names(self.by if by is None else by, "by")
         if not set(kept) <= set(self.groups_.columns) or len(set(kept)) != len(kept):
             raise InvalidParameter(

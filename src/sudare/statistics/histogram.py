@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
 from sudare.privacy.column_sums import count_mechanism
@@ -25,8 +27,9 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content
-from sudare.schema import Number, Schema, counted
+from sudare.schema import Column, Number, Schema, counted
 from sudare.schema.frame_conversion import no_rows
+from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
 Floats = NDArray[np.float64]
 
@@ -103,6 +106,20 @@ class PrivateHistogram(PrivateEstimator):
         self.counts_ = dict(zip(self.declared_.features, parts, strict=True))
         self.probabilities_ = {name: proportions(part) for name, part in self.counts_.items()}
 
+    def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
+        """Counts with intervals that hold the exact counts with this probability, as columns for pandas, polars or pyarrow."""
+        check_is_fitted(self)
+        counts = np.concatenate(list(self.counts_.values()))
+        margin = noise_quantile(self.plan(self.n_rows_ or 1, self.declared_).mechanism, checked_level(level))
+        levels = {name: group_levels(column) for name, column in self.declared_.features.items()}
+        return {
+            "column": [name for name, values in levels.items() for _ in values],
+            "value": [value for values in levels.values() for value in values],
+            "count": counts.tolist(),
+            "count_low": np.maximum(np.floor(counts - margin), 0).astype(np.int64).tolist(),
+            "count_high": np.maximum(np.ceil(counts + margin), 0).astype(np.int64).tolist(),
+        }
+
     def score(self, X: object, y: object = None) -> float:
         """Mean log-likelihood of the rows, columns taken as independent. Exact: for the owner only."""
         cells = self._read(X, reset=False)
@@ -128,6 +145,7 @@ class PrivateHistogram(PrivateEstimator):
             # Columns that share no edges were cut into a number of equal bins.
             self.bins = edges[0] if len(set(edges)) == 1 else len(edges[0]) + 1
         self._set_counts(content.tensors["counts"])
+        self.noise_scale_ = self.plan(self.n_rows_ or 1, self.declared_).mechanism.noise_scale
 
     def _bounded_column(self, low: float, high: float) -> Number:
         if isinstance(self.bins, int | np.integer):
@@ -137,6 +155,16 @@ class PrivateHistogram(PrivateEstimator):
         if not isinstance(self.bins, Sequence | np.ndarray) or isinstance(self.bins, str):
             raise InvalidParameter("bins must be a number of bins or a list of inner edges.", "Use for example 10.")
         return Number(low, high, bins=tuple(self.bins))
+
+
+def group_levels(column: Column) -> tuple[Any, ...]:
+    """The values by which a declared column groups rows: its categories, or intervals of numbers, with None for missing ones."""
+    if isinstance(column, Number):
+        intervals = tuple(
+            f"{low:g} to {high:g}" for low, high in itertools.pairwise((column.low, *column.edges, column.high))
+        )
+        return (*intervals, None) if column.has_indicator else intervals
+    return tuple(column.levels)
 
 
 def proportions(counts: NDArray[np.int64]) -> Floats:

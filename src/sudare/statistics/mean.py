@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.privacy.column_sums import (
     exact_sums_of_blocks,
@@ -29,6 +30,7 @@ from sudare.privacy.private_estimator import (
 from sudare.privacy.release_content import Content
 from sudare.schema import Schema, encoded_by_blocks
 from sudare.schema.frame_conversion import no_rows
+from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +49,7 @@ class PrivateMean(PrivateEstimator):
     Attributes
     ----------
     mean_ : means in the columns' own units, within the bounds.
-    noise_scale_ : scale of the noise on a mean of a column whose range is one (public).
+    noise_scale_ : scale of the noise on a mean of a column whose range is one (public; it survives `Release.load`).
     grid_ : the power of two of which all released numbers are multiples (public).
     clipped_ : how many values lay outside, per column; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
@@ -87,6 +89,19 @@ class PrivateMean(PrivateEstimator):
         self._seal()
         return self
 
+    def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
+        """Means with intervals that hold the exact means of the records with this probability, as columns for pandas, polars or pyarrow."""
+        check_is_fitted(self)
+        low, high = natural_bounds(self.declared_)
+        mechanism = self.plan(self.n_rows_ or 1, self.declared_).mechanism
+        margin = (high - low) * noise_quantile(mechanism, checked_level(level)) / (self.n_rows_ or 1)
+        return {
+            "column": list(self.declared_.features),
+            "mean": self.mean_.tolist(),
+            "mean_low": np.maximum(self.mean_ - margin, low).tolist(),
+            "mean_high": np.minimum(self.mean_ + margin, high).tolist(),
+        }
+
     def score(self, X: object, y: object = None) -> float:
         """Minus the mean squared distance to the means, in units of the ranges. Exact: for the owner only."""
         scaled = self._read(X, reset=False)
@@ -104,3 +119,5 @@ class PrivateMean(PrivateEstimator):
 
     def _take(self, content: Content) -> None:
         self.mean_, self.grid_ = content.tensors["mean"], content.grid("mean")
+        rows = self.n_rows_ or 1
+        self.noise_scale_ = self.plan(rows, self.declared_).mechanism.noise_scale / rows

@@ -14,7 +14,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import beta, gamma, norm
+
+from sudare.errors import InvalidParameter
+from sudare.privacy.mechanisms import GammaNorm, Gaussian
+from sudare.privacy.private_estimator import Calibrated
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +27,40 @@ _FREQUENCIES: Final = np.linspace(0.0, 1000.0, 200_001)[1:]
 # |μ| at which quantiles of Laplace noise are computed; between them they are interpolated.
 _KNOTS: Final = np.linspace(0.0, 1.0, 11)
 _ROUNDS: Final = 60
+# How often intervals hold where nothing else is said.
+DEFAULT_LEVEL: Final = 0.95
+
+
+def checked_level(level: float) -> float:
+    """How often an interval is to hold. Raise InvalidParameter unless it lies between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise InvalidParameter("level must lie between 0 and 1.", "Use for example 0.95.")
+    return float(level)
+
+
+def noise_quantile(mechanism: Calibrated, level: float) -> float:
+    """What the noise of a mechanism on one number exceeds, up or down, with probability 1 − level; in the units of the numbers."""
+    if isinstance(mechanism, GammaNorm):
+        return mechanism.noise_scale * gamma_norm_quantile(mechanism.dimension, level)
+    quantile = gaussian_quantile if isinstance(mechanism, Gaussian) else laplace_quantile
+    return mechanism.noise_scale * float(quantile(np.zeros(1), 1, level)[0])
+
+
+@functools.lru_cache(maxsize=128)
+def gamma_norm_quantile(dimension: int, level: float) -> float:
+    """The `level` quantile of the absolute value of one coordinate of noise with density ∝ exp(−‖b‖₂) in so many dimensions."""
+    if dimension == 1:
+        return -math.log1p(-level)
+    # The norm is Gamma(dimension), the direction uniform: its coordinate squared is Beta(1/2, (dimension − 1)/2).
+    norms = gamma(dimension).ppf((np.arange(20_000) + 0.5) / 20_000)
+    direction = beta(0.5, (dimension - 1) / 2)
+
+    def excess(bound: float) -> float:
+        found: float = np.mean(direction.cdf(np.minimum((bound / norms) ** 2, 1.0))) - level
+        return found
+
+    found: float = brentq(excess, 0.0, float(norms[-1]))
+    return found
 
 
 def gaussian_quantile(ratio: Floats, cells: int, level: float) -> Floats:

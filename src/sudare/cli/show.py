@@ -1,0 +1,91 @@
+"""`sudare show`: the numbers of a released statistic, with labels and intervals."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from sudare.cli.answers import AsJson, answer, reported
+from sudare.cli.inspect import read_release
+from sudare.cli.options import TrustedKeys
+from sudare.safe_text import escaped_for_terminal
+
+
+@reported
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A released statistic, usually NAME.sudare.")],
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="COLUMN", help="Of a table by group: only by this column; may be repeated."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="How often an interval holds the exact number.")] = 0.95,
+    output: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the numbers to a new CSV file.")
+    ] = None,
+    trusted: TrustedKeys = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the numbers of a released statistic, with labels and intervals. It costs nothing: all follows from the file."""
+    from sudare.errors import InvalidParameter
+
+    release, signature = read_release(file, trusted)
+    model = release.model()
+    if not hasattr(model, "table"):
+        raise InvalidParameter(
+            f"A {release.learner} has no table of numbers.",
+            "See its card with `sudare inspect`; all its numbers are in `sudare inspect --json`.",
+        )
+    if by and release.learner != "GroupedTable":
+        raise InvalidParameter(f"A {release.learner} is not grouped.", "Leave --by out.")
+    found = model.table(by, level) if by else model.table(level=level)
+    written = [] if output is None else [f"Wrote {output}."]
+    if output is not None:
+        _write_new(output, found)
+    values = {"file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found}
+    answer(
+        {**values, "csv": None if output is None else str(output)},
+        as_json,
+        _shown(found),
+        _said(release.guarantee, level),
+        *written,
+    )
+
+
+def _shown(found: dict[str, list[Any]]) -> Table:
+    shown = Table(*found, box=None, pad_edge=False)
+    for row in zip(*found.values(), strict=True):
+        shown.add_row(*(Text(escaped_for_terminal(_cell(value))) for value in row))
+    return shown
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "(missing)"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _said(guarantee: object, level: float) -> str:
+    return f"Intervals hold the exact number of the records with probability {level:g}: they are about the noise ({guarantee})."
+
+
+def _write_new(path: Path, found: dict[str, list[Any]]) -> None:
+    """Write a CSV file. Raise InvalidParameter where one is there already or cannot be written."""
+    from sudare.errors import InvalidParameter
+    from sudare.files import write_atomically
+
+    if path.exists():
+        raise InvalidParameter(f"'{path}' exists already.", "Choose another name.")
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(found)
+    lines.writerows(zip(*found.values(), strict=True))
+    try:
+        write_atomically(path, text.getvalue().encode())
+    except OSError as error:
+        raise InvalidParameter(f"'{path}' cannot be written ({error.strerror}).", "Choose another name.") from None
