@@ -61,6 +61,7 @@ def test_a_whole_run(monkeypatch, tiny_data, quick):
     monkeypatch.setattr(excess_risks, "MIDDLE_ROWS", 20)
     monkeypatch.setattr(excess_risks, "RISK_ROWS", 100)
     monkeypatch.setattr(linear_methods, "EPSILONS", (1.0,))
+    monkeypatch.setattr(linear_methods, "METHODS", ("auto",))
     monkeypatch.setattr(linear_methods, "SAMPLING_RATES", (None, 0.5))
     monkeypatch.setattr(figure3, "synthetic", functools.partial(tasks.synthetic, nodes=6, rows=120, test=40))
     study = load_study("000")
