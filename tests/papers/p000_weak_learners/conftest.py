@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.papers.p000_weak_learners import adult_accuracy
+from sudare.papers.p000_weak_learners import adult_accuracy, linear_methods
 from sudare.papers.p000_weak_learners import learning_tasks as tasks
 from tests.papers.made_up_tables import made_up_adult
 
@@ -24,5 +24,6 @@ def tiny_data(monkeypatch):
     pima["diabetes"] = (np.arange(768) < 268).astype(int)
     monkeypatch.setattr(tasks, "data", lambda name: pima)
     tables = {"adult-train": made_up_adult(300, generator), "adult-test": made_up_adult(150, generator)}
-    monkeypatch.setattr(adult_accuracy, "data", tables.get)
+    for module in (adult_accuracy, linear_methods):
+        monkeypatch.setattr(module, "data", tables.get)
     return tables

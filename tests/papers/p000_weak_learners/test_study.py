@@ -9,7 +9,7 @@ import pytest
 
 from sudare.papers import load_study
 from sudare.papers import p000_weak_learners as aggregation
-from sudare.papers.p000_weak_learners import excess_risks, figure3, figures4_5
+from sudare.papers.p000_weak_learners import excess_risks, figure3, figures4_5, linear_methods
 from sudare.papers.p000_weak_learners import learning_tasks as tasks
 from sudare.papers.p000_weak_learners.node_accuracies import deviation_of, note_nodes
 from sudare.papers.repetitions import Measurements
@@ -52,13 +52,17 @@ def test_a_whole_run(monkeypatch, tiny_data, quick):
     for name in ("CHEAP_FACTOR", "ADULT_FACTOR"):
         monkeypatch.setattr(aggregation, name, 1)
     for name in ("OBJECTIVE_ROWS", "DESCENT_ROWS"):
-        monkeypatch.setattr(excess_risks, name, (20, 200))
-    monkeypatch.setattr(aggregation, "QUICK_ROWS", (20, 200))
+        monkeypatch.setattr(excess_risks, name, (10, 20))
+    monkeypatch.setattr(aggregation, "QUICK_ROWS", (10, 20))
     monkeypatch.setattr(excess_risks, "NODES", (2, 5))
     monkeypatch.setattr(aggregation, "QUICK_NODES", (2, 5))
     monkeypatch.setattr(excess_risks, "EPSILONS", (1.0,))
     monkeypatch.setattr(excess_risks, "DRAWS", 2)
+    monkeypatch.setattr(excess_risks, "MIDDLE_ROWS", 20)
     monkeypatch.setattr(excess_risks, "RISK_ROWS", 100)
+    monkeypatch.setattr(linear_methods, "EPSILONS", (1.0,))
+    monkeypatch.setattr(linear_methods, "METHODS", ("auto",))
+    monkeypatch.setattr(linear_methods, "SAMPLING_RATES", (None, 0.5))
     monkeypatch.setattr(figure3, "synthetic", functools.partial(tasks.synthetic, nodes=6, rows=120, test=40))
     study = load_study("000")
     settings = study.settings(2, quick=quick)
@@ -67,7 +71,7 @@ def test_a_whole_run(monkeypatch, tiny_data, quick):
     assert labels == [
         "Figure 1", "Figure 3", "Figure 4", "Figure 5", "Theorem 2.1", "Theorem 2.2", "Theorem 4.1", "One site",
     ]  # fmt: skip
-    assert len(result.tables) == 13
+    assert len(result.tables) == 15
     for table in result.tables:
         assert any(words in table.says.lower() for words in ("replace-one", "no privacy", "add/remove"))
         assert all(len(row) == len(table.columns) for row in table.rows)

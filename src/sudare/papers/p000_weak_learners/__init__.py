@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sudare.papers.p000_weak_learners import excess_risks, figure3, figures4_5
+from sudare.papers.p000_weak_learners import excess_risks, figure3, figures4_5, linear_methods
 from sudare.papers.p000_weak_learners.adult_accuracy import fresh_table, official_table, one_site, one_site_panel
 from sudare.papers.p000_weak_learners.errata import ERRATA
 from sudare.papers.p000_weak_learners.figures4_5 import (
@@ -28,7 +28,7 @@ QUICK_ROWS, QUICK_NODES = (50, 200), (10, 50, 100)
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All figures and tables."""
     parts = [synthetic_part(tell, settings), patients_part(tell, settings), bounds_part(tell, settings)]
-    parts.append(adult_part(tell, settings))
+    parts.append(product_part(tell, settings))
     tables = [table for part in parts for table in part.tables]
     figures = [figure for part in parts for figure in part.figures]
     return marked(tables, figures) if settings.quick else StudyResult(tables, figures)
@@ -88,12 +88,20 @@ def bounds_part(tell: Tell, settings: StudySettings) -> StudyResult:
     )
 
 
-def adult_part(tell: Tell, settings: StudySettings) -> StudyResult:
-    """The private linear classifiers of the product on Adult."""
+def product_part(tell: Tell, settings: StudySettings) -> StudyResult:
+    """The private linear classifiers of the product on Adult, and their methods on small tables."""
     adult = one_site(tell, settings.repeats if settings.quick else ADULT_FACTOR * settings.repeats)
+    repeats = settings.repeats if settings.quick else CHEAP_FACTOR * settings.repeats
+    methods, sampling = linear_methods.methods_compared(tell, repeats), linear_methods.sampling_compared(tell, repeats)
     caption = "Accuracy against ε on Adult by the product's private linear classifiers; bars are standard errors. Not in the paper."
     return StudyResult(
-        [official_table(adult), fresh_table(adult)], [Figure("One site", caption, [one_site_panel(adult)])]
+        [
+            official_table(adult),
+            fresh_table(adult),
+            linear_methods.methods_table(methods),
+            linear_methods.sampling_table(sampling),
+        ],
+        [Figure("One site", caption, [one_site_panel(adult)])],
     )
 
 

@@ -26,6 +26,8 @@ DELTA: Final = 1e-6
 EPSILONS: Final = (0.1, 1.0, 10.0)
 OBJECTIVE_ROWS: Final = (50, 200, 800, 3_200)
 DESCENT_ROWS: Final = (50, 200, 800)
+# Where ε varies in the pictures.
+MIDDLE_ROWS: Final = 200
 CONVEXITY: Final = 0.1
 NODES: Final = (5, 10, 25, 50, 100, 200)
 ALL_ROWS: Final = 5_000
@@ -340,7 +342,6 @@ def bounds_figures(
 ) -> list[Figure]:  # fmt: skip
     """One figure for each theorem: against n (or M) at ε = 1, and against ε."""
     differs = "The paper states these bounds and measures none of them."
-    middle = 200
 
     def objective_lines(places: Sequence[tuple[int, float]]) -> list[Series]:
         return [
@@ -368,19 +369,19 @@ def bounds_figures(
     return [
         Figure(
             "Theorem 2.1",
-            f"Excess empirical risk of Algorithm 1 (δ = 0) at ε = 1 against n, and at n = {middle} against ε.",
+            f"Excess empirical risk of Algorithm 1 (δ = 0) at ε = 1 against n, and at n = {MIDDLE_ROWS} against ε.",
             [
                 _panel("n", objective_rows, objective_lines([(n, 1.0) for n in objective_rows]), "ε = 1"),
-                _panel("ε", EPSILONS, objective_lines([(middle, e) for e in EPSILONS]), f"n = {middle}"),
+                _panel("ε", EPSILONS, objective_lines([(MIDDLE_ROWS, e) for e in EPSILONS]), f"n = {MIDDLE_ROWS}"),
             ],
             differs,
         ),
         Figure(
             "Theorem 2.2",
-            f"Excess empirical risk of Algorithm 2, case (a), δ = {DELTA:g}, at ε = 1 against n, and at n = {middle} against ε.",
+            f"Excess empirical risk of Algorithm 2, case (a), δ = {DELTA:g}, at ε = 1 against n, and at n = {MIDDLE_ROWS} against ε.",
             [
                 _panel("n", descent_rows, descent_lines([(n, 1.0) for n in descent_rows]), "ε = 1"),
-                _panel("ε", EPSILONS, descent_lines([(middle, e) for e in EPSILONS]), f"n = {middle}"),
+                _panel("ε", EPSILONS, descent_lines([(MIDDLE_ROWS, e) for e in EPSILONS]), f"n = {MIDDLE_ROWS}"),
             ],
             differs,
         ),
