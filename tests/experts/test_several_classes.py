@@ -46,7 +46,7 @@ class ClassColumns(ClassifierMixin, BaseEstimator):
         return scores[:, 1] - scores[:, 0] if len(self.classes) == 2 else scores
 
 
-class AnyClasses(MirrorAveraging):
+class AnyClasses:
     """Experts of the classes that the labels have: scikit-learn's checks bring tables of many kinds."""
 
     def _targets(self, y: Any, rows: int) -> Any:
@@ -55,11 +55,21 @@ class AnyClasses(MirrorAveraging):
             found = np.unique(labels)
             named = [ClassColumns(found, shift) for shift in (0, 1)]
             self.expert_set_ = ExpertSet.of([ColumnScore()] if len(found) == 1 else named)
-        return super()._targets(y, rows)
+        return super()._targets(y, rows)  # type: ignore[misc]
+
+
+class MirrorOfAnyClasses(AnyClasses, MirrorAveraging):
+    """Weights."""
+
+
+class StackOfAnyClasses(AnyClasses, StackedExperts):
+    """Weights for every class."""
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
-@parametrize_with_checks([AnyClasses((ClassColumns(), ClassColumns(shift=1)))])
+@parametrize_with_checks(
+    [kind((ClassColumns(), ClassColumns(shift=1))) for kind in (MirrorOfAnyClasses, StackOfAnyClasses)]
+)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 

@@ -8,22 +8,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from sudare.papers.p000_weak_learners import released_combination as study
 from sudare.papers.study import Estimate, StudySettings
-from tests.papers.made_up_tables import made_up_adult
+from sudare.report.plots import rendered
 
 
-@pytest.fixture
-def small(monkeypatch):
-    generator = np.random.default_rng(7)
-    tables = {"adult-train": made_up_adult(300, generator), "adult-test": made_up_adult(100, generator)}
-    monkeypatch.setattr(study, "data", tables.get)
-    for name, value in (("SENDERS", 3), ("EXCHANGED", 1), ("SENDER_ROWS", 60), ("OWN_ROWS", (40,))):
-        monkeypatch.setattr(study, name, value)
-    return tables
-
-
-def test_every_way_is_measured(small):
+def test_every_way_is_measured(tiny_data):
     told: list[str] = []
-    tables = study.released_combinations(told.append, StudySettings(2))
+    result = study.released_combinations(told.append, StudySettings(2))
+    tables = result.tables
+    assert [figure.label for figure in result.figures] == ["Future work"]
+    assert rendered(result.figures[0].panels, "png").startswith(b"\x89PNG")
     assert [table.title for table in tables] == [f"Future work: {task.title}" for task in study.TASKS]
     assert len(told) == 6
     for table in tables:
@@ -43,24 +36,24 @@ def test_every_way_is_measured(small):
             assert 0 <= row[1].value <= 1
 
 
-def test_features_are_what_is_known_without_the_target(small):
+def test_features_are_what_is_known_without_the_target(tiny_data):
     for task in study.TASKS:
         names = set(task.schema.columns)
         assert task.target not in names
         assert names.isdisjoint(task.left_out)
-        rows, targets = task.rows(small["adult-test"])
+        rows, targets = task.rows(tiny_data["adult-test"])
         assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
         assert task.bounds is not None or set(targets) <= set(range(task.classes))
 
 
-def test_quality_is_a_loss_within_bounds_and_what_is_told_right(small):
+def test_quality_is_a_loss_within_bounds_and_what_is_told_right(tiny_data):
     of_classes, of_numbers = study.TASKS[1], study.TASKS[2]
-    rows, targets = of_classes.rows(small["adult-train"])
+    rows, targets = of_classes.rows(tiny_data["adult-train"])
     model = LogisticRegression(max_iter=1000).fit(rows, targets)
     loss, right = study.quality(of_classes, model, rows, targets)
     assert right == model.score(rows, targets)
     assert loss == pytest.approx(((model.predict_proba(rows) - np.eye(3)[targets]) ** 2).sum() / 600)
-    rows, targets = of_numbers.rows(small["adult-train"])
+    rows, targets = of_numbers.rows(tiny_data["adult-train"])
     line = Ridge().fit(rows, targets)
     loss, right = study.quality(of_numbers, line, rows, targets)
     assert right == pytest.approx(line.score(rows, targets), abs=1e-6)

@@ -26,8 +26,9 @@ from sudare.experts import (
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.papers.adult import ADULT_SCHEMA, LABEL, with_known_columns
 from sudare.papers.datasets import data
-from sudare.papers.repetitions import Measurements, repeated
-from sudare.papers.study import Cell, ResultTable, StudySettings, Tell
+from sudare.papers.repetitions import Measurements, estimated_series, repeated
+from sudare.papers.study import Cell, Figure, ResultTable, StudyResult, StudySettings, Tell
+from sudare.report.plots import Panel, Series, curves
 from sudare.schema import Category, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -88,10 +89,17 @@ TASKS: Final = (
 )
 
 
-def released_combinations(tell: Tell, settings: StudySettings) -> list[ResultTable]:
-    """One table a task: what every way of combining loses on test rows, and how much it tells right."""
+def released_combinations(tell: Tell, settings: StudySettings) -> StudyResult:
+    """One table and one panel a task: what every way of combining loses on test rows, and how much it tells right."""
     train, test = (with_known_columns(data(name)) for name in ("adult-train", "adult-test"))
-    return [result_table(task, measured(tell, settings, task, train, test)) for task in TASKS]
+    found = [(task, measured(tell, settings, task, train, test)) for task in TASKS]
+    caption = (
+        f"Loss on test rows of combinations that a receiver of {OWN_ROWS[0]} rows may release, against ε, beside those for its owner only (dashed); "
+        "bars are standard errors. Regression and its verification are the future work of the paper's section 6."
+    )
+    return StudyResult(
+        [result_table(*each) for each in found], [Figure("Future work", caption, [loss_panel(*each) for each in found])]
+    )
 
 
 def measured(
@@ -182,6 +190,18 @@ def quality(task: CensusTask, model: Any, rows: Floats, targets: NDArray[Any]) -
     return float(((chances - truth) ** 2).sum(axis=1).mean() / 2), float((chances.argmax(axis=1) == targets).mean())
 
 
+def loss_panel(task: CensusTask, found: Measurements) -> Panel:
+    """Losses of released combinations against ε, for few own rows, and levels that do not depend on it."""
+
+    def level(name: str) -> Series:
+        loss = found.at((name, "loss", OWN_ROWS[0])).value
+        return Series(f"{name} ({loss:.3f})", [loss] * len(EPSILONS), dashed=True)
+
+    released = [found.at((released_name(epsilon), "loss", OWN_ROWS[0])) for epsilon in EPSILONS]
+    lines = [estimated_series("released", released), *map(level, (OWN, AVERAGE, MIRROR, STACKED, CONSENSUS))]
+    return curves(EPSILONS, lines, x_label="ε (pure, replace-one)", y_label="loss", title=task.title)
+
+
 def result_table(task: CensusTask, found: Measurements) -> ResultTable:
     """Losses and accuracies of all combinations, for few and for many own rows."""
     right = "accuracy" if task.bounds is None else "R²"
@@ -198,5 +218,5 @@ def result_table(task: CensusTask, found: Measurements) -> ResultTable:
         rows,
         f"Adult census data, {SENDERS} senders of {SENDER_ROWS:,} rows whose models are (ε, δ) = ({SENDER_EPSILON:g}, {SENDER_DELTA:g}), {EXCHANGED} of them learned from exchanged labels; "
         f"± one standard error over {found.repeats} repetitions. The loss is {judged}. Mirror averaging and exponential weights have the theorem's temperature. Without privacy for the receiver's own rows, hence for their owner only: all but the plain average and the ones that are called released; "
-        "released ones are pure ε for replaced records of the receiver (δ = 0), four draws.",
+        "released ones are pure ε (δ = 0), replace-one records of the receiver, four draws.",
     )
