@@ -233,7 +233,7 @@ def drawn(figure: ScoresByMethod, setting: Setting) -> Figure:
         [panel("accuracy", figure.accuracy), panel("F-measure", figure.macro_f1)],
         f"{quick}Not given in the text and chosen here: {setting.hidden[0]} units a hidden layer, w_max = {setting.limit:g}, Δw_max = {setting.threshold:g}, groups of √n rows, one-hot inputs, "
         "and how a group's category is drawn (exponential mechanism). AnonymizingFirst is individual ranking microaggregation as the paper cites it, which protects no record. "
-        "AnonymizedLearning clips and noises Δw, as it is meant; as printed it noises w, and the data do not enter. Its noise is drawn as floats.",
+        "AnonymizedLearning clips and noises Δw, as it is meant; as printed it noises w, and the data do not enter. Its noise covers the thresholds; it is drawn as floats, and all ε multiply the same draws.",
     )
 
 
