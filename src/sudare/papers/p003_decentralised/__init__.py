@@ -39,13 +39,14 @@ from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_co
 from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 
 SEED: Final = 2021
-REPEATS: Final = 100
+REPEATS: Final = 20
+FEW, FEWEST = 10, 5
 _QUICK: Final = "Quick: two seeds of everything, five members at most under encryption with 256 bits."
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
-    """Sums first, then the dictionary. What takes long is repeated a tenth as often, but ten times where `repeats` allows."""
-    few = min(settings.repeats, max(10, settings.repeats // 10))
+    """Sums first, then the dictionary. What takes long is repeated ten times, or five, where `repeats` allows."""
+    few = min(settings.repeats, FEW)
     generator = np.random.default_rng(SEED)
     sums, sum_figures = _sums(tell, generator, few, settings.quick)
     patterns, pattern_figures = _patterns(tell, settings.repeats, few, settings.quick)
@@ -67,7 +68,7 @@ def _sums(
         figure_1_9_counts(generator, few),
         nine,
         sums_table(generator),
-        lost_messages_table(few, tell),
+        lost_messages_table(min(few, FEWEST), tell),
         breach_table(generator, 2_000 if quick else 50_000),
         attack_table(generator),
         chain_table(),
@@ -135,20 +136,20 @@ def _sums(
 def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence[ResultTable], Sequence[Figure]]:
     """The chapter's learner and the product's, with and without ε."""
     eight, eight_panels = figure_1_8()
-    pruning, pruning_panels = pruning_results(2 if quick else max(few, min(repeats, 20)), tell)
+    pruning, pruning_panels = pruning_results(repeats, tell)
     recovery, hard = recovery_table(repeats, tell), hard_table(repeats, tell)
     records, records_panel = few_records_results(few, tell)
     private, private_panels = private_results(few, tell)
     tables = [
         eight,
         pruning,
-        em_over_sums_table(2 if quick else few, tell),
+        em_over_sums_table(min(few, FEWEST), tell),
         recovery,
         hard,
         records,
         anomaly_table(few, tell),
-        rho_table(few, tell),
-        fault_table(few, tell),
+        rho_table(min(few, FEWEST), tell),
+        fault_table(min(few, FEWEST), tell),
         records_attack_table(few, tell),
         private,
     ]

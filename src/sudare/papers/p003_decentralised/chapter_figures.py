@@ -37,7 +37,7 @@ from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.report.plots import SERIES_COLOURS, Panel, Series, Theme, curves, finished
 
 START: Final = STARTS[0]
-RHOS: Final = (1.0, 3.0, 10.0, 30.0, 100.0)
+RHOS: Final = (1.0, 10.0, 30.0, 100.0)
 NAMES: Final[dict[Updates, str]] = {
     "printed": "as printed",
     "sign": "(1.61)'s sign put right",

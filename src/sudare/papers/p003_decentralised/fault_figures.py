@@ -87,11 +87,10 @@ def rho_table(repeats: int, tell: Tell) -> ResultTable:
         tables = truth.records(generator, DETECTION_ROWS)
         labelled, fresh = (detection_data(truth, generator, LABELLED_ROWS) for _ in range(2))
         model = CollaborativeDictionary(6, updates="corrected", random_state=seed, max_iter=60)
-        for rho0 in RHOS:
-            fitted = rho0_by_detection(model, tables, fresh, (rho0,))
-            areas.setdefault(f"ρ₀ = {rho0:g}", []).append(fitted.areas[0])
         choice = rho0_by_detection(model, tables, labelled, RHOS)
         chosen.append(choice.rho0)
+        for rho0, fitted in zip(choice.rho0s, choice.fitted, strict=True):
+            areas.setdefault(f"ρ₀ = {rho0:g}", []).append(_area(fitted, fresh))
         areas.setdefault("ρ₀ by labelled faults", []).append(_area(choice.best, fresh))
         areas.setdefault("ours, by BIC without labels", []).append(
             _area(PatternDictionary(6, hide="nothing").fit(tables), fresh)

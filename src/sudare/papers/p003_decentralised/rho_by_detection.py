@@ -18,11 +18,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RhoChoice:
-    """Candidates, the mean AUC of the members' scores at each, and the dictionary at the best; ties go to the larger ρ₀, which is sparser."""
+    """Candidates, the mean AUC of the members' scores at each, and the dictionaries."""
 
     rho0s: tuple[float, ...]
     areas: tuple[float, ...]
-    best: CollaborativeDictionary
+    fitted: tuple[CollaborativeDictionary, ...]
+
+    @property
+    def best(self) -> CollaborativeDictionary:
+        """The dictionary at the chosen ρ₀; ties go to the larger one, which is sparser."""
+        return self.fitted[max(range(len(self.areas)), key=lambda index: (self.areas[index], index))]
 
     @property
     def rho0(self) -> float:
@@ -46,9 +51,7 @@ def rho0_by_detection(
     if not candidates:
         raise InvalidParameter("There is no ρ₀ to choose from.", "Give rho0s at least one number.")
     fitted = [clone(model).set_params(rho0=rho0).fit(tables) for rho0 in candidates]
-    areas = [mean_area(each, labelled) for each in fitted]
-    position = max(range(len(areas)), key=lambda index: (areas[index], candidates[index]))
-    return RhoChoice(tuple(candidates), tuple(areas), fitted[position])
+    return RhoChoice(tuple(candidates), tuple(mean_area(each, labelled) for each in fitted), tuple(fitted))
 
 
 def mean_area(model: CollaborativeDictionary, labelled: Sequence[tuple[object, ArrayLike]]) -> float:

@@ -34,7 +34,7 @@ MEMBERS: Final = (5, 10, 20, 40)
 CHUNKS: Final = 5
 FIGURE_1_9_ERROR: Final = 0.01
 FIGURE_1_9_SEED: Final = 19
-# The length of keys is not printed. At 2048 bits one sum over ten members takes about a minute, over twenty several; at 1024 a seventh of that.
+# The length of keys is not printed. At 2048 bits one sum over ten members takes about a minute, at 1024 a seventh of that; over twenty eight times as long.
 KEY_BITS_DRAWN: Final = (1024, 2048)
 MOST_MEMBERS: Final = {256: 10, 1024: 20, 2048: 10}
 COMPARED_MEMBERS: Final = 10
