@@ -341,7 +341,7 @@ def test_the_education_of_table_2_is_that_of_one_component():
 
 
 def test_mixtures_win_at_large_n_where_the_paper_says_the_opposite():
-    """Printed: the mixture is better at 10³ and 10⁴, worse at 10⁵ and 10⁶. At 10⁶ it wins if solved well; with few records neither does clearly."""
+    """Printed: the mixture is better at 10³ and 10⁴, worse at 10⁵ and 10⁶ for local optima. Solved well, it is better at 10⁶ too."""
     size = 1_000_000
     original = figure2.original_records(size, np.random.default_rng(7))
     perturbation = figure2.perturbation_of(size)

@@ -96,7 +96,7 @@ ERRATA: Final = (
     Erratum(
         "section 5.1.2",
         "mixtures are better than the technique with few records and worse with many",
-        "solved well, they are better with 100,000 records and more; with 1,000 and 10,000 neither is clearly better, so that there the print is neither confirmed nor reversed",
+        "with 100,000 records and more the printed steps diverge; solved by EM, mixtures are better there by most. With few records the print is not reversed: they are better or as good",
         f"{_TESTS}test_mixtures_win_at_large_n_where_the_paper_says_the_opposite",
     ),
     Erratum(

@@ -215,9 +215,8 @@ def winners_table(found: Measurements, sizes: Sequence[int] = SIZES) -> ResultTa
             "our mixture less our bayes",
         ),
         rows,
-        "Points of L1 accuracy in bins of one on the same records and noise, ± one standard error. Printed is that the mixture is better with few records and worse with many, "
-        "for local optima. With many records mixtures that are solved well win clearly. With few the print is not turned around: the mixture is about as good as the technique, "
-        "better or worse by what stops the technique.",
+        "Points of L1 accuracy in bins of one on the same records and noise, ± one standard error. Printed is that the mixture is better with few records, and worse with many for local optima. "
+        "The second half does not hold: solved by EM, mixtures win most clearly with many records. The first half is not turned around by that: with few records mixtures are better too, or as good.",
     )
 
 

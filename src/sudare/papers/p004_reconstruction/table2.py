@@ -151,7 +151,7 @@ def table_2(found: Measurements, columns: Sequence[Column] = COLUMNS) -> ResultT
         rows,
         f"100·(1 − L1/2) between the histogram of the original records and the reconstructed one; ± one standard error over {found.repeats} draws of the noise; "
         "local ε = 5.2 a column. α = 0.0001 and ε = 0.001 as printed, K = 1 … 5 by the highest L, one random start each; a step that would lower L is halved. In dollars "
-        "the printed α moves nothing. The last four are the product's; nothing is declared but bounds. The paper does not name its bins for capital-gain. Its 91.67 is the "
+        "the printed α moves neither means nor scales. The last four are the product's; nothing is declared but bounds. The paper does not name its bins for capital-gain. Its 91.67 is the "
         "share of zeros: in bins of one dollar nothing more can be had, as the other values lie on single dollars. Its other two numbers are near those of one "
         "component, which its own rule never takes.",
     )
@@ -188,8 +188,8 @@ def table_2_early_stops(found: Measurements, columns: Sequence[Column] = COLUMNS
         f"Table 2, {TECHNIQUE}: when it is stopped",
         ("column", *(f"{steps:,} steps" for steps in EARLY_STOPS), "at rest", "printed"),
         rows,
-        "The paper prints no rule for stopping. Its number for education-num is reached after three steps from the uniform start, that for age between the first and the "
-        "second, or on the way down after a thousand: no one rule gives both. Stopping at the right time would have made the technique better than all that is printed.",
+        "The paper prints no rule for stopping. Its number for age is about that at rest, its number for education-num that after three steps from the uniform start: no one rule gives both. "
+        "Stopped in time the technique is far better for ages than all that is printed.",
     )
 
 
