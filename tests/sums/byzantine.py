@@ -1,6 +1,6 @@
 """Dishonest members of a sum, by a seed: honest members run `sudare.sums.party.Party` as it is, the others send whatever they like.
 
-The adversary holds the keys of up to `dishonest` members, sees what is sent to them, and decides when messages between honest members
+The adversary holds the keys of up to `dishonest` members, and those of the relay where it collects, sees what is sent to them, and decides when messages between honest members
 arrive, when deadlines pass and when members begin another attempt. `World.check` looks at everything from outside.
 """
 
@@ -71,9 +71,14 @@ class World:
         self.attempts = self._attempts()
         collector = self.iteration % count
         others = [each for each in range(count) if each != collector]
-        self.collects_dishonestly = plan is not None or draw.random() < 0.5
-        some = draw.sample(others, self.setting.dishonest - int(self.collects_dishonestly))
-        self.dishonest = frozenset([*some, *([collector] if self.collects_dishonestly else [])])
+        self.collects_dishonestly = plan is not None or draw.random() < 0.5 or self.setting.is_relayed
+        if self.setting.is_relayed:
+            self.dishonest = frozenset(draw.sample(range(count), self.setting.dishonest))
+        else:
+            some = draw.sample(others, self.setting.dishonest - int(self.collects_dishonestly))
+            self.dishonest = frozenset([*some, *([collector] if self.collects_dishonestly else [])])
+        # Dishonest members, and the relay at the position after the last member.
+        self.liars = self.dishonest | ({count} if self.setting.is_relayed else set())
         self.honest = self.setting.everyone - self.dishonest
         self.agreement = f"run {seed}"
         if self.setting.degree:
@@ -141,7 +146,7 @@ class World:
 
     def deliver(self, attempt: int, message: Message) -> None:
         position = message.receiver
-        if position in self.dishonest:
+        if position in self.liars:
             self.adversary.receive(attempt, message)
             return
         current = max(self.parties[position])
@@ -367,7 +372,7 @@ class World:
         """
         sent, needed = self.sent[attempt], self.context(attempt).share_threshold
         collector = self.context(attempt).collector
-        revealed = sent.revealed if all_revealed or collector in self.dishonest else {}
+        revealed = sent.revealed if all_revealed or collector in self.liars else {}
         found: tuple[set[int], set[int]] = (set(), set())
         for owner, holders in sent.dealt_to.items():
             theirs = len(holders & self.dishonest)
@@ -409,7 +414,7 @@ class World:
                         total -= np.uint64(times) * own[position][1] if times else np.uint64(0)
                     rows.append(row)
                     observed.append(total)
-            elif self.context(attempt).collector in self.dishonest:
+            elif self.context(attempt).collector in self.liars:
                 for position, vector in sent.masked.items():
                     rows.append(own[position][0])
                     observed.append(vector - own[position][1])

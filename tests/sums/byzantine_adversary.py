@@ -39,6 +39,7 @@ from sudare.sums.messages import (
     vote_content,
 )
 from sudare.sums.party import Party
+from sudare.sums.relay import RelayCollector
 from sudare.sums.statements import KINDS, Statement, stated
 from tests.sums.byzantine_settings import (
     SMALL_ORDER,
@@ -90,7 +91,7 @@ class Adversary:
         self.plan = plan
         if plan is None and world.collects_dishonestly and world.setting.threshold < world.setting.members:
             self.plan = draw.choice((None, *PLANS)) if draw.random() < 0.6 else None
-        self.parties: dict[int, dict[int, Party]] = defaultdict(dict)
+        self.parties: dict[int, dict[int, Party | RelayCollector]] = defaultdict(dict)
         self.seen: list[tuple[int, Message]] = []
         self.statements: list[Statement] = []
         self.held: list[tuple[int, Message]] = []
@@ -100,17 +101,23 @@ class Adversary:
     def members(self) -> list[int]:
         return sorted(self.world.dishonest)
 
+    @property
+    def liars(self) -> list[int]:
+        """Dishonest members, and a relay that collects."""
+        return sorted(self.world.liars)
+
     def begun(self, attempt: int) -> list[Message]:
         """What dishonest members send at the beginning of an attempt."""
         context = self.world.context(attempt)
-        if self.plan is not None and context.may_leave and context.collector in self.world.dishonest:
+        if self.plan is not None and context.may_leave and context.collector in self.world.liars:
             self.collectors.setdefault(attempt, DishonestCollector(self, attempt))
             return []
         outgoing: list[Message] = []
-        for position in self.members:
+        for position in self.liars:
             if position not in self.parties[attempt]:
                 participant = self.world.participant(position, attempt)
-                party = Party(participant, self.world.words[position])
+                words = self.world.words.get(position)
+                party = RelayCollector(participant, self.world.length) if words is None else Party(participant, words)
                 self.parties[attempt][position] = party
                 outgoing += self.said(attempt, party.begin())
         return outgoing
@@ -132,7 +139,7 @@ class Adversary:
         """What is sent in place of what the honest program sends."""
         found: list[Message] = []
         for message in outgoing:
-            if message.receiver in self.world.dishonest:
+            if message.receiver in self.world.liars:
                 found.append(message)
             elif self.draw.random() < self.lies:
                 found += self.lie(attempt, message)
@@ -258,7 +265,7 @@ class Adversary:
             return replace(value, signer=draw.choice((-1, 2**40, draw.randrange(10))))
         if kind == 2:
             return replace(value, content=self.other_bytes(value.content))
-        if kind == 3 and value.signer in self.world.dishonest:
+        if kind == 3 and value.signer in self.world.liars:
             participant = self.world.participant(value.signer, draw.choice((attempt, attempt, 0)))
             return stated(participant, value.kind, self.other_bytes(value.content))
         return self.statement(attempt, value.kind if value.kind in KINDS else None)
@@ -292,7 +299,7 @@ class Adversary:
         content = draw.randbytes(40) if draw.random() < 0.1 else contents[kind]
         if kind == "heard" and draw.random() < 0.3:
             content = bytes(60_000)
-        return stated(world.participant(draw.choice(self.members), attempt), kind, content)
+        return stated(world.participant(draw.choice(self.liars), attempt), kind, content)
 
     def sum_keys(self, attempt: int) -> bytes:
         """Keys of its own, of small order, or those of others."""
@@ -340,8 +347,8 @@ class Adversary:
             Revealed: lambda: Revealed(self.statement(attempt, "shares")),
         }
         body = bodies[kind]() if draw.random() < 0.7 else self.replayed(kind, bodies[kind]())
-        sender = context.collector if context.collector in self.members and draw.random() < 0.7 else None
-        sender = draw.choice(self.members) if sender is None else sender
+        sender = context.collector if context.collector in self.liars and draw.random() < 0.7 else None
+        sender = draw.choice(self.liars) if sender is None else sender
         return self.well_formed(Message(sender, draw.choice(sorted(world.honest)), body))
 
 
@@ -475,7 +482,7 @@ class DishonestCollector:
         if not isinstance(opened, Opened):
             return []
         content = opened.total.content
-        participants = [self.world.participant(each, self.attempt) for each in sorted(self.world.dishonest)]
+        participants = [self.world.participant(each, self.attempt) for each in self.adversary.liars]
         return [Heard(stated(participant, "heard", content), opened.total) for participant in participants]
 
     # Plans
@@ -484,6 +491,8 @@ class DishonestCollector:
         """What each honest member that is there is told."""
         world, draw, setting = self.world, self.draw, self.world.setting
         there = sorted(world.honest & frozenset(self.keys))
+        if not there:
+            return {}
         total = random_vector(draw, world.length)
         everyone = world.dishonest.union(there)
         plan = self.adversary.plan

@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from sudare.sums.context import Participant, Roster, SumContext
+from sudare.sums.context import Participant, RelayedSumContext, Roster, SumContext
 from sudare.sums.messages import (
     Message,
 )
 from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
+from sudare.sums.relay import RelayCollector
 from sudare.sums.simulation import simulate
 from tests.sums.parties import keys_of, roster
 
@@ -29,19 +30,21 @@ SMALL_ORDER = (bytes(32), (1).to_bytes(32, "little"), (2**255 - 20).to_bytes(32,
 
 @dataclass(frozen=True)
 class Setting:
-    """How many members, the threshold, how many are dishonest, and in sparse sums the degree and threshold of neighbourhoods."""
+    """How many members, the threshold, how many are dishonest, in sparse sums the degree and threshold of neighbourhoods, and whether the relay collects."""
 
     members: int
     threshold: int
     dishonest: int
     degree: int = 0
     share_threshold: int = 0
+    is_relayed: bool = False
 
     def context(self, agreement: str, iteration: int, attempt: int, task: str = "sums") -> SumContext:
         hood = Neighbourhood(self.degree, self.share_threshold) if self.degree else None
-        return SumContext(
-            agreement, task, iteration, attempt, self.roster, self.threshold, self.dishonest, neighbourhood=hood
-        )
+        which = agreement, task, iteration, attempt, self.roster, self.threshold, self.dishonest
+        if self.is_relayed:
+            return RelayedSumContext(*which, neighbourhood=hood, relay=keys_of(self.members).public)
+        return SumContext(*which, neighbourhood=hood)
 
     @property
     def roster(self) -> Roster:
@@ -57,6 +60,7 @@ LEAVABLE = (
     *(Setting(4, 3, 1), Setting(5, 4, 2), Setting(5, 4, 1), Setting(6, 4, 1), Setting(6, 5, 3), Setting(7, 5, 2)),
 )
 SPARSE = (Setting(8, 5, 1, 5, 3), Setting(8, 6, 2, 4, 3), Setting(9, 7, 1, 4, 3), Setting(8, 6, 2, 3, 3))
+RELAYED = tuple(replace(each, is_relayed=True) for each in (*LEAVABLE, *SPARSE))
 SERVERLESS = (Setting(3, 3, 1), Setting(4, 4, 2), Setting(5, 5, 1), Setting(5, 5, 3), Setting(7, 7, 3))
 
 
@@ -111,9 +115,10 @@ def recorded(setting: Setting) -> tuple[Message, ...]:
     """Everything that was sent in another sum of the same members, for replays."""
     context = setting.context("another", 5, 0)
     words = np.arange(3, dtype=np.uint64)
-    parties = [Party(Participant(context, each, keys_of(each)), words) for each in range(setting.members)]
+    members = [Party(Participant(context, each, keys_of(each)), words) for each in range(setting.members)]
+    relay = Participant(context, setting.members, keys_of(setting.members)) if setting.is_relayed else None
     heard: list[Message] = []
-    simulate(parties, watch=heard.append)
+    simulate([*members, *([] if relay is None else [RelayCollector(relay, 3)])], watch=heard.append)
     return tuple(heard)
 
 

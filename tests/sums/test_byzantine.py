@@ -24,7 +24,7 @@ from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
 from sudare.sums.wire import packed_size
 from tests.sums.byzantine import Violated, World
-from tests.sums.byzantine_settings import LEAVABLE, SERVERLESS, SMALL_ORDER, SPARSE, Setting
+from tests.sums.byzantine_settings import LEAVABLE, RELAYED, SERVERLESS, SMALL_ORDER, SPARSE, Setting
 from tests.sums.parties import keys_of
 
 IN_DEFAULT_RUN = 300
@@ -74,6 +74,28 @@ def test_nothing_that_dishonest_members_send_opens_two_sums_or_an_addend() -> No
 def test_nothing_that_dishonest_members_send_opens_two_sums_or_an_addend_in_many_runs(chunk: int) -> None:
     first = 1_000_000 + chunk * CHUNK
     check_coverage(run_all(range(first, first + CHUNK)))
+
+
+def check_relayed(reached: Counter[str]) -> None:
+    """Raise AssertionError unless enough runs with a lying relay went deep."""
+    runs = reached["runs"]
+    assert reached["dishonest collector"] == runs
+    assert reached["planned"] >= 0.4 * runs
+    assert reached["Voted"] >= 0.6 * runs
+    assert reached["Revealed"] >= 0.4 * runs
+    assert reached["used"] >= 0.2 * runs
+    assert reached["learnt"] >= 0.4 * runs
+
+
+def test_nothing_that_a_relay_that_collects_and_dishonest_members_send_opens_two_sums_or_an_addend() -> None:
+    check_relayed(run_all(range(100), RELAYED))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(IN_LONG_RUN // CHUNK // 4))
+def test_nothing_that_a_relay_and_dishonest_members_send_opens_two_sums_in_many_runs(chunk: int) -> None:
+    first = 2_000_000 + chunk * CHUNK
+    check_relayed(run_all(range(first, first + CHUNK), RELAYED))
 
 
 # The fuzzer finds what is broken on purpose

@@ -21,7 +21,7 @@ from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.shamir import secrets_of_many, seed_or_none
-from sudare.sums.statements import KINDS, Statement
+from sudare.sums.statements import COLLECTED_KINDS, KINDS, Statement
 from sudare.sums.wire import packed, unpacked_as
 
 Words = NDArray[np.uint64]
@@ -134,9 +134,10 @@ def broken_rules(transcripts: Sequence[Transcript]) -> list[Contradiction]:
 
 def _check_same_task(transcripts: Sequence[Transcript]) -> None:
     first = transcripts[0].context
-    expected = first.agreement, first.task, first.roster
+    expected = first.agreement, first.task, first.roster, first.publics
     for each in transcripts:
-        if (each.context.agreement, each.context.task, each.context.roster) != expected:
+        context = each.context
+        if (context.agreement, context.task, context.roster, context.publics) != expected:
             raise InvalidParameter(
                 "A transcript is of another agreement or task, or of members with other keys.",
                 "Give transcripts of one task of one agreement.",
@@ -168,6 +169,8 @@ class _About:
 
     def _read(self, each: Statement) -> None:
         context, signer = self.context, each.signer
+        if signer >= len(context.roster) and each.kind not in COLLECTED_KINDS:
+            raise MessageMalformed("A relay says only what collectors say.", "Use one program version.")
         if not context.may_leave and each.kind != "heard":
             raise MessageMalformed("A sum without a collector has no such statement.", "Use one program version.")
         if each.kind == "keys":
@@ -189,7 +192,7 @@ class _About:
 
     def _check(self, each: Statement, sets: _Sets) -> None:
         """Raise MessageMalformed unless an honest member can have signed it."""
-        collects = each.kind in ("included", "total")
+        collects = each.kind in COLLECTED_KINDS
         signs = self.context.collector == each.signer if collects else True
         dealers, included = self.members.get(sets.dealers), self.members.get(sets.included)
         named = [members for members in (dealers, included) if members is not None]
@@ -209,7 +212,7 @@ class _About:
 
     def contradiction(self, reason: Reason, among: Iterable[int], *sides: Sequence[Statement]) -> Contradiction:
         """With the names of those among whom somebody lied."""
-        names = tuple(self.context.members[member] for member in sorted(set(among)))
+        names = tuple(self.context.names[member] for member in sorted(set(among)))
         attempt = (self.context.attempt,)
         return Contradiction(reason, names, self.context.iteration, attempt, tuple(map(tuple, sides)))
 
@@ -249,13 +252,13 @@ def _check_shares(shares: OpenedShares, signer: int, count: int) -> None:
 
 def _sums(transcripts: Sequence[Transcript]) -> list[_About]:
     """All that is signed about each attempt that a transcript can be about, in the order of iterations and attempts."""
-    roster = transcripts[0].context.roster
+    publics = transcripts[0].context.publics
     contexts = _contexts(transcripts)
     found: dict[bytes, dict[tuple[str, int, bytes], Statement]] = {}
     for each in dict.fromkeys(each for transcript in transcripts for each in transcript.statements):
         # Kinds and digests of other lengths could be read out of the bytes of an honest signature.
-        is_of_sum = each.kind in KINDS and each.context in contexts and 0 <= each.signer < len(roster)
-        if is_of_sum and each.is_signed_by(roster.publics[each.signer].signing):
+        is_of_sum = each.kind in KINDS and each.context in contexts and 0 <= each.signer < len(publics)
+        if is_of_sum and each.is_signed_by(publics[each.signer].signing):
             found.setdefault(each.context, {}).setdefault((each.kind, each.signer, each.content), each)
     about = [_About(contexts[digest], list(each.values())) for digest, each in found.items()]
     return sorted(about, key=lambda each: (each.context.iteration, each.context.attempt, each.context.history))

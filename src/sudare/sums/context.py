@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -16,6 +16,7 @@ from sudare.sums.keys import MemberKeys, PublicKeys, exchange_point, is_of_small
 from sudare.sums.neighbour_graph import Neighbourhood, chosen_neighbours, most_separated, sum_neighbourhood
 
 NO_HISTORY: Final = bytes(32)
+RELAY_NAME: Final = "relay"
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,16 @@ class SumContext:
         return (self.iteration + self.attempt) % len(self.roster)
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of all that sign anything, by position."""
+        return self.members
+
+    @cached_property
+    def publics(self) -> tuple[PublicKeys, ...]:
+        """The public keys of all that sign anything, by position."""
+        return self.roster.publics
+
+    @cached_property
     def everyone(self) -> frozenset[int]:
         """The positions of all members."""
         return frozenset(range(len(self.roster)))
@@ -141,14 +152,57 @@ class SumContext:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything above."""
+        return _digest("sum", self._values)
+
+    @property
+    def _values(self) -> list[object]:
         sparse = None if self.neighbourhood is None else [self.neighbourhood.degree, self.neighbourhood.threshold]
         values = [self.agreement, self.task, self.iteration, self.attempt, self.threshold, self.dishonest, sparse]
-        return _digest("sum", [*values, self.roster.digest.hex(), self.history.hex()])
+        return [*values, self.roster.digest.hex(), self.history.hex()]
 
     @cached_property
     def input_digest(self) -> bytes:
         """SHA-256 of what names the input: one vector, whatever the attempt."""
         return _digest("input", [self.agreement, self.task, self.iteration])
+
+
+@dataclass(frozen=True)
+class RelayedSumContext(SumContext):
+    """A sum of which the relay, who is no member, collects every attempt: at the position after the last member.
+
+    It has no addend, holds no shares and casts no vote; it learns the total. Raise InvalidParameter unless members may leave and
+    the relay has keys of its own.
+    """
+
+    relay: PublicKeys = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.may_leave:
+            raise InvalidParameter(
+                "A sum that nobody may leave has no collector.", "Lower the threshold, or have no relay collect."
+            )
+        # The same checks as of members: a key of somebody else, or by which anybody can sign, proves nothing.
+        Roster(self.names, self.publics)
+
+    @property
+    def collector(self) -> int:
+        """The position of the relay."""
+        return len(self.roster)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The members', and that of the relay."""
+        return (*self.members, RELAY_NAME)
+
+    @cached_property
+    def publics(self) -> tuple[PublicKeys, ...]:
+        """The members' public keys, and the relay's."""
+        return (*self.roster.publics, self.relay)
+
+    @property
+    def _values(self) -> list[object]:
+        return [*super()._values, self.relay.exchange.hex(), self.relay.signing.hex()]
 
 
 def check_threshold(members: int, threshold: int, dishonest: int) -> None:
@@ -217,19 +271,19 @@ def _digest(kind: str, values: list[object]) -> bytes:
 
 @dataclass(frozen=True)
 class Participant:
-    """One member in a sum: its position among the members, and its keys."""
+    """Who takes part in a sum, with its keys: a member by its position, or the relay at the position after the last of them."""
 
     context: SumContext
     position: int
     keys: MemberKeys
 
     def __post_init__(self) -> None:
-        if self.publics[self.position] != self.keys.public:
+        if self.context.publics[self.position] != self.keys.public:
             raise InvalidParameter("This member's keys are not those that the others know.", "Use the same keys.")
 
     @cached_property
     def publics(self) -> tuple[PublicKeys, ...]:
-        """Everyone's public keys."""
+        """All members' public keys."""
         return self.context.roster.publics
 
     @cached_property

@@ -86,9 +86,10 @@ def with_refused(
             continue
         alike = [other for other in refused if (other.kind, other.signer) == (each.kind, each.signer)]
         is_new = len(alike) < _MOST_OF_A_KIND and all(other.content != each.content for other in alike)
-        is_of_sum = each.kind in KINDS and each.context == me.context.digest and 0 <= each.signer < len(me.publics)
+        signers = me.context.publics
+        is_of_sum = each.kind in KINDS and each.context == me.context.digest and 0 <= each.signer < len(signers)
         is_small = len(each.content) <= _MOST_BYTES + _MOST_BYTES_A_MEMBER * len(me.publics)
-        if is_new and is_of_sum and is_small and each.is_signed_by(me.publics[each.signer].signing):
+        if is_new and is_of_sum and is_small and each.is_signed_by(signers[each.signer].signing):
             refused = (*refused, each)
     return refused
 

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sudare.errors import DataError, InvalidParameter, MembersMissing
 from sudare.parameter_checks import Numbers
 from sudare.sums import dissemination
-from sudare.sums.context import Participant, Roster, SumContext, check_threshold, most_dishonest
+from sudare.sums.context import Participant, RelayedSumContext, Roster, SumContext, check_threshold, most_dishonest
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint
 from sudare.sums.keys import MemberKeys
 from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
+from sudare.sums.relay import RelayCollector
 from sudare.sums.simulation import failure_of, simulate
 
 Floats = NDArray[np.float64]
@@ -25,6 +26,8 @@ Words = NDArray[np.uint64]
 
 Hide = Literal["masks", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)
+Collector = Literal["member", "relay"]
+COLLECTORS: Final[tuple[Collector, ...]] = get_args(Collector)
 _USUAL_GRID: Final = FixedPoint()
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),
@@ -76,6 +79,7 @@ def secure_sum(
     dishonest: int | None = None,
     keys: Sequence[MemberKeys] | None = None,
     leave_after: Mapping[int, int] | None = None,
+    collector: Collector = "member",
 ) -> SecureSum:
     """The sum of one vector per member, as each member learns it; in one process. Proof: proofs/secure_sums.md.
 
@@ -89,30 +93,36 @@ def secure_sum(
         2t > S + dishonest. Default: as many as t allows.
     keys : members' keys, at least as many as vectors, to be used again and again; fresh ones otherwise.
     leave_after : members that fall silent, and after how many messages.
+    collector : with t < S, who collects: "member", one of them, or "relay", who is none. A relay that collects learns the total, and beside
+        the dishonest members it may do anything too.
 
     Two members learn each other's vector from the sum, whatever hides it: a real consortium refuses S = 2.
     """
     if hide not in HIDES:
         raise InvalidParameter(f"There is no way of hiding named {hide!r}.", f"Use one of: {', '.join(HIDES)}.")
+    if collector not in COLLECTORS:
+        raise InvalidParameter(f"There is no collector named {collector!r}.", f"Use one of: {', '.join(COLLECTORS)}.")
     for name, value in {"threshold": threshold, "dishonest": dishonest}.items():
         _ARGUMENTS[name].check(name, value)
     if set(leave_after or {}) - set(range(len(vectors))):
         raise InvalidParameter(
             "leave_after names a member that is not there.", f"Members are numbered from 0 to {len(vectors) - 1}."
         )
-    if hide != "masks" and (leave_after or any(given is not None for given in (threshold, dishonest, keys))):
+    about_masks = leave_after or collector != "member" or any(each is not None for each in (threshold, dishonest, keys))
+    if hide != "masks" and about_masks:
         raise InvalidParameter(
-            "threshold, dishonest, keys and leave_after are about sums under masks.",
+            "threshold, dishonest, keys, leave_after and collector are about sums under masks.",
             "Leave them away, or hide by masks.",
         )
     members, grid = len(vectors), _USUAL_GRID if fixed_point is None else fixed_point
     grid.check_members(members, 2**WORD_BITS)
-    check_lengths([np.shape(vector) for vector in vectors])
+    shapes = [np.shape(vector) for vector in vectors]
+    check_lengths(shapes)
     saturated: list[int] = []
     words = encoded_vectors(vectors, grid, saturated)
     if hide == "masks":
         chosen = members if threshold is None else threshold
-        found = _under_masks(words, members, chosen, dishonest, keys, leave_after)
+        found = _under_masks(words, shapes[0][0], members, chosen, dishonest, keys, leave_after, collector)
     else:
         found = disseminated(list(words))
     return decoded_sum(found, grid, tuple(saturated))
@@ -148,11 +158,13 @@ def decoded_sum(found: WordSum, grid: FixedPoint, saturated: tuple[int, ...]) ->
 
 def _under_masks(
     words: Iterator[Words],
+    length: int,
     members: int,
     threshold: int,
     dishonest: int | None,
     keys: Sequence[MemberKeys] | None,
     leave_after: Mapping[int, int] | None,
+    collector: Collector,
 ) -> WordSum:
     owned = [MemberKeys.generated() for _ in range(members)] if keys is None else list(keys[:members])
     if len(owned) < members:
@@ -163,11 +175,16 @@ def _under_masks(
     hood = sum_neighbourhood(members, expected, threshold)
     # A fresh name makes fresh masks: cached keys never mask two vectors alike.
     name = os.urandom(16).hex()
-    context = SumContext(
-        name, "secure_sum", 0, _attempt(members, leave_after), roster, threshold, expected, neighbourhood=hood
+    which = name, "secure_sum", 0, _attempt(members, leave_after), roster, threshold, expected
+    relay = MemberKeys.generated() if collector == "relay" else None
+    context = (
+        SumContext(*which, neighbourhood=hood)
+        if relay is None
+        else RelayedSumContext(*which, neighbourhood=hood, relay=relay.public)
     )
     parties = [Party(Participant(context, position, own), next(words)) for position, own in enumerate(owned)]
-    traffic = simulate(parties, leave_after)
+    collecting = [] if relay is None else [RelayCollector(Participant(context, members, relay), length)]
+    traffic = simulate([*parties, *collecting], leave_after)
     finished = {position: each for position, each in enumerate(parties) if each.total is not None}
     if not finished:
         raise failure_of(parties) or MembersMissing(

@@ -98,10 +98,10 @@ def mask_of(seed: bytes, count: int) -> Words:
 
     For vectors of some thousand numbers this takes two thirds of the time of counter mode by itself, as fewer objects are made.
     """
-    return next(_masks_of((seed,), count))
+    return next(masks_of((seed,), count))
 
 
-def _masks_of(seeds: Iterable[bytes], count: int) -> Iterator[Words]:
+def masks_of(seeds: Iterable[bytes], count: int) -> Iterator[Words]:
     """The masks of these seeds, each in the place of the one before it."""
     mask_and_tag = np.empty(count + _TAG_BYTES // 8, dtype="<u8")
     content, mask = mask_and_tag.data.cast("B"), mask_and_tag[:count]
@@ -112,13 +112,13 @@ def _masks_of(seeds: Iterable[bytes], count: int) -> Iterator[Words]:
 
 def add_pair_masks(words: Words, member: int, seeds: Mapping[int, bytes]) -> None:
     """Add a member's side of its pairwise masks in place: plus for the lower of two, minus for the higher."""
-    for other, mask in zip(seeds, _masks_of(seeds.values(), len(words)), strict=True):
+    for other, mask in zip(seeds, masks_of(seeds.values(), len(words)), strict=True):
         (np.add if member < other else np.subtract)(words, mask, out=words)
 
 
 def take_self_masks(words: Words, seeds: Iterable[bytes]) -> None:
     """Subtract self-masks in place."""
-    for mask in _masks_of(seeds, len(words)):
+    for mask in masks_of(seeds, len(words)):
         words -= mask
 
 

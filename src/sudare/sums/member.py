@@ -148,7 +148,7 @@ def step(me: Participant, state: MemberState, message: Message) -> Step:
 
 def failure(me: Participant, state: MemberState) -> SumError | None:
     """Why this member's sum was stopped, if it was."""
-    name = me.context.members[me.context.collector]
+    name = me.context.names[me.context.collector]
     if state.stopped is None:
         return None
     if state.stopped == "second total":

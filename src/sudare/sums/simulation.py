@@ -13,6 +13,7 @@ import numpy as np
 from sudare.errors import SumError
 from sudare.sums.messages import Body, Masked, Message, Opened, Passed
 from sudare.sums.party import Party
+from sudare.sums.relay import RelayCollector
 from sudare.sums.wire import packed_size
 
 
@@ -70,13 +71,13 @@ def _empty_parcel_bytes(number: int, values: int) -> int:
 
 
 def simulate(
-    parties: Sequence[Party],
+    parties: Sequence[Party | RelayCollector],
     leave_after: Mapping[int, int] | None = None,
     watch: Callable[[Message], None] | None = None,
 ) -> Traffic:
     """Deliver everything until nobody has more to say; then deadlines pass, as long as that leads to more messages.
 
-    `leave_after` names members and after how many messages they fall silent; `watch` is shown every message that is sent.
+    A relay that collects comes after the members. `leave_after` names members and after how many messages they fall silent; `watch` is shown every message that is sent.
     """
     network = _Network(parties, dict(leave_after or {}), watch)
     for position, party in enumerate(parties):
@@ -91,7 +92,10 @@ class _Network:
     """Messages between members, in the order they were sent."""
 
     def __init__(
-        self, parties: Sequence[Party], leaving: Mapping[int, int], watch: Callable[[Message], None] | None
+        self,
+        parties: Sequence[Party | RelayCollector],
+        leaving: Mapping[int, int],
+        watch: Callable[[Message], None] | None,
     ) -> None:
         self.traffic = Traffic()
         self._parties, self._leaving, self._watch = parties, leaving, watch

@@ -18,6 +18,8 @@ from sudare.sums.streams import permutation
 Kind = Literal["keys", "dealers", "included", "vote", "shares", "total", "heard"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 SIGNATURE_BYTES: Final = 64
+# What a collector says as such. It signs nothing else unless it is a member too.
+COLLECTED_KINDS: Final[tuple[Kind, ...]] = ("included", "total")
 _PURPOSE: Final = b"sudare statement on a sum\x00"
 
 
@@ -55,12 +57,14 @@ def stated(me: Participant, kind: Kind, content: bytes) -> Statement:
 
 
 def holds(me: Participant, statement: Statement, kind: Kind, signer: int) -> bool:
-    """Whether this is a statement of that kind by that member about the sum of this participant."""
+    """Whether this is a statement of that kind by that member about the sum of this participant; of a relay only what collectors say."""
+    context = me.context
     return (
         statement.signer == signer
         and statement.kind == kind
-        and statement.context == me.context.digest
-        and _is_signed(me.publics[signer].signing, statement.signature, statement.text)
+        and statement.context == context.digest
+        and (signer < len(me.publics) or kind in COLLECTED_KINDS)
+        and _is_signed(context.publics[signer].signing, statement.signature, statement.text)
     )
 
 

@@ -1,0 +1,123 @@
+"""The relay as the collector of a sum that members may leave: no addend, no shares, no vote, and the state that is saved before anything is sent.
+
+Members trust it no more than a member that collects (proofs/secure_sums.md). It learns the total, which a relay that only passes messages on does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import InvalidParameter, SumError
+from sudare.sums import collector
+from sudare.sums.collector import CollectorState
+from sudare.sums.context import Participant
+from sudare.sums.evidence import signed_in, signed_to_collector
+from sudare.sums.messages import MESSAGE_CLASSES, Included, Members, Message, ToCollector
+from sudare.sums.party import Persist
+from sudare.sums.statements import Statement
+from sudare.sums.wire import packed, unpacked_as
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RelayState:
+    """What a relay saves of a sum. `included` is the bitmap of those whom it asked members to vote for, in this attempt or an earlier one."""
+
+    input_digest: bytes
+    context_digest: bytes
+    collector: CollectorState
+    included: bytes | None
+    sent: tuple[Message, ...]
+
+    def to_bytes(self) -> bytes:
+        """The canonical form."""
+        return packed(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> RelayState:
+        """The state of these bytes. Raise MessageMalformed unless they are one."""
+        return unpacked_as(cls, content, *_STATE_CLASSES)
+
+
+_STATE_CLASSES: Final = (RelayState, CollectorState, *MESSAGE_CLASSES)
+
+
+class RelayCollector:
+    """The relay in a sum over vectors of `length` words. `persist` gets the whole state before messages are handed out; `saved` is what it got last.
+
+    Saved state of the same attempt is taken up again; of another attempt at the same input it binds: members vote for one set only, so that
+    the same members are included again or none.
+    """
+
+    def __init__(
+        self, me: Participant, length: int, persist: Persist | None = None, saved: bytes | None = None
+    ) -> None:
+        if me.position != me.context.collector or me.position in me.context.everyone:
+            raise InvalidParameter("This relay does not collect this sum.", "Give the sum the relay's keys.")
+        self.participant, self._persist = me, persist
+        before = None if saved is None else RelayState.from_bytes(saved)
+        if before is not None and before.input_digest != me.context.input_digest:
+            raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
+        self._included = None if before is None else before.included
+        if before is not None and before.context_digest == me.context.digest:
+            self._collector, self._sent = before.collector, before.sent
+            return
+        among = None if self._included is None else me.context.members_in(self._included)
+        self._collector, self._sent = collector.begun(len(me.publics), length, among), ()
+
+    def begin(self) -> tuple[Message, ...]:
+        """Everything sent so far: nothing at first, or after a restart all of it again."""
+        self._sent_out(())
+        return self._sent
+
+    def receive(self, message: Message) -> tuple[Message, ...]:
+        """What to send after a message came."""
+        if not isinstance(message.body, ToCollector):
+            return ()
+        return self._sent_out(collector.step(self.participant, self._collector, message))
+
+    def expire(self) -> tuple[Message, ...]:
+        """What to send when the deadline of a round has passed."""
+        return self._sent_out(collector.expired(self.participant, self._collector))
+
+    @property
+    def state(self) -> RelayState:
+        """What the relay remembers."""
+        context = self.participant.context
+        return RelayState(context.input_digest, context.digest, self._collector, self._included, self._sent)
+
+    @property
+    def total(self) -> Words | None:
+        """The sum, once it is opened. Members use it only after they have compared it."""
+        return self._collector.total
+
+    @property
+    def waits_for(self) -> Members:
+        """Those whose answers this round still waits for."""
+        return collector.waits_for(self.participant, self._collector)
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether enough have answered in this round."""
+        return collector.has_enough(self.participant, self._collector)
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything signed that the relay took in or said about the sum: what `sudare.sums.blame` looks at."""
+        said = (each for message in self._sent for each in signed_in(message.body))
+        return tuple(dict.fromkeys((*signed_to_collector(self.participant, self._collector), *said)))
+
+    def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The same, remembered and saved before it is handed out."""
+        asked = next((each.body.included for each in outgoing if isinstance(each.body, Included)), None)
+        if asked is not None:
+            self._included = asked.content
+        self._sent = (*self._sent, *outgoing)
+        if self._persist is not None:
+            self._persist(self.state.to_bytes())
+        return outgoing
