@@ -31,17 +31,41 @@ def test_check_counts_for_the_owner(house: Path, sudare: Sudare) -> None:
     assert "age 2" in told.stdout
     assert "Only you see this" in told.stdout
     values = sudare("schema", "check", "table.parquet", "--schema", "schema.toml", "--json").values
-    assert values == {"rows": 300, "columns": ["age", "smoker"], "clipped": {"age": 2}, "for": "the owner only"}
+    assert values == {
+        "rows": 300,
+        "columns": ["age", "smoker"],
+        "problems": [],
+        "clipped": {"age": 2},
+        "ignored": values["ignored"],
+        "person_like": [],
+        "for": "the owner only",
+    }
 
 
 def test_check_names_the_column_and_no_value(house: Path, sudare: Sudare) -> None:
     pd.DataFrame({"age": [50.0], "smoker": ["secretly"]}).to_parquet("other.parquet")
     refused = sudare("schema", "check", "other.parquet", "--schema", "schema.toml")
     assert refused.exit_code == 14
-    assert "'smoker'" in refused.stderr
-    assert "secretly" not in refused.stderr
+    assert "'smoker' holds 1 values that the schema does not list" in refused.stdout
+    assert "secretly" not in refused.stdout + refused.stderr
     pd.DataFrame({"age": [50.0]}).to_parquet("narrow.parquet")
     assert sudare("schema", "check", "narrow.parquet", "--schema", "schema.toml").exit_code == 12
+
+
+def test_check_tells_all_problems_at_once(house: Path, sudare: Sudare) -> None:
+    (house / "bad.csv").write_text("Age,smoker,patient_id\n31,perhaps,7\n500,no,7\n32,,8\n")
+    found = sudare("schema", "check", "bad.csv", "--schema", "schema.toml")
+    assert found.exit_code == 12
+    for text in (
+        "2 problems",
+        "Did you mean 'Age'",
+        "'smoker' holds",
+        "ignored: Age, patient_id",
+        "'patient_id' looks as if",
+    ):
+        assert text in " ".join(found.stdout.split())
+    problems = sudare("schema", "check", "bad.csv", "--schema", "schema.toml", "--json").values["problems"]
+    assert problems[0]["error"] == "ColumnMissing"
 
 
 def test_check_looks_at_label_and_persons(house: Path, sudare: Sudare) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported, write_new_text
 from sudare.cli.options import Encoding, HasHeader, table_source
+from sudare.safe_text import escaped_for_terminal
 
 app = typer.Typer(help="Draft a schema for a table, or check a table against one.", no_args_is_help=True)
 
@@ -56,27 +57,50 @@ def check(
     encoding: Encoding = None,
     as_json: AsJson = False,
 ) -> None:
-    """Whether a table agrees with a schema, and how many values would be clipped. The counts are exact: for the owner only."""
-    from sudare.frames import batches
-    from sudare.schema import Schema, encode
+    """Whether a table agrees with a schema: all problems at once, what would be clipped, and what is ignored. Counts are exact: for the owner only."""
+    from sudare.frames.schema_agreement import schema_agreement
+    from sudare.schema import Schema
 
     declared, source = Schema.load(schema), table_source(table, has_header, encoding)
-    rows, clipped = 0, dict.fromkeys(declared.columns, 0)
     with progress(as_json) as tell:
-        for batch in batches(source, schema=declared):
-            encoded = encode(declared, batch)
-            if declared.target is not None:
-                declared.encode_target(batch)
-            rows += batch.rows
-            for name, count in encoded.clipped.items():
-                clipped[name] += count
-            tell(f"{rows:,} rows")
-        declared.check_person(batches(source, schema=declared))
-    outside = {name: count for name, count in clipped.items() if count}
-    values = {"rows": rows, "columns": list(declared.columns), "clipped": outside, "for": "the owner only"}
-    told = ", ".join(f"{name} {count:,}" for name, count in outside.items())
+        found = schema_agreement(source, declared, tell)
+    values = {
+        "rows": found.rows,
+        "columns": list(declared.columns),
+        "problems": [
+            {
+                "column": each.column,
+                "error": type(each.error).__name__,
+                "problem": each.error.problem,
+                "remedy": each.error.remedy,
+            }
+            for each in found.problems
+        ],
+        "clipped": found.clipped,
+        "ignored": found.ignored,
+        "person_like": found.person_like,
+        "for": "the owner only",
+    }
+    clipped = ", ".join(f"{name} {count:,}" for name, count in found.clipped.items())
+    opening = (
+        f"{found.rows:,} rows match the schema."
+        if not found.problems
+        else f"The table does not match the schema; {len(found.problems)} problem{'s' if len(found.problems) > 1 else ''}:"
+    )
     lines = [
-        f"{rows:,} rows match the schema.",
-        f"Values outside the bounds, which will be clipped: {told or 'none'}. Only you see this; do not pass it on.",
+        opening,
+        *(f"- {escaped_for_terminal(str(each.error))}" for each in found.problems),
+        f"Values outside the bounds, which will be clipped: {escaped_for_terminal(clipped or 'none')}. Only you see this; do not pass it on.",
+    ]
+    if found.ignored:
+        lines.append(
+            f"Columns that the schema does not name and that are ignored: {escaped_for_terminal(', '.join(found.ignored))}."
+        )
+    lines += [
+        f"Column {escaped_for_terminal(repr(name))} looks as if it said whose row it is, and values occur again: if persons have several rows, declare [person] in the schema, "
+        "or the promise is to rows only."
+        for name in found.person_like
     ]
     answer(values, as_json, *lines)
+    if found.problems:
+        raise typer.Exit(found.problems[0].error.exit_code)
