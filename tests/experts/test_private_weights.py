@@ -283,6 +283,8 @@ def content_of(releases: list[Release], account: Any) -> Any:
         ({"target": {"low": 0, "high": 1}}, None),
         ({"target": None}, None),
         ({"delta": 1e-6}, None),
+        ({"epsilon": 1e-300}, None),
+        ({"epsilon": 1e300}, None),
         ({}, [5, -1, 0, 0]),
         ({}, [1, 1, 1, 0]),
         ({}, [1.0, 1.0, 1.0, 1.0]),

@@ -141,6 +141,7 @@ CALLS: dict[str, Call] = {
     "distinguish_lowest_bits": ({**AUDITED, "claimed": CLAIM}, as_made),
     "OwnPlusConsensus": ({"experts": experts_of_two()}, fitted(X, LABELS)),
     "StackedExperts": ({"experts": experts_of_two()}, fitted(X, LABELS)),
+    "PrivateExponentialWeights": ({"experts": experts_of_two(), **SEED}, fitted(X, LABELS)),
     "PrivateMLPClassifier": ({**NETWORK, "classes": [0, 1]}, fitted(X, LABELS)),
     "PrivateMLPRegressor": ({**NETWORK, "target_bounds": BOUNDS}, fitted(X, X[:, 1])),
     "select_privately": (

@@ -11,11 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
 from sudare.privacy.noise import NoiseSource
 
 Counts = NDArray[np.int64]
 
+MOST_DRAWS: Final = 10_000
 _DIGIT_BITS: Final = 32
 
 
@@ -26,6 +28,11 @@ class GibbsDraws:
     epsilon: float
     draws: int
     unit_rows: int
+
+    def __post_init__(self) -> None:
+        # Within these limits neither the rate nor the temperature can overflow or vanish.
+        Numbers(2.0**-300, 2.0**300).check("epsilon", self.epsilon)
+        Numbers(1, MOST_DRAWS, whole=True).check("draws", self.draws)
 
     @cached_property
     def cost(self) -> Cost:

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.combined_experts import labels_of
 from sudare.experts.expert_set import ExpertSet, Floats, Interval, Task, knows_several_classes, row_count, task_of
-from sudare.experts.gibbs_draws import Counts, GibbsDraws
+from sudare.experts.gibbs_draws import MOST_DRAWS, Counts, GibbsDraws
 from sudare.experts.weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (
@@ -38,13 +38,12 @@ from sudare.privacy import Release
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.column_sums import exact_sums_of_blocks, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.guarantee import checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
-
-MOST_DRAWS: Final = 10_000
 
 
 def _classifies(model: Any) -> bool:
@@ -97,8 +96,10 @@ class PrivateExponentialWeights(PrivateEstimator):
 
     def plan(self, rows: int, declared: Schema) -> Plan[GibbsDraws]:
         """One row moves every expert's loss by at most one."""
-        guarantee = self._guarantee(declared)
-        return Plan(GibbsDraws(guarantee.epsilon, int(self.draws), rows_per_unit(declared)), guarantee)
+        return Plan(self._mechanism(declared), self._guarantee(declared))
+
+    def _mechanism(self, declared: Schema) -> GibbsDraws:
+        return GibbsDraws(checked_epsilon(self.epsilon), int(self.draws), rows_per_unit(declared))
 
     def _plan_for(self, X: Any, y: Any) -> Plan[GibbsDraws]:
         return self.plan(len(self._opened(X, y)[2]), self.declared_)
@@ -118,7 +119,7 @@ class PrivateExponentialWeights(PrivateEstimator):
 
     def _set_counts(self, counts: Counts) -> None:
         self.counts_, self.weights_ = counts, counts / counts.sum()
-        self.temperature_ = GibbsDraws(float(self.epsilon), int(self.draws), rows_per_unit(self.declared_)).noise_scale
+        self.temperature_ = self._mechanism(self.declared_).noise_scale
         self.oracle_residual_ = gibbs_residual(self.temperature_, len(counts), self.n_rows_ or 1)
 
     # Checks and reading: whatever can be refused is refused before the charge
@@ -305,9 +306,9 @@ class PrivateExponentialWeights(PrivateEstimator):
 
     def check_numbers(self, content: Content) -> None:
         """Raise ReleaseMalformed unless there is one count an expert, and as many draws as were paid for."""
-        counts = content.tensors.get("counts", np.zeros(0))
         check_shapes(content, {"counts": TensorRule(len(self.expert_digests_), np.int64)})
-        check_within(counts, 0, self.draws)
+        counts = content.tensors["counts"]
+        check_within(counts, 0, self._mechanism(self.declared_).draws)
         if int(counts.sum()) != self.draws:
             raise unfit("its draws are not as many as it says")
 
@@ -320,7 +321,6 @@ class PrivateExponentialWeights(PrivateEstimator):
 
     def _take_extra(self, parameters: Mapping[str, Any]) -> None:
         experts, target = parameters["experts"], parameters["target"]
-        Numbers(1, MOST_DRAWS, whole=True).check("draws", self.draws)
         if parameters["delta"] != 0 or type(self.draws) is not int or not _are_digests(experts):
             raise unfit("its parameters are not those of its learner")
         self.expert_digests_, self.expert_set_ = tuple(experts), None
