@@ -13,7 +13,7 @@ from sudare.errors import (
     InvalidParameter,
     NotSolved,
 )
-from sudare.gibbs import GibbsPosterior
+from sudare.gibbs import GibbsPosterior, LogConcavePrior, NormalPrior
 from sudare.privacy import Ledger
 from tests.gibbs.sharp_loss import sharp, sharp_slope
 from tests.gibbs.tables import separable
@@ -62,10 +62,10 @@ def test_smoothness_is_a_number(smoothness):
 
 def test_fixed_work_goes_on_where_it_is_not_enough(monkeypatch):
     X = np.random.default_rng(0).normal(size=(50, 2))
-    monkeypatch.setattr("sudare.gibbs.custom_losses.FIXED_PROPOSALS", 1)
+    monkeypatch.setattr("sudare.gibbs.custom_draws.FIXED_PROPOSALS", 1)
     few = GibbsPosterior(distance, pull, smoothness=1.0, fixed_work=True, draws=3, random_state=0).fit(X)
     assert few.draws_.shape == (3, 2)
-    monkeypatch.setattr("sudare.gibbs.custom_losses.FIXED_PROPOSALS", 100)
+    monkeypatch.setattr("sudare.gibbs.custom_draws.FIXED_PROPOSALS", 100)
     many = GibbsPosterior(distance, pull, smoothness=1.0, fixed_work=True, draws=3, random_state=0).fit(X)
     assert many.acceptance_ * 300 == pytest.approx(round(many.acceptance_ * 300))
 
@@ -76,7 +76,7 @@ def test_where_the_first_search_for_the_mode_fails_accelerated_steps_find_it(acc
 
     X = np.random.default_rng(0).normal(size=(50, 2))
     found = GibbsPosterior(distance, pull, smoothness=1.0, norm_bound=10.0, random_state=0).fit(X).parameters_
-    monkeypatch.setattr("sudare.gibbs.custom_losses.minimize", lambda *_, **__: Lost())
+    monkeypatch.setattr("sudare.gibbs.potentials.minimize", lambda *_, **__: Lost())
     again = GibbsPosterior(distance, pull, smoothness=1.0, norm_bound=10.0, random_state=0).fit(X).parameters_
     np.testing.assert_allclose(again, found, atol=1e-5)
     GibbsPosterior(distance, pull, smoothness=1.0, account=account).fit(X)
@@ -175,6 +175,23 @@ def test_the_price_of_a_loss_of_ones_own(account):
         {"lipschitz": 0},
         {"strong_convexity": -1},
         {"dimension": 0},
+        {"delta": 0.0},
+        {"delta": 0.0, "loss_range": (1.0, 0.0)},
+        {"delta": 0.0, "loss_range": (0.0, 9.0), "sampler": "proximal"},
+        {"delta": 0.0, "loss_range": (0.0, 9.0), "regularization": 0.0},
+        {"regularization": 0.0},
+        {"sampler": "exact"},
+        {"sampler": "quick"},
+        {"sampler": "proximal", "fixed_work": True},
+        {"sampler": "proximal"},
+        {"radius": 0.0},
+        {"beta": 1e9},
+        {"prior": 3},
+        {"prior": LogConcavePrior(np.sum, np.sum, 0.0)},
+        {"prior": LogConcavePrior(np.sum, np.sum, -1.0)},
+        {"candidates": np.zeros((2, 3))},
+        {"candidates": [0.0], "delta": 0.0, "loss_range": (0.0, 1.0)},
+        {"candidates": "some", "delta": 0.0, "loss_range": (0.0, 1.0)},
         {"regularization": math.nan},
         {"loss": lambda theta, X: 1.0},
     ],
@@ -183,3 +200,90 @@ def test_bad_parameters_of_posteriors(options):
     given = {"loss": distance_from_rows, "gradient": pull_of_rows, **options}
     with pytest.raises(InvalidParameter):
         GibbsPosterior(**given).fit(separable()[0])
+
+
+def logistic(theta, X, y):
+    return np.logaddexp(0, -y * (X @ theta))
+
+
+def logistic_slope(theta, X, y):
+    return -(y / (1 + np.exp(y * (X @ theta)))) @ X
+
+
+def signed(rows, width, seed=0):
+    X, y = separable(rows, width, seed=seed)
+    return X, 2.0 * y - 1
+
+
+FACTS = {"lipschitz": 1.0, "smoothness": 0.25, "laplacian": 0.25, "target_bounds": (-1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("options", "sampler"),
+    [
+        ({"regularization": 1.0}, "rejection"),
+        ({"regularization": 0.01}, "proximal"),
+        ({"regularization": 0.05, "sampler": "langevin"}, "langevin"),
+        ({"prior": NormalPrior(0.5), "sampler": "proximal"}, "proximal"),
+        ({"regularization": 0.01, "radius": 0.5}, "rejection"),
+        ({"delta": 0.0, "loss_range": (0.0, 2.2), "radius": 2.0, "regularization": 0.1}, "exact"),
+        ({"delta": 0.0, "loss_range": (0.0, 2.2), "candidates": np.eye(12)}, "exact"),
+    ],
+)
+def test_every_sampler_is_charged_and_says_what_it_is(options, sampler, account):
+    X, y = signed(300, 12)
+    model = GibbsPosterior(logistic, logistic_slope, **FACTS, account=account, **options).fit(X, y)
+    assert model.sampler_ == sampler
+    assert model.parameters_.shape == (12,)
+    assert (account.spent().epsilon, account.spent().delta) == (1.0, options.get("delta", 1e-6))
+    assert (model.total_variation_ > 0) == (sampler == "proximal")
+    assert (model.wasserstein_distance_ > 0) == (sampler == "langevin")
+    if "radius" in options:
+        assert np.linalg.norm(model.parameters_) <= options["radius"] * (1 + 1e-5)
+
+
+def test_failure_comes_before_the_charge_and_many_rows_are_drawn(account):
+    """5,000 rows of 30 columns: given up after minutes, and charged, when rejection was all there was."""
+    X, y = signed(5_000, 30)
+    model = GibbsPosterior(logistic, logistic_slope, **FACTS, account=account)
+    with pytest.raises(InvalidParameter, match="too many proposals"):
+        clone(model).set_params(regularization=1e-6).fit(X, y)
+    with pytest.raises(InvalidParameter, match="steps"):
+        clone(model).set_params(regularization=1e-6, sampler="langevin").fit(X, y)
+    assert account.spent().epsilon == 0
+    drawn = clone(model).set_params(regularization=0.005).fit(X, y)
+    assert drawn.sampler_ == "proximal"
+    assert np.mean(np.sign(X @ drawn.parameters_) == y) > 0.85
+
+
+def test_a_smaller_beta_is_charged_for_what_it_is(account):
+    X, y = signed(300, 2)
+    model = GibbsPosterior(logistic, logistic_slope, **FACTS, account=account)
+    largest = clone(model).fit(X, y)
+    half = clone(model).set_params(beta=largest.inverse_temperature_ / 4).fit(X, y)
+    assert half.inverse_temperature_ == largest.inverse_temperature_ / 4
+    mus = [each.plan(300, each.declared_).mechanism.cost.mu for each in (largest, half)]
+    assert mus[1] == pytest.approx(mus[0] / 2, rel=1e-6)
+
+
+def test_a_prior_elsewhere_draws_the_parameters_there():
+    X, y = signed(50, 2)
+    prior = NormalPrior(0.01, (3.0, -3.0))
+    model = GibbsPosterior(logistic, logistic_slope, **FACTS, prior=prior, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.parameters_, [3.0, -3.0], atol=0.2)
+    same = LogConcavePrior(prior.log_density, prior.gradient, prior.strong_convexity, prior.smoothness)
+    again = GibbsPosterior(logistic, logistic_slope, **FACTS, prior=same, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(again.parameters_, model.parameters_)
+
+
+def test_candidates_need_no_gradient_and_no_convexity():
+    """A loss with many valleys; the best of the candidates is found."""
+    X = np.full((2_000, 1), 0.3)
+
+    def waves(theta, X):
+        return np.sin(8 * (theta[0] - X[:, 0])) ** 2
+
+    grid = np.linspace(0.2, 0.5, 31)[:, np.newaxis]
+    model = GibbsPosterior(waves, delta=0.0, loss_range=(0, 1), candidates=grid, random_state=0).fit(X)
+    assert abs(model.parameters_[0] - 0.3) < 0.02
+    assert model.score(X) > -0.1

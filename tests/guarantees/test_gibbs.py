@@ -18,11 +18,12 @@ from scipy.optimize import brentq
 from sudare.audit import distinguish_gaussian
 from sudare.audit.linear_audits import misclassified_pair
 from sudare.frames.rows import Rows
-from sudare.gibbs.custom_losses import CustomDraws
+from sudare.gibbs.custom_draws import CustomDraws
 from sudare.gibbs.exact_draws import exact_draws
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.mean import MeanDraws
 from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws
+from sudare.gibbs.potential_rejection import rejection_draws
 from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
 from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.linear.losses import CappedSquares, Logistic
@@ -246,14 +247,22 @@ def test_gradients_of_two_squared_losses_differ_by_no_more_than_twice_l():
     assert largest > 1.6 * method.lipschitz
 
 
-def custom_mechanism(factor):
+class HotCustom(CustomDraws):
+    """The planted bug: β × 2."""
+
+    @cached_property
+    def largest_inverse_temperature(self) -> float:
+        return 2 * CustomDraws.largest_inverse_temperature.func(self)  # type: ignore[attr-defined]
+
+
+def custom_mechanism(kind):
+    """Many draws of the posterior that production makes one of."""
+
     def drawn(rows, count):
-        method = CustomDraws(len(rows), 2, 1.0, 0.0, 1.0, 5.0, DELTA)
-        many = replace(method, draws=count)
-        vars(many)["inverse_temperature"] = factor * method.inverse_temperature
-        return many.sampled(
-            lambda point: float(distance_from_rows(point, rows).sum()), lambda point: pull_of_rows(point, rows), SOURCE
-        )[0]
+        potential = kind(len(rows), 2, 1.0, 0.0, 1.0, 5.0, DELTA).potential(
+            lambda point: distance_from_rows(point, rows), lambda point: pull_of_rows(point, rows)
+        )
+        return rejection_draws(potential, count, SOURCE)[0]
 
     return drawn
 
@@ -262,10 +271,10 @@ def test_draws_of_a_users_loss_cannot_be_told_apart_better_than_claimed():
     """One record far to the left or far to the right: its pull is nearly one wherever θ is."""
     pair = np.array([[-30.0, 0.0]]), np.array([[30.0, 0.0]])
     method = CustomDraws(1, 2, 1.0, 0.0, 1.0, 5.0, DELTA)
-    good = audited(custom_mechanism(1.0), pair, method, 12_000)
+    good = audited(custom_mechanism(CustomDraws), pair, method, 12_000)
     assert good.holds, str(good)
     assert good.tightness > 0.7, str(good)
-    bad = audited(custom_mechanism(2.0), pair, method, 12_000)
+    bad = audited(custom_mechanism(HotCustom), pair, method, 12_000)
     assert not bad.holds, str(bad)
 
 

@@ -3,5 +3,6 @@
 from sudare.gibbs.custom_losses import GibbsPosterior
 from sudare.gibbs.linear_models import GibbsLogisticRegression, GibbsRidge
 from sudare.gibbs.mean import GibbsMean
+from sudare.gibbs.priors import LogConcavePrior, NormalPrior
 
-__all__ = ["GibbsLogisticRegression", "GibbsMean", "GibbsPosterior", "GibbsRidge"]
+__all__ = ["GibbsLogisticRegression", "GibbsMean", "GibbsPosterior", "GibbsRidge", "LogConcavePrior", "NormalPrior"]

@@ -137,6 +137,13 @@ def check_gradient_cost(cost: float) -> None:
         )
 
 
+def chain_distance(epsilon: float, delta: float, chains: int) -> float:
+    """The total variation that each of so many chains may have: all of them together take 2⁻²⁴δ/(1 + e^ε), or 10⁻¹⁰."""
+    # Without overflow.
+    share = _DISTANCE_SHARE * delta * math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    return min(_LARGEST_DISTANCE, share) / chains
+
+
 def grid_below(smallest_deviation: float) -> float:
     """About a thousandth of the smallest standard deviation that a parameter can have; a power of two."""
     return power_of_two_below(smallest_deviation) * 2.0**-_GRID_BITS
@@ -278,10 +285,8 @@ class LogisticDraws(LinearDraws):
         """What the proximal sampler would do; None where it is not asked for or cannot be near enough in time."""
         if self.sampler == "exact" or self.fixed_work or self.radius is not None:
             return None
-        facts, each = self.facts, self.facts.outputs * self.draws
-        # 2⁻²⁴δ/(1 + e^ε), without overflow.
-        share = _DISTANCE_SHARE * self.delta * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
-        distance = min(_LARGEST_DISTANCE, share) / each
+        facts = self.facts
+        distance = chain_distance(self.epsilon, self.delta, facts.outputs * self.draws)
         if distance < 1e-200:
             return None
         sizes = facts.rows, facts.width, facts.norm_bound

@@ -91,7 +91,7 @@ def _decided_in_balls(sampler: Sampler, words: Words, chance: list[arb]) -> tupl
     nowhere = np.zeros(width)
     index = chosen(sampler.log_weights, words[PIECE : PIECE + 1])[0]
     if index < 0:
-        index = _chosen_exactly([_exact_weight(sampler, piece) for piece in pieces], chance[PIECE])
+        index = chosen_exactly([_exact_weight(sampler, piece) for piece in pieces], chance[PIECE])
     piece = pieces[index]
     whitened = normal_balls(chance[FIRST_NORMAL:])[:width]
     step = arb(envelope.step)
@@ -147,7 +147,8 @@ def is_less(left: arb, right: arb) -> bool:
     raise Undecided
 
 
-def _chosen_exactly(weights: list[arb], uniform: arb) -> int:
+def chosen_exactly(weights: list[arb], uniform: arb) -> int:
+    """The index that a uniform number falls on, with probabilities proportional to weights, if the balls can tell."""
     place = uniform * sum(weights, start=arb(0))
     end = arb(0)
     for index, weight in enumerate(weights[:-1]):
@@ -188,7 +189,7 @@ def _tail(threshold: arb) -> arb:
 def _exactly_in_tail(sampler: Sampler, piece: Piece, words: Words, chance: list[arb], whitened: list[arb]) -> list[arb]:
     index = -1 if piece.log_tails is None else int(chosen(piece.log_tails, words[ROW : ROW + 1])[0])
     if index < 0:
-        index = _chosen_exactly(_exact_tails(sampler, piece), chance[ROW])
+        index = chosen_exactly(_exact_tails(sampler, piece), chance[ROW])
     threshold, direction, norm = _threshold(sampler, piece, index)
     length = arb(2).sqrt() * (chance[TAIL] * _tail(threshold)).erfcinv()
     side = 1 if is_less(arb(0.5), chance[SIDE]) else -1

@@ -42,7 +42,7 @@ _FORMER_NAMES: Final = {
 # What a task that says nothing gets: every parameter but epsilon, delta, schema, account and random_state, which are never left out.
 LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "GibbsLogisticRegression": {**_LINEAR, **_DRAWS, "classes": None, "sampler": "auto"},
+        "GibbsLogisticRegression": {**_LINEAR, **_DRAWS, "classes": None, "sampler": "auto", "radius": None},
         "GibbsMean": {**_DRAWS, "bounds": None, "prior_scale": 1.0, "radius": None},
         "GibbsRidge": {**_LINEAR, **_DRAWS, "target_bounds": None, "radius": None},
         "PrivateHistogram": {"bounds": None, "bins": 10, "neighbours": "replace-one"},

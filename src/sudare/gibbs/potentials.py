@@ -1,0 +1,182 @@
+"""Laws ∝ e^{−U} whose U is known by its values, its gradients and public constants: near their modes, and under a Gaussian.
+
+Everything here is in floats. Proof: proofs/gibbs.md, "Losses of a user".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from sudare.linear.solvers import nesterov_step
+
+Floats = NDArray[np.float64]
+
+# Part of the precision that pays for the gradient that is left at the computed mode.
+SHARE: Final = 2.0**-10
+LARGEST_GRADIENT_COST: Final = 1e-2
+# Accelerated steps, times √(M/m): they take e⁻¹⁵⁰ off the height above the minimum, more than there are digits.
+_ACCELERATED_STEPS: Final = 300
+_BISECTIONS: Final = 6
+_FINE_BISECTIONS: Final = 60
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """What is public about U on ‖θ‖ ≤ radius: it bends between κ and M in every direction; all that is above κ adds up to `trace` at most.
+
+    M and the trace are None where no smoothness was declared.
+    """
+
+    dimension: int
+    convexity: float
+    smoothness: float | None
+    trace: float | None
+    radius: float | None = None
+
+    @property
+    def least_envelope_precision(self) -> float:
+        """κ, or what brings a Gaussian of that precision into the ball on average."""
+        return self.convexity if self.radius is None else max(self.convexity, self.dimension / self.radius**2)
+
+    @property
+    def least_acceptance(self) -> float:
+        """A share of proposals of an isotropic Gaussian that is accepted for every U, before those outside of the ball are refused."""
+        if self.trace is None:
+            return 0.0
+        stiffer = 1 + self.trace / (self.dimension * self.least_envelope_precision)
+        return math.exp(-self.dimension / 2 * (math.log(stiffer) + 2 * SHARE) - LARGEST_GRADIENT_COST)
+
+
+@dataclass(frozen=True, eq=False)
+class Potential:
+    """U with its gradient. `rounding` is more than floats can do to a gradient."""
+
+    value: Callable[[Floats], float]
+    gradient: Callable[[Floats], Floats]
+    curvature: Curvature
+    rounding: float = 0.0
+
+
+class Mode(NamedTuple):
+    """A point near the mode of U + (ν/2)‖θ‖², the norm of that gradient there, and the gradient of U."""
+
+    point: Floats
+    left: float
+    gradient: Floats
+
+
+def tilted_mode(potential: Potential, tilt: float, start: Floats) -> Mode:
+    """Near the minimiser of U + (ν/2)‖θ‖², by L-BFGS; where that misses, by as many accelerated steps as a smooth U needs."""
+    known = potential.curvature
+    convexity = known.convexity + tilt
+
+    def value(point: Floats) -> float:
+        return potential.value(point) + tilt / 2 * float(point @ point)
+
+    def gradient(point: Floats) -> Floats:
+        return potential.gradient(point) + tilt * point
+
+    def mode(point: Floats) -> Mode:
+        slope = potential.gradient(point)
+        left = float(np.linalg.norm(slope + tilt * point)) * (1 + 1e-6) + potential.rounding
+        return Mode(point, left, slope)
+
+    options = {"maxiter": 10_000, "ftol": 0.0, "gtol": 0.0}
+    found = minimize(value, start, jac=gradient, method="L-BFGS-B", options=options)
+    near = mode(np.asarray(found.x, dtype=np.float64))
+    if known.smoothness is None or gradient_cost(near.left, convexity) <= LARGEST_GRADIENT_COST:
+        return near
+    rate = math.sqrt(convexity / (known.smoothness + tilt))
+    low, high = np.zeros(known.dimension), np.zeros(known.dimension)
+    for _ in range(math.ceil(_ACCELERATED_STEPS / rate)):
+        step = nesterov_step(gradient, low, high, convexity, rate)
+        low, high = step.low, step.high
+    return mode(low)
+
+
+def gradient_cost(left: float, precision: float) -> float:
+    """What a gradient of that norm at the computed mode takes off an envelope of that precision."""
+    return left**2 / (2 * SHARE * precision)
+
+
+class IsotropicEnvelope(NamedTuple):
+    """e^{−U(θ) + U(centre)} ≤ e^{−precision/2·‖θ − centre‖² + log_constant} on the ball; ν is the tilt, `gradient_cost` a part of the constant."""
+
+    centre: Floats
+    precision: float
+    log_constant: float
+    gradient_cost: float
+    tilt: float
+
+
+def isotropic_envelope(potential: Potential) -> IsotropicEnvelope:
+    """The Gaussian of precision (κ + ν)(1 − share) around the mode of U + (ν/2)‖θ‖². ν is 0, or what brings its mean square to the radius."""
+    known = potential.curvature
+    tilt = known.least_envelope_precision - known.convexity
+    mode = tilted_mode(potential, tilt, np.zeros(known.dimension))
+    if known.radius is not None:
+        square = known.radius**2
+
+        def is_within(tilt: float, mode: Mode) -> bool:
+            return float(mode.point @ mode.point) + known.dimension / (known.convexity + tilt) <= square
+
+        tilt, mode = _least_tilt(potential, tilt, mode, is_within, _BISECTIONS)
+    return envelope_at(potential, mode.point, tilt)
+
+
+def envelope_at(potential: Potential, centre: Floats, tilt: float) -> IsotropicEnvelope:
+    """The same around any point near that mode."""
+    known = potential.curvature
+    slope = potential.gradient(centre) + tilt * centre
+    left = float(np.linalg.norm(slope)) * (1 + 1e-6) + potential.rounding
+    cost = gradient_cost(left, known.convexity + tilt)
+    room = 0.0
+    if known.radius is not None:
+        square = float(centre @ centre)
+        room = tilt / 2 * (known.radius**2 - square) + 1e-12 * tilt * (known.radius**2 + square)
+    return IsotropicEnvelope(centre, (known.convexity + tilt) * (1 - SHARE), cost + room, cost, tilt)
+
+
+def mode_in_ball(potential: Potential) -> tuple[Mode, float]:
+    """A point of the ball near where U is least, and by how much ∇U(θ₀)ᵀ(θ − θ₀) can be below zero on the ball."""
+    known = potential.curvature
+    mode, tilt = tilted_mode(potential, 0.0, np.zeros(known.dimension)), 0.0
+    if known.radius is None:
+        return mode, 0.0
+    square = known.radius**2
+
+    def is_within(tilt: float, mode: Mode) -> bool:
+        return float(mode.point @ mode.point) <= square
+
+    tilt, mode = _least_tilt(potential, 0.0, mode, is_within, _FINE_BISECTIONS)
+    rest = square - float(mode.point @ mode.point)
+    return mode, tilt / 2 * rest + 2 * known.radius * mode.left
+
+
+def _least_tilt(
+    potential: Potential, tilt: float, mode: Mode, is_within: Callable[[float, Mode], bool], bisections: int
+) -> tuple[float, Mode]:
+    """The least tilt from the given one on, nearly, whose mode is within, and that mode."""
+    if is_within(tilt, mode):
+        return tilt, mode
+    known = potential.curvature
+    low, high = tilt, 2 * tilt + max(known.convexity, 1 / (known.radius or 1.0) ** 2)
+    while not is_within(high, mode := tilted_mode(potential, high, mode.point)):
+        low, high = high, 2 * high
+    for _ in range(bisections):
+        middle = (low + high) / 2
+        between = tilted_mode(potential, middle, mode.point)
+        if is_within(middle, between):
+            high, mode = middle, between
+            if bisections == _FINE_BISECTIONS and high - low < 1e-7 * high:
+                break
+        else:
+            low = middle
+    return high, mode
