@@ -27,6 +27,7 @@ def test_figure_1_8_has_the_six_starting_indices(monkeypatch):
     assert rendered([figures.figure_1_7(), *panels]).startswith(b"<?xml")
 
 
+@pytest.mark.long
 def test_pruning_is_counted_and_ours_stands_beside(monkeypatch):
     monkeypatch.setattr(figures, "RHOS", (30.0,))
     monkeypatch.setattr(figures, "TEST_ROWS", 200)
@@ -38,11 +39,13 @@ def test_pruning_is_counted_and_ours_stands_beside(monkeypatch):
     assert rendered(panels).startswith(b"<?xml")
 
 
-def test_em_forgives_small_errors_only_where_records_are_centred():
+def test_em_forgives_small_errors_only_where_records_are_centred(monkeypatch):
+    monkeypatch.setattr(figures, "EM_RECORDS", 450)
+    monkeypatch.setattr(figures, "TEST_ROWS", 200)
     ring = cycle(9, 2)
     rough = RandomChunking(ring, 5, 1e-3)
     assert figures.em_run(exact_totals, 0, 9).apart == 0
-    assert figures.em_run(rough, 0, 9).apart > 0.05
+    assert figures.em_run(rough, 0, 9).apart > 0.02
     assert figures.em_run(rough, 0, 9, offset=20.0).patterns == 0
     links = Links(ring, loss=0.3)
     lossy, running = (
