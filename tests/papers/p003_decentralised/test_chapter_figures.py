@@ -62,7 +62,7 @@ def test_em_forgives_small_errors_only_where_records_are_centred(monkeypatch):
 def test_em_over_sums_has_a_table():
     found = columns(figures.em_over_sums_table(2, quiet))
     assert found["ended"][0] == "2 of 2"
-    assert found["seconds an iteration"][-1] > found["seconds an iteration"][-2] > 1
+    assert found["seconds an iteration (processor)"][-1] > found["seconds an iteration (processor)"][-2] > 1
 
 
 def test_members_that_kept_other_patterns_differ_without_end():

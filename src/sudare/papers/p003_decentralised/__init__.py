@@ -40,12 +40,12 @@ from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySe
 
 SEED: Final = 2021
 REPEATS: Final = 20
-PRUNINGS, FEW, FEWEST = 20, 10, 5
+PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
 _QUICK: Final = "Quick: two seeds of everything, five members at most under encryption with 256 bits."
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
-    """Sums first, then the dictionary. What takes long is repeated twenty, ten or five times where `repeats` allows."""
+    """Sums first, then the dictionary. What takes long is repeated twenty times or fewer where `repeats` allows."""
     few = min(settings.repeats, FEW)
     generator = np.random.default_rng(SEED)
     sums, sum_figures = _sums(tell, generator, few, settings.quick)
@@ -143,7 +143,7 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
     tables = [
         eight,
         pruning,
-        em_over_sums_table(min(few, FEWEST), tell),
+        em_over_sums_table(min(few, TRAININGS), tell),
         recovery,
         hard,
         records,
