@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from sudare.papers.p003_decentralised.averaging import (
     averaged,
     averaging_plan,
     polynomial_plan,
+    relative_error,
     trajectory,
 )
 from sudare.papers.p003_decentralised.graphs import (
@@ -178,3 +181,11 @@ def test_bad_values(values: np.ndarray, problem: str) -> None:
 def test_bad_plans(options: dict, problem: str) -> None:
     with pytest.raises(InvalidParameter, match=problem):
         averaging_plan(cycle(6), **options)
+
+
+def test_the_relative_error_is_what_members_still_differ_by():
+    """(1.47) is the distance from the mean, over all members, as a share of the sum's: zero when all agree."""
+    values = np.array([1.0, 2.0, 6.0])
+    assert relative_error(values, 9.0) == pytest.approx(math.sqrt(3 * np.square(values - 3).sum()) / 9)
+    assert relative_error([3.0, 3.0, 3.0], 9.0) == 0
+    assert relative_error([1.0, -1.0], 0.0) == math.inf

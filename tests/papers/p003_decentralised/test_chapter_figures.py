@@ -27,6 +27,7 @@ def test_figure_1_8_has_the_six_starting_indices(monkeypatch):
     assert rendered([figures.figure_1_7(), *panels]).startswith(b"<?xml")
 
 
+@pytest.mark.long
 def test_pruning_is_counted_and_ours_stands_beside(monkeypatch):
     monkeypatch.setattr(figures, "RHOS", (30.0,))
     monkeypatch.setattr(figures, "TEST_ROWS", 200)
@@ -38,11 +39,13 @@ def test_pruning_is_counted_and_ours_stands_beside(monkeypatch):
     assert rendered(panels).startswith(b"<?xml")
 
 
-def test_em_forgives_small_errors_only_where_records_are_centred():
+def test_em_forgives_small_errors_only_where_records_are_centred(monkeypatch):
+    monkeypatch.setattr(figures, "EM_RECORDS", 450)
+    monkeypatch.setattr(figures, "TEST_ROWS", 200)
     ring = cycle(9, 2)
     rough = RandomChunking(ring, 5, 1e-3)
     assert figures.em_run(exact_totals, 0, 9).apart == 0
-    assert figures.em_run(rough, 0, 9).apart > 0.05
+    assert figures.em_run(rough, 0, 9).apart > 0.02
     assert figures.em_run(rough, 0, 9, offset=20.0).patterns == 0
     links = Links(ring, loss=0.3)
     lossy, running = (
@@ -59,7 +62,7 @@ def test_em_forgives_small_errors_only_where_records_are_centred():
 def test_em_over_sums_has_a_table():
     found = columns(figures.em_over_sums_table(2, quiet))
     assert found["ended"][0] == "2 of 2"
-    assert found["seconds an iteration"][-1] > found["seconds an iteration"][-2] > 1
+    assert found["seconds an iteration (processor)"][-1] > found["seconds an iteration (processor)"][-2] > 1
 
 
 def test_members_that_kept_other_patterns_differ_without_end():

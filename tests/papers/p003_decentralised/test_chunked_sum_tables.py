@@ -34,3 +34,15 @@ def test_chains():
     found = columns(tables.chain_table())
     assert found["z for a risk below 0.001: Nakamoto"] == [5, 8, 11, 15, 24, 41, 89, 340]
     assert found["exactly"] == [6, 9, 13, 20, 32, 58, 133, 539]
+
+
+def test_generals_and_miners():
+    found = columns(tables.byzantine_table())
+    assert found["traitors withstood"] == [0, 1, 2, 3, 5, 10]
+    assert found["messages, all opinions"][:2] == ["6", "36"]
+    assert all(
+        half >= third
+        for half, third in zip(
+            found["attackers withstood by a proof of work"], found["traitors withstood"], strict=True
+        )
+    )

@@ -40,12 +40,12 @@ from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySe
 
 SEED: Final = 2021
 REPEATS: Final = 20
-FEW, FEWEST = 10, 5
+PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
 _QUICK: Final = "Quick: two seeds of everything, five members at most under encryption with 256 bits."
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
-    """Sums first, then the dictionary. What takes long is repeated ten times, or five, where `repeats` allows."""
+    """Sums first, then the dictionary. What takes long is repeated twenty times or fewer where `repeats` allows."""
     few = min(settings.repeats, FEW)
     generator = np.random.default_rng(SEED)
     sums, sum_figures = _sums(tell, generator, few, settings.quick)
@@ -136,14 +136,14 @@ def _sums(
 def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence[ResultTable], Sequence[Figure]]:
     """The chapter's learner and the product's, with and without ε."""
     eight, eight_panels = figure_1_8()
-    pruning, pruning_panels = pruning_results(repeats, tell)
+    pruning, pruning_panels = pruning_results(min(repeats, PRUNINGS), tell)
     recovery, hard = recovery_table(repeats, tell), hard_table(repeats, tell)
     records, records_panel = few_records_results(few, tell)
     private, private_panels = private_results(few, tell)
     tables = [
         eight,
         pruning,
-        em_over_sums_table(min(few, FEWEST), tell),
+        em_over_sums_table(min(few, TRAININGS), tell),
         recovery,
         hard,
         records,

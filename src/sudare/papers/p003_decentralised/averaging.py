@@ -6,6 +6,7 @@ from public facts before anybody sends anything, so the number of rounds tells n
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -177,6 +178,13 @@ def trajectory(values: ArrayLike, plan: Plan) -> Iterator[Floats]:
         moved = current - round_.step * (matrices[id(round_.graph)] @ current)
         current, previous = round_.weight * moved + (1 - round_.weight) * previous, current
         yield current
+
+
+def relative_error(state: ArrayLike, total: float) -> float:
+    """(1.47): √(‖√S·ξ(t)‖² − ξ̄²)/|ξ̄| of what members hold when their sum is `total`; infinite where that is zero."""
+    held = np.asarray(state, dtype=np.float64).ravel()
+    excess = max(len(held) * float(held @ held) - total**2, 0.0)
+    return math.inf if total == 0 else math.sqrt(excess) / abs(total)
 
 
 def checked_values(values: ArrayLike, members: int) -> Floats:

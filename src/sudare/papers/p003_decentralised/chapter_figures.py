@@ -193,7 +193,7 @@ def em_over_sums_table(repeats: int, tell: Tell) -> ResultTable:
     ring, three = cycle(EM_MEMBERS, 2), cycle(3)
     links = Links(ring, loss=LOSS, latest=LATEST)
     chunks: dict[str, Consensus] = {
-        f"5 chunks, to {tolerance:g}": RandomChunking(ring, 5, tolerance) for tolerance in (1e-3, 1e-6, 1e-9)
+        f"5 chunks, to {tolerance:g}": RandomChunking(ring, 5, tolerance) for tolerance in (1e-3, 1e-6)
     }
     lossy: dict[str, Consensus] = {
         f"{name}, {LOSS:.0%} lost, up to {LATEST} rounds late": ConsensusOverLinks(links, LOSSY_ROUNDS, averaging)
@@ -234,7 +234,7 @@ def em_over_sums_table(repeats: int, tell: Tell) -> ResultTable:
             "K = 3 found",
             "median gap, nats",
             "members' precisions differ by",
-            "seconds an iteration",
+            "seconds an iteration (processor)",
         ),
         rows,
         f"No ε. {EM_RECORDS} records in all, K₀ = {START}, ρ₀ = 30, corrected updates, γ − 1 = .01, cycle with b = 2 (three members: b = 1), {LOSSY_ROUNDS} rounds over bad links; {repeats} seeds, encryption one. Ended: "
@@ -262,12 +262,12 @@ def em_run(consensus: Consensus, seed: int, members: int, offset: float = 0.0) -
     model = CollaborativeDictionary(
         START, rho0=30.0, updates="corrected", consensus=consensus, random_state=seed, max_iter=60
     )
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         model.fit(records)
     except (DataError, NotSolved, FloatingPointError):
         return EmRun(0, np.nan, np.nan, np.nan)
-    seconds = (time.perf_counter() - start) / model.n_iter_
+    seconds = (time.process_time() - start) / model.n_iter_
     return EmRun(model.n_patterns_, _gap(truth, model, tests), disagreement(model), seconds)
 
 
