@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
 from sudare.papers.p004_reconstruction.normal_laplace import (
@@ -142,6 +143,7 @@ class FiniteMixtureReconstruction(BaseEstimator):
 
     def responsibilities(self, y: ArrayLike) -> Floats:
         """γ(i, l), equation (10): a row for each perturbed value, a column for each component."""
+        check_is_fitted(self)
         values, found = checked_numbers(y), self.components_
         parameters = Parameters(found.weights, found.means, found.scales)
         return expectation(values, np.ones(len(values)), parameters, self.perturbation.noise_scale).responsibilities

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
 from sudare.papers.p004_reconstruction.algorithm1 import MOST_COMPONENTS, Update, check_iteration
@@ -142,6 +143,7 @@ class FiniteMixtureJointReconstruction(BaseEstimator):
 
     def responsibilities(self, columns: Sequence[ArrayLike] | Floats) -> Floats:
         """γ(i, l) of E-step 0: a row for each perturbed row, a column for each component."""
+        check_is_fitted(self)
         values = np.column_stack(checked_columns(self.perturbations, columns))
         return _expected(self._mixture, values / self._noise_scales)[0]
 

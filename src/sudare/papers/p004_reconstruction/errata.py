@@ -96,7 +96,7 @@ ERRATA: Final = (
     Erratum(
         "section 5.1.2",
         "mixtures are better than the technique with few records and worse with many",
-        "with 100,000 records and more the printed steps diverge; solved by EM, mixtures are better there by most. With few records the print is not reversed: they are better or as good",
+        "with many records the printed steps diverge or creep; solved in closed form, mixtures are better at every size. So the print is wrong for many records, and not reversed for few",
         f"{_TESTS}test_mixtures_win_at_large_n_where_the_paper_says_the_opposite",
     ),
     Erratum(
