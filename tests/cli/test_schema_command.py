@@ -57,7 +57,7 @@ def test_check_tells_all_problems_at_once(house: Path, sudare: Sudare) -> None:
     found = sudare("schema", "check", "bad.csv", "--schema", "schema.toml")
     assert found.exit_code == 12
     for text in (
-        "2 problems",
+        "3 problems",
         "Did you mean 'Age'",
         "'smoker' holds",
         "ignored: Age, patient_id",
