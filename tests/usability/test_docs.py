@@ -14,7 +14,7 @@ from mkdocs.config import load_config
 from sudare.errors import every_error
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:

@@ -99,5 +99,5 @@ def table(found: Measurements, several: Sequence[Mixture] = SEVERAL, records: in
         ("mixture", "proposed method (Algorithm 1 or 2)", "product, mixture", "true parameters"),
         rows,
         f"1 if every record is assigned to the component that it came from, 0 if by chance. {records:,} records, Laplace noise as in Figure 2 or with k = 2 for each column; the number of "
-        f"components is told; ± one standard error over {found.repeats} samples. The last column assigns records by the true parameters: noise lets no more through.",
+        f"components is told; ± one standard error over {found.repeats} samples. The last column assigns records by the true parameters; the index can be a little higher where small clusters are given up.",
     )

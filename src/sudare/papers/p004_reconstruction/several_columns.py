@@ -33,7 +33,7 @@ METHODS: Final = ("bayes", "mixture", "auto")
 DIAGONAL: Final = "components without covariance (19)"
 ROTATED: Final = "Algorithm 2"
 MOST_STEPS: Final = 300
-"""Of the paper's two ways: with rotation L need not rise, so that more steps do not bring it to rest."""
+"""Of the paper's two ways, so that minutes do; with rotation L need not rise, and more steps do not bring it to rest."""
 
 
 @dataclass(frozen=True, eq=False)
