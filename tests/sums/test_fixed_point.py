@@ -50,6 +50,23 @@ def test_sums_of_words_are_exact(grid, rows):
     grid.check_total(total, len(rows))
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-(2**52), 2**52).map(lambda halves: halves / 2),
+            st.sampled_from([0.5, -0.5, 1.5, -1.5, -0.0, 5e-324, 2.0**51, -(2.0**51), 2.0**51 - 0.5, 0.5 - 2.0**51]),
+            st.floats(-(2.0**53), 2.0**53),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_values_near_and_far_are_rounded_alike_and_ties_to_even(values):
+    grid = FixedPoint(-(2.0**53), 2.0**53, 1.0)
+    expected = np.array([round(value) for value in values], dtype=np.int64)
+    np.testing.assert_array_equal(grid.encode(values).words.view(np.int64), expected)
+
+
 def test_not_a_number_is_refused_before_anything_and_not_shown():
     with pytest.raises(DataError, match="NaN") as refused:
         FixedPoint().encode([1.5, math.nan, 77.25])

@@ -22,6 +22,10 @@ Words = NDArray[np.uint64]
 
 WORD_BITS: Final = 64
 _MOST_STEPS: Final = 2**62
+# Between 2^52 and 2^53 the floats are the whole numbers: adding this to at most 2^51 steps rounds them to the nearest, ties to even as `np.rint` does,
+# and leaves them in the low bits. It takes half the time of rounding and converting.
+_ROUNDING: Final = 3.0 * 2**51
+_ROUNDING_BITS: Final = np.float64(_ROUNDING).view(np.uint64)
 
 
 def vector_of_numbers(values: ArrayLike) -> Floats:
@@ -106,6 +110,11 @@ class FixedPoint:
         return float((lowest * self.step).max(initial=-np.inf)), float((highest * self.step).min(initial=np.inf))
 
     @cached_property
+    def _most_rounded_by_adding(self) -> float:
+        """Values up to this are at most 2^51 steps, of every entry."""
+        return float(2.0**51 * self.step.min(initial=np.inf))
+
+    @cached_property
     def lowest(self) -> Integers:
         """The low end in steps."""
         return np.asarray(self._lowest_and_highest[0].astype(np.int64))
@@ -134,8 +143,10 @@ class FixedPoint:
         vector = vector_of_numbers(values)
         self._check_shape(vector)
         saturated = 0
+        lowest_value, highest_value = vector.min(initial=np.inf), vector.max(initial=-np.inf)
         # Mostly everything is inside, and nothing needs to be moved or counted; a NaN is not inside.
-        if not (self._inside[0] <= vector.min(initial=np.inf) and vector.max(initial=-np.inf) <= self._inside[1]):
+        is_inside = self._inside[0] <= lowest_value and highest_value <= self._inside[1]
+        if not is_inside:
             if np.isnan(vector).any():
                 raise DataError(
                     "This member's vector holds values that are not numbers (NaN).",
@@ -145,6 +156,15 @@ class FixedPoint:
             saturated = int(np.count_nonzero((vector < low) | (vector > high)))
             vector = np.clip(vector, lowest * self.step, highest * self.step)
         steps = vector * self._steps_per_unit
+        if (
+            is_inside
+            and -self._most_rounded_by_adding <= lowest_value
+            and highest_value <= self._most_rounded_by_adding
+        ):
+            steps += _ROUNDING
+            words = steps.view(np.uint64)
+            words -= _ROUNDING_BITS
+            return Encoded(words, saturated)
         return Encoded(np.rint(steps, out=steps).astype(np.int64).view(np.uint64), saturated)
 
     def decode(self, words: Words) -> Floats:
