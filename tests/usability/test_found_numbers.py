@@ -122,6 +122,7 @@ CALLS: dict[str, Call] = {
     "PrivateLinearSVC": (SEED, fitted(X, LABELS)),
     "PrivateLogisticRegression": (SEED, fitted(X, LABELS)),
     "PrivateRidge": ({"target_bounds": BOUNDS, **SEED}, fitted(X, X[:, 1])),
+    "GroupedTable": ({"schema": NAMED, "by": ["first"], "mean_of": ["second"], **SEED}, fitted(TABLE)),
     "PrivateHistogram": (WITHIN, fitted(X)),
     "PrivateMean": (WITHIN, fitted(X)),
     "PrivateStandardScaler": (WITHIN, fitted(X)),

@@ -36,7 +36,7 @@ class Source:
     told: dict[str, Any]
 
 
-_ARRAYS: Final = {"norm_bound": 1.0, "classes": [-1.0, 1.0], "fit_intercept": False}
+_ARRAYS: Final[dict[str, Any]] = {"norm_bound": 1.0, "classes": [-1.0, 1.0], "fit_intercept": False}
 
 
 def sources() -> list[Source]:

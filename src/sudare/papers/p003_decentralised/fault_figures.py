@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.metrics import roc_auc_score
 
 from sudare.dictionary import MemberModel, PatternDictionary
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary
 from sudare.papers.p003_decentralised.likelihood_compensation import mixture_compensation, single_variable_compensation
 from sudare.papers.p003_decentralised.made_up_consortia import Floats, Truth, chapter_truth, hard_truth
-from sudare.papers.p003_decentralised.private_dictionary import anomaly_area
 from sudare.papers.p003_decentralised.rho_by_detection import rho0_by_detection
 from sudare.papers.repetitions import repetitions
 from sudare.papers.study import Estimate, ResultTable, Tell
@@ -108,5 +108,5 @@ def _area(fitted: CollaborativeDictionary | PatternDictionary, labelled: list[tu
     areas = []
     for position, (records, labels) in enumerate(labelled):
         scores = fitted.member(position).score_samples(records)
-        areas.append(anomaly_area(scores[labels == 0], scores[labels == 1]))
+        areas.append(float(roc_auc_score(labels, scores)))
     return float(np.mean(areas))
