@@ -153,7 +153,15 @@ CALLS: dict[str, Call] = {
     "consortium_model": ({"members": [(X, LABELS)] * 3, "classes": [0, 1], "hide": "nothing", **SEED}, as_made),
 }  # fmt: skip
 # Nobody types a number into these: they take what other calls give, or a function.
-NOT_WALKED = {"GibbsPosterior", "additive_shares", "checked_values", "chunk_runs", "chunked", "learned_together"}
+NOT_WALKED = {
+    "GibbsPosterior",
+    "additive_shares",
+    "checked_values",
+    "chunk_runs",
+    "chunked",
+    "learned_together",
+    "relative_error",
+}
 
 
 def takes_a_number(parameter: inspect.Parameter) -> bool:
