@@ -47,7 +47,7 @@ Panel = Callable[[Axes, Theme], None]
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a plot. Standard errors are drawn as bars; a dashed series is a theory or a claim."""
+    """One line of a plot. Standard errors, or deviations where the caption says so, are drawn as bars; a dashed series is a theory or a claim."""
 
     label: str
     values: Sequence[float]

@@ -99,6 +99,12 @@ def test_modern_noise_keeps_epsilon_and_hardly_less():
     assert descent.original_sigma(50, 1.0, 1e-6) > descent.printed_sigma(50, 1.0, 1e-6) > 8 * 50 * multiplier
 
 
+def test_little_noise_is_not_accounted_for():
+    assert descent.algorithm_2_epsilon(20, 0.1, 1e-2) == math.inf
+    assert descent.modern_multiplier(10, 1e4, 1e-2) == 0.25
+    assert 0.25 < descent.modern_multiplier(10, 100.0, 1e-2) < 1
+
+
 def test_what_cannot_be_accounted_for_is_refused():
     for rows, delta in ((1, 1e-6), (50, 1e-12), (50, 0.0)):
         with pytest.raises(InvalidParameter):

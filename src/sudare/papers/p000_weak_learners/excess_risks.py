@@ -193,7 +193,7 @@ def sigma_table(counts: Sequence[int]) -> ResultTable:
             "σ/(nL) by modern accounting",
         ),
         rows,
-        f"Replace-one records, δ = {DELTA:g}. The ε that is kept is computed by composing privacy loss distributions, rounded up. The printed σ is safe, and about ten times what is needed; the paper prints log(2/δ) where its source has log(n/δ).",
+        f"Replace-one records, δ = {DELTA:g}. The ε that is kept is computed by composing privacy loss distributions, rounded up. The printed σ keeps about a tenth of what is asked for here, and is up to ten times what is needed; the paper prints log(2/δ) where its source has log(n/δ).",
     )
 
 
@@ -232,7 +232,7 @@ def theorem_2_2_table(found: Measurements, counts: Sequence[int]) -> ResultTable
         ),
         rows,
         f"Replace-one records, δ = {DELTA:g}, ± one standard error over {found.repeats} data sets; p = {WIDTH}, Θ the unit ball; (b) has β = {CONVEXITY:g}. Printed for the mean loss, (8) and (9) are those of the sum of losses: n times too large. "
-        f"No loss of this Θ exceeds log(1 + e) − log(1 + 1/e) = 1, so in this range the bounds say nothing.",
+        f"Losses on this Θ differ by at most log(1 + e) − log(1 + 1/e) = 1, so bounds above one say nothing.",
     )
 
 

@@ -32,6 +32,8 @@ _LOSS_TAIL: Final = 1e-18
 # Fourier transforms are right to about n·2⁻⁵³: below this δ they would be seen.
 _LEAST_DELTA: Final = 1e-10
 _MULTIPLIER_ACCURACY: Final = 1e-3
+# With less noise losses are so large that their distribution does not fit into memory.
+_LEAST_MULTIPLIER: Final = 0.25
 
 
 def printed_sigma(rows: int, epsilon: float, delta: float, lipschitz: float = 1.0) -> float:
@@ -122,26 +124,30 @@ def algorithm_2_epsilon(rows: int, multiplier: float, delta: float) -> float:
     A step draws one of n records, so it is a mixture in which one of n parts changes, by at most 2nL. Its privacy profile is at most
     δ(ε) = q·δ_G(2/multiplier, log(1 + (e^ε − 1)/q)) with q = 1/n (Balle, Barthe and Gaboardi 2018, Theorem 9) and, turned around, 1 − e^ε + e^ε·δ(−ε) for
     ε < 0. A pair of laws with this profile dominates every step, so its composition dominates the run (Zhu, Dong and Wang 2022, Theorem 10). Losses are
-    rounded by connecting the dots of the profile, which never understates it.
+    rounded by connecting the dots of the profile, which never understates it. Infinite for a multiplier below a quarter, where nothing is computed.
     """
     _check(rows, delta)
+    if multiplier < _LEAST_MULTIPLIER:
+        return math.inf
     composed = _composed(rows, multiplier)
     return least_epsilon(lambda claimed: composed.get_delta_for_epsilon(claimed) <= delta)
 
 
 def modern_multiplier(rows: int, epsilon: float, delta: float) -> float:
-    """The least σ/(n·L), to a thousandth, at which n² − 1 steps keep (ε, δ) by `algorithm_2_epsilon`."""
+    """The least σ/(n·L) from a quarter on, to a thousandth, at which n² − 1 steps keep (ε, δ) by `algorithm_2_epsilon`."""
     _check(rows, delta)
 
     def holds(multiplier: float) -> bool:
         return bool(_composed(rows, multiplier).get_delta_for_epsilon(epsilon) <= delta)
 
-    high = printed_sigma(1, epsilon, delta)
+    high = max(_LEAST_MULTIPLIER, printed_sigma(1, epsilon, delta))
     while not holds(high):
         high *= 2
-    low = high / 2
+    low = max(_LEAST_MULTIPLIER, high / 2)
     while holds(low):
-        low, high = low / 2, low
+        if low == _LEAST_MULTIPLIER:
+            return low
+        low, high = max(_LEAST_MULTIPLIER, low / 2), low
     while high > low * (1 + _MULTIPLIER_ACCURACY):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -42,7 +42,7 @@ _ARRAYS: Final[dict[str, Any]] = {"norm_bound": 1.0, "classes": [-1.0, 1.0], "fi
 def sources() -> list[Source]:
     """Adult with few rows, the synthetic task of section 5.1, and breast cancer; all members' rows in one place."""
     train, test = (with_known_columns(data(name)) for name in ("adult-train", "adult-test"))
-    adult = {"schema": ADULT_SCHEMA, "encoding": "binned"}
+    adult: dict[str, Any] = {"schema": ADULT_SCHEMA, "encoding": "binned"}
     return [
         Source("Adult, binned, 500 rows", lambda generator: some_rows(train, test, 500, generator), adult),
         Source("Adult, binned, 4,000 rows", lambda generator: some_rows(train, test, 4_000, generator), adult),
