@@ -187,7 +187,7 @@ class ShortPlan(SmoothProximalPlan):
         return 1
 
 
-@pytest.mark.parametrize("radius", [None, 0.3])
+@pytest.mark.parametrize("radius", [None, pytest.param(0.3, marks=pytest.mark.long)])
 def test_chains_have_the_law_of_the_posterior(radius):
     method, count = proximal_method(radius), 300
     plan = SmoothProximalPlan(method.curvature, 1e-2)

@@ -4,5 +4,14 @@ from sudare.gibbs.custom_losses import GibbsPosterior
 from sudare.gibbs.linear_models import GibbsLogisticRegression, GibbsRidge
 from sudare.gibbs.mean import GibbsMean
 from sudare.gibbs.priors import LogConcavePrior, NormalPrior
+from sudare.gibbs.softmax import softmax_posterior
 
-__all__ = ["GibbsLogisticRegression", "GibbsMean", "GibbsPosterior", "GibbsRidge", "LogConcavePrior", "NormalPrior"]
+__all__ = [
+    "GibbsLogisticRegression",
+    "GibbsMean",
+    "GibbsPosterior",
+    "GibbsRidge",
+    "LogConcavePrior",
+    "NormalPrior",
+    "softmax_posterior",
+]

@@ -49,12 +49,12 @@ class LangevinPlan:
     @cached_property
     def step_size(self) -> float:
         """h = 1/(8M): h ≤ 2/(κ + M), so that a step without noise contracts by 1 − hκ."""
-        return 1 / (_SHORTER * max(self.curvature.smoothness or 0.0, self.curvature.convexity))
+        return _step_size(self.curvature.convexity, self.curvature.smoothness or 0.0)
 
     @cached_property
     def steps(self) -> int:
         """10/(hκ)."""
-        return math.ceil(_DECAY / (self.step_size * self.curvature.convexity))
+        return steps_needed(self.curvature.convexity, self.curvature.smoothness or 0.0)
 
     def mu(self, slope: float) -> float:
         """μ of the last point where the gradients of neighbours' U differ by at most `slope`, rounded up; below slope/√κ.
@@ -74,6 +74,15 @@ class LangevinPlan:
         """
         known = self.curvature
         return math.sqrt(2 * self.step_size * max(known.smoothness or 0.0, known.convexity) * known.dimension)
+
+
+def steps_needed(convexity: float, smoothness: float) -> int:
+    """10/(hκ) with h = 1/(8M), however many that are."""
+    return math.ceil(_DECAY / (_step_size(convexity, smoothness) * convexity))
+
+
+def _step_size(convexity: float, smoothness: float) -> float:
+    return 1 / (_SHORTER * max(smoothness, convexity))
 
 
 def langevin_draws(potential: Potential, plan: LangevinPlan, draws: int, source: NoiseSource) -> Floats:

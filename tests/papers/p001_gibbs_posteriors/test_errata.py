@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import concentration_beta, gaussian_beta
+from sudare.papers.p001_gibbs_posteriors.logistic_regression import GibbsPosteriorClassifier
+from sudare.papers.p001_gibbs_posteriors.theorems import b_corrected, b_printed, d_plus, gibbs_map, normal_posterior, u
 from sudare.privacy.accounting import gaussian_delta
 
 
@@ -57,3 +59,50 @@ def test_samplers_within_gamma_pay_in_both_directions():
     sampled = ideal[0] + gamma, ideal[1] - gamma
     needed = sampled[0] - math.exp(epsilon) * sampled[1]
     assert needed == pytest.approx((1 + math.exp(epsilon)) * gamma)
+
+
+def test_the_root_of_equation_32_needs_a_plus():
+    """D₊ = C′β²/(nβ + 1) of eq. 30 is u at the corrected root, and not at the printed one."""
+    epsilon, delta, n, c_prime = 1.0, 1e-5, 1_000, 8.0
+    lipschitz = math.sqrt(c_prime / 2)
+    corrected, printed = b_corrected(epsilon, delta, n, c_prime), b_printed(epsilon, delta, n, c_prime)
+    assert d_plus(corrected, n, 1.0, 1.0, lipschitz) == pytest.approx(u(epsilon, delta))
+    assert d_plus(printed, n, 1.0, 1.0, lipschitz) < 0.9999 * u(epsilon, delta)
+    assert math.isnan(b_printed(epsilon, delta, 10, c_prime))
+
+
+def test_the_posterior_mean_of_section_4_2_has_a_sign():
+    """On records below zero the posterior mean is below zero; eq. 28 prints the modulus. By quadrature."""
+    records = np.array([-1.0, -0.5, 0.2])
+    found = normal_posterior(records, 0.7)
+    axis = np.linspace(-8, 8, 40_001)
+    density = np.exp(-0.7 * ((axis[:, np.newaxis] - records) ** 2).sum(axis=1) / 2 - axis**2 / 2)
+    density /= density.sum()
+    assert found.mean == pytest.approx(density @ axis)
+    assert found.variance == pytest.approx(density @ (axis - found.mean) ** 2)
+    assert found.mean < 0
+
+
+def test_the_gibbs_map_prefers_small_values():
+    law = gibbs_map(2.0, [0.0, 1.0, 3.0], [1.0, 1.0, 1.0])
+    assert law[0] > law[1] > law[2]
+
+
+def test_the_estimator_of_section_4_1_scores_by_z():
+    """Eq. 24 prints x, the pair of z and y; a score depends on z alone."""
+    random = np.random.default_rng(0)
+    z = random.normal(size=(300, 2)) / 4
+    y = np.where(z[:, 0] > 0, 1, -1)
+    model = GibbsPosteriorClassifier(5.0, lam=0.05, random_state=0).fit(z, y)
+    np.testing.assert_allclose(model.decision_function(z[:5]), np.column_stack([z[:5], np.ones(5)]) @ model.theta_)
+    assert model.score(z, y) > 0.8
+
+
+def test_at_the_printed_beta_a_constant_column_costs_more_than_delta():
+    """Eq. 27 with R instead of √(R² + 1): at R = 0.1 and ε = 1 the profile of rows with their constant column is far above δ."""
+    z = np.array([[0.1], [-0.1]] * 50)
+    y = [1, -1] * 50
+    printed = GibbsPosteriorClassifier(1.0, 1e-5, lam=10.0, R=0.1, random_state=0).fit(z, y)
+    tight = GibbsPosteriorClassifier(1.0, 1e-5, lam=10.0, R=0.1, temperature="tight", random_state=0).fit(z, y)
+    assert printed.delta_ > 1e-2
+    assert 0.9e-5 < tight.delta_ <= 1e-5

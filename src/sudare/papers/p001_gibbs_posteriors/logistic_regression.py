@@ -1,0 +1,100 @@
+"""§4.1 as an estimator: a linear classifier drawn from the Gibbs posterior of eq. 26, at eq. 27's inverse temperature or at the tight one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows
+from sudare.gibbs.mechanisms import LogisticDraws
+from sudare.linear.losses import Logistic
+from sudare.linear.mechanism import Facts
+from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import gaussian_beta
+from sudare.privacy.accounting import gaussian_delta
+from sudare.privacy.noise import noise_source
+
+Floats = NDArray[np.float64]
+
+
+def eq_27_beta(epsilon: float, delta: float, n: int, lam: float, R: float) -> float:
+    """(ε/2R)·√(nλ/(1 + 2 log(1/δ))), as printed; the paper needs β below it."""
+    return epsilon / (2 * R) * math.sqrt(n * lam / (1 + 2 * math.log(1 / delta)))
+
+
+@dataclass(frozen=True)
+class FixedBetaDraws(LogisticDraws):
+    """Draws at a given β. No promise is computed from it: `inverse_temperature` is what it is given."""
+
+    beta: float = 1.0
+
+    @cached_property
+    def inverse_temperature(self) -> float:
+        """As given."""
+        return self.beta
+
+
+class GibbsPosteriorClassifier(ClassifierMixin, BaseEstimator):
+    """(ε, `delta_`)-DP as computed by the tight profile for rows of norm ≤ R; nothing of it can be released, and there is no ledger.
+
+    Eqs. 24 to 27: sgn(aᵀz + b) with (a, b) from ∝ exp(−β Σ log(1 + e^{−y(aᵀz + b)}))·N(0, I/nλ), which is (25) made random. Longer rows are scaled down to norm R. `temperature` is "eq. 27" (β as
+    printed, with R) or "tight" (with √(R² + 1), the norm of a row with its constant column). Two classes.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        lam: float = 0.01,
+        R: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        temperature: Literal["eq. 27", "tight"] = "eq. 27",
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.lam, self.R = epsilon, delta, lam, R
+        self.fit_intercept, self.temperature, self.random_state = fit_intercept, temperature, random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Draw once."""
+        if self.temperature not in ("eq. 27", "tight"):
+            raise InvalidParameter('temperature must be "eq. 27" or "tight".', 'Use "tight".')
+        rows, targets = validate_data(self, X, y, dtype=np.float64)
+        self.classes_ = np.unique(targets)
+        if len(self.classes_) != 2:
+            raise InvalidParameter("The paper's classifier has two classes.", "Use GibbsLogisticRegression for more.")
+        rows = self._with_constant(rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True) / self.R))
+        signs = np.where(targets == self.classes_[1], 1.0, -1.0)
+        n, precision = len(rows), len(rows) * self.lam
+        norm = math.sqrt(self.R**2 + 1) if self.fit_intercept else self.R
+        printed = eq_27_beta(self.epsilon, self.delta, n, self.lam, self.R)
+        tight = self.temperature == "tight"
+        self.beta_ = gaussian_beta(self.epsilon, self.delta, norm, precision) if tight else printed
+        self.delta_ = gaussian_delta(2 * self.beta_ * norm / math.sqrt(precision), self.epsilon)
+        # Eq. 26's prior is not heated: exp(−(nλ/2)‖θ‖²) is exp(−β(ρ/2)‖θ‖²) with ρ = nλ/β.
+        facts = Facts(n, rows.shape[1], norm * (1 + 2.0**-40), Logistic(), precision / self.beta_)
+        method = FixedBetaDraws(facts, self.epsilon, self.delta, sampler="auto", beta=self.beta_)
+        sampled = method.sampled(Rows.held(rows, signs[:, np.newaxis]), noise_source(self.random_state))
+        self.theta_: Floats = sampled.points[0, 0]
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """aᵀz + b; rows are scaled down as in fitting."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True) / self.R)
+        return np.asarray(self._with_constant(rows) @ self.theta_)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class on whose side a row is."""
+        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(int)])
+
+    def _with_constant(self, rows: Floats) -> Floats:
+        return np.hstack([rows, np.ones((len(rows), 1))]) if self.fit_intercept else rows
