@@ -40,11 +40,25 @@ _SMALLEST_DEVIATION: Final = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class Initial:
+    """An earlier dictionary that a training begins from: patterns in the units of the columns, their shares of the records, the opening.
+
+    Members know it. A private training may begin only from one whose patterns are private themselves.
+    """
+
+    columns: tuple[str, ...]
+    patterns: Patterns
+    shares: Floats
+    overall: Overall
+
+
+@dataclass(frozen=True, eq=False)
 class Terms:
     """What members agree on before they begin. Everything here is public.
 
     `low` and `high` bound the columns; `most_rows` the records of one member. With `search` the number of patterns is chosen
-    by BIC and `n_patterns` is where it begins and the most there can be; without it, patterns only vanish.
+    by BIC and `n_patterns` is where it begins and the most there can be; without it, patterns only vanish. `initial` takes the place of
+    public points.
     """
 
     columns: tuple[str, ...]
@@ -59,6 +73,7 @@ class Terms:
     max_iter: int = 300
     tol: float = 1e-6
     most_rows: int = 2**32
+    initial: Initial | None = None
 
 
 @dataclass(frozen=True, eq=False)

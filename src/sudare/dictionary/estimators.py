@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
-from sudare.dictionary.em import Dictionary, Terms
+from sudare.dictionary.em import Dictionary, Initial, Terms
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
@@ -19,7 +20,7 @@ from sudare.dictionary.private_training import PrivateTerms, check_private_bound
 from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
-from sudare.errors import InvalidParameter
+from sudare.errors import DataError, InvalidParameter
 from sudare.frames.rows import check_persons
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
@@ -135,13 +136,48 @@ class PatternDictionary(BaseEstimator):
 
     def fit(self, X: Sequence[object], y: object = None) -> Self:
         """Train on a list with one table or path per member."""
+        return self._fitted(X, None)
+
+    def refitted(self, X: Sequence[object], new_patterns: int = 2) -> PatternDictionary:
+        """A dictionary of later records that begins from this one, with at most so many patterns more.
+
+        Patterns that no longer have records of several members behind them go, others move, and `pattern_changes` tells which. It is a
+        training like any other: exact sums are shown again, and one with ε is charged again, in full. With ε it has fewer sums
+        than a first training, so less noise; this dictionary must then have ε as well, because what is computed from it is shown.
+        """
+        check_is_fitted(self)
+        Numbers(0, 10_000, whole=True).check("new_patterns", new_patterns)
+        self._check_is_private_enough()
+        shares = self.dictionary_.counts / self.dictionary_.counts.sum()
+        initial = Initial(self.columns_, self.patterns_, shares, self.dictionary_.overall)
+        later = type(self)(**{**self.get_params(deep=False), "n_patterns": self.n_patterns_ + int(new_patterns)})
+        return later._fitted(X, initial)
+
+    def _check_is_private_enough(self) -> None:
+        """Raise InvalidParameter where a promise would rest on patterns for which none holds."""
+        is_simulated = self.random_state is not None and self.guarantee_.notion != "none"
+        if (
+            self.epsilon is not None
+            and not is_simulated
+            and not (self.guarantee_.valid and self.guarantee_.notion != "none")
+        ):
+            raise InvalidParameter(
+                "A dictionary without a valid guarantee cannot begin a private training: its patterns would be shown.",
+                "Fit a first dictionary with epsilon, or refit without it.",
+            )
+
+    def _fitted(self, X: Sequence[object], initial: Initial | None) -> Self:
         self._forget()
         self._check_parameters()
         self.receipt_: Receipt | None = None
         layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)
         family = self._family(layout)
         check_family(family, members)
-        terms = self._terms(layout, family, len(members))
+        if initial is not None and initial.columns != layout.names:
+            raise DataError(
+                "The columns are not those of the earlier dictionary.", "Give the same columns in the same order."
+            )
+        terms = replace(self._terms(layout, family, len(members)), initial=initial)
         add_up = adder(len(members), self.hide)
         if self.epsilon is None:
             self.guarantee_ = Guarantee.none(f"the {len(members)} members")

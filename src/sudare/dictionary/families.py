@@ -167,6 +167,10 @@ class Family(ABC):
         """The same patterns in the units of the columns; by default the frame's coordinates have these."""
         return patterns
 
+    def framed(self, patterns: Patterns, frame: Frame) -> Patterns:
+        """Patterns in the units of the columns, in a frame's coordinates: the inverse of `natural`."""
+        return self.natural(patterns, Frame(-frame.centre / frame.scale, 1 / frame.scale))
+
     @abstractmethod
     def draws(self, patterns: Patterns, index: int, uniforms: Floats) -> Floats:
         """Records of one pattern from uniform numbers, one row a record, one column a column."""

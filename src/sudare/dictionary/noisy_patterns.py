@@ -15,6 +15,8 @@ from sudare.dictionary.private_noise import NoisePlan, Release
 
 # Patterns may merge in the last third: before, those that overlap have not yet come apart.
 _MERGED_FROM: Final = 2 / 3
+# What patterns at public points beside those of an earlier dictionary are taken to have of the records.
+SPARE_SHARE: Final = 0.1
 _SMALLEST_SHARE: Final = 0.01
 _NOISE_DEVIATIONS: Final = 3.0
 

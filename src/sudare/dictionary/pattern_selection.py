@@ -55,9 +55,12 @@ def normal_points(count: int, size: int, skip: int = 0) -> Floats:
 
 
 def searched(opening: Opening) -> Script[Fit]:
-    """From n_patterns public points: merge and delete while BIC falls, then split, until neither helps."""
-    points = normal_points(opening.terms.n_patterns, len(opening.overall.mean))
-    start = opening.family.start(points, opening.overall)
+    """From n_patterns public points, or an earlier dictionary: merge and delete while BIC falls, then split, until neither helps."""
+    if opening.terms.initial is None:
+        points = normal_points(opening.terms.n_patterns, len(opening.overall.mean))
+        start = opening.family.start(points, opening.overall)
+    else:
+        start = opening.family.framed(opening.terms.initial.patterns, opening.frame)
     fit = yield from maximised(opening, opening.family, start, Branch(next(opening.branches)), _SEARCH_TOL)
     if not opening.terms.search:
         return fit

@@ -20,7 +20,7 @@ from scipy.stats import qmc
 from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.em import Script, Terms
 from sudare.dictionary.families import Floats, Frame, Overall, Patterns
-from sudare.dictionary.noisy_patterns import NoisyPatterns, merged_late, staying_patterns
+from sudare.dictionary.noisy_patterns import SPARE_SHARE, NoisyPatterns, merged_late, staying_patterns
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import Intervals, NoisyStatistics
@@ -104,11 +104,19 @@ def _points(columns: int) -> Floats:
 def noisy_columns(
     terms: Terms, family: ColumnFamily, plan: NoisePlan, overall: Overall, releases: tuple[Release, ...]
 ) -> Script[tuple[Patterns, Floats]]:
-    """All iterations, from public points: patterns in the frame's coordinates, and their noisy counts."""
+    """All iterations, from public points or an earlier dictionary: patterns in the frame's coordinates, and their noisy counts."""
     frame = family.frame(overall)
-    patterns = family.start(normal_points(terms.n_patterns, len(overall.mean)), overall)
-    counts = np.full(len(patterns), plan.rows / len(patterns))
-    intervals, lost = _common_intervals(family, patterns, family.reference(overall), len(terms.columns))
+    if terms.initial is None:
+        patterns = family.start(normal_points(terms.n_patterns, len(overall.mean)), overall)
+        counts = np.full(len(patterns), plan.rows / len(patterns))
+        intervals, lost = _common_intervals(family, patterns, family.reference(overall), len(terms.columns))
+    else:
+        patterns, counts = family.framed(terms.initial.patterns, frame), terms.initial.shares * plan.rows
+        spare = terms.n_patterns - len(patterns)
+        if spare > 0:
+            patterns = patterns.joined(family.start(normal_points(spare, len(overall.mean)), overall))
+            counts = np.append(counts, np.full(spare, SPARE_SHARE * plan.rows / spare))
+        intervals, lost = own_intervals(family, patterns, len(terms.columns))
     for iteration, release in enumerate(releases):
         found = yield from _noisy_iteration(terms, family, plan, release, frame, patterns, counts, intervals, lost)
         found = merged_late(found, plan, iteration, len(releases))

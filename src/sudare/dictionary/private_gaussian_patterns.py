@@ -19,7 +19,7 @@ from sudare.dictionary.em import Script, Terms, implausible
 from sudare.dictionary.families import Family, Floats, Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.dictionary.noisy_patterns import NoisyPatterns, label_entropy, merged_late, staying_patterns
+from sudare.dictionary.noisy_patterns import SPARE_SHARE, NoisyPatterns, label_entropy, merged_late, staying_patterns
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, unpacked
@@ -95,19 +95,48 @@ def moment_count(columns: int) -> int:
 def noisy_gaussians(
     terms: Terms, plan: NoisePlan, frame: Frame, releases: tuple[Release, ...]
 ) -> Script[NoisyGaussians]:
-    """All iterations, from public points."""
-    columns, patterns = len(terms.columns), terms.n_patterns
-    means = normal_points(patterns, columns)
-    eyes = np.repeat(np.eye(columns)[np.newaxis], patterns, axis=0)
-    found = NoisyGaussians(np.full(patterns, plan.rows / patterns), means, eyes * _START_SHARE, np.zeros(patterns))
-    clip = Clip(np.zeros_like(means), eyes, ball_radius(columns))
-    is_diagonal = isinstance(terms.family, DiagonalGaussian)
+    """All iterations, from public points or an earlier dictionary."""
+    columns, family = len(terms.columns), terms.family
+    is_diagonal, is_warm = isinstance(family, DiagonalGaussian), terms.initial is not None
+    if terms.initial is None:
+        found = _from_points(terms.n_patterns, columns, float(plan.rows))
+        eyes = np.repeat(np.eye(columns)[np.newaxis], terms.n_patterns, axis=0)
+        clip = Clip(np.zeros_like(found.means), eyes, ball_radius(columns))
+    else:
+        found = _from_earlier(family.framed(terms.initial.patterns, frame), terms.initial.shares * plan.rows)
+        spare = terms.n_patterns - len(found.counts)
+        if spare > 0:
+            found = found.joined(_from_points(spare, columns, SPARE_SHARE * plan.rows))
+        clip = _own_clip(found)
     for iteration, release in enumerate(releases):
-        found = yield from _noisy_iteration(plan, release, frame, found, clip, is_whitened=iteration > 0)
+        found = yield from _noisy_iteration(plan, release, frame, found, clip, is_whitened=is_warm or iteration > 0)
         found = merged_late(found.diagonal() if is_diagonal else found, plan, iteration, len(releases))
-        roots = np.linalg.cholesky(found.covariances * _INFLATION)
-        clip = Clip(found.means, np.linalg.inv(roots), clip.radius)
+        clip = _own_clip(found)
     return found
+
+
+def _from_points(patterns: int, columns: int, rows: float) -> NoisyGaussians:
+    """Patterns around public points, with so many records together."""
+    covariances = np.repeat(np.eye(columns)[np.newaxis] * _START_SHARE, patterns, axis=0)
+    return NoisyGaussians(
+        np.full(patterns, rows / patterns), normal_points(patterns, columns), covariances, np.zeros(patterns)
+    )
+
+
+def _from_earlier(patterns: Patterns, counts: Floats) -> NoisyGaussians:
+    """An earlier dictionary's patterns, in the frame's coordinates."""
+    precisions = patterns["precisions"]
+    if precisions.ndim == 2:
+        precisions = np.eye(precisions.shape[1]) * precisions[:, np.newaxis]
+    covariances = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+    covariances = (covariances + covariances.transpose(0, 2, 1)) / 2
+    return NoisyGaussians(counts, patterns["means"], covariances, np.zeros(len(counts)))
+
+
+def _own_clip(found: NoisyGaussians) -> Clip:
+    """Balls in the coordinates of each pattern."""
+    roots = np.linalg.cholesky(found.covariances * _INFLATION)
+    return Clip(found.means, np.linalg.inv(roots), ball_radius(found.means.shape[1]))
 
 
 def ball_radius(columns: int) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -34,6 +34,8 @@ from sudare.privacy.accounting import gaussian_mu_within
 
 _OPENING_SHARE: Final = Fraction(1, 10)
 _FEWEST_ITERATIONS, _MOST_ITERATIONS = 8, 24
+# From an earlier dictionary fewer are enough, and each has less noise.
+_WARM_ITERATIONS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ class PrivateTerms:
     def plan(self, rows: int) -> NoisePlan:
         """The noise of all sums, from public numbers: charged for at once, before any of it is drawn."""
         iterations = self.iterations
-        if iterations is None:
+        if iterations is None and self.terms.initial is not None:
+            iterations = _WARM_ITERATIONS
+        elif iterations is None:
             iterations = public_iterations(
                 self.epsilon, self.delta, rows, len(self.terms.columns), self.terms.n_patterns
             )
@@ -104,7 +108,7 @@ def _releases(terms: Terms, iterations: int, rows_per_unit: int) -> tuple[Releas
     numbers, sensitivity = moment_count(columns), MOMENT_SENSITIVITY
     if isinstance(family, ColumnFamily):
         numbers, sensitivity = 1 + family.statistic_count(columns), STATISTIC_SENSITIVITY
-    share = _OPENING_SHARE if asks_for_spread(family) else Fraction(0)
+    share = _OPENING_SHARE if asks_for_spread(terms) else Fraction(0)
     moments = Release(terms.n_patterns * numbers, sensitivity, (1 - share) / iterations, rows_per_unit)
     if not share:
         return (moments,) * iterations
@@ -125,9 +129,11 @@ def trained_privately(private: PrivateTerms) -> Script[Dictionary]:
     rows = yield from row_count(terms)
     plan = private.plan(rows)
     releases = plan.releases
-    if asks_for_spread(family):
+    if asks_for_spread(terms):
         overall = yield from _noisy_opening(terms, plan)
         releases = releases[1:]
+    elif terms.initial is not None:
+        overall = replace(terms.initial.overall, rows=rows)
     else:
         size = len(family.opening_bounds(terms.low, terms.high)[0])
         overall = Overall(rows, np.full(size, 0.5), np.eye(size))
@@ -140,9 +146,9 @@ def trained_privately(private: PrivateTerms) -> Script[Dictionary]:
     return Dictionary(family, patterns, frame, overall, counts, Branch(0), ())
 
 
-def asks_for_spread(family: Family) -> bool:
-    """Whether a training begins with a noisy sum for centre and spread of the columns."""
-    return not isinstance(family, ColumnFamily) or family.opens_privately
+def asks_for_spread(terms: Terms) -> bool:
+    """Whether a training begins with a noisy sum for centre and spread of the columns: not of codes, and not where they are known."""
+    return terms.initial is None and not (isinstance(terms.family, ColumnFamily) and not terms.family.opens_privately)
 
 
 def _noisy_opening(terms: Terms, plan: NoisePlan) -> Script[Overall]:
