@@ -354,15 +354,13 @@ def bounds_figures(
         return [
             Series("measured, printed σ", [descent.at(("printed", n, 0.0), e).value for n, e in places]),
             Series("measured, modern σ", [descent.at(("modern", n, 0.0), e).value for n, e in places]),
-            Series(
-                "eq. (8) for the mean loss, constant 1", [printed_2_2(e, 0.0, n) / n for n, e in places], dashed=True
-            ),
+            Series("eq. (8) ÷ n, constant 1", [printed_2_2(e, 0.0, n) / n for n, e in places], dashed=True),
         ]
 
     def aggregate_lines(places: Sequence[tuple[int, float]]) -> list[Series]:
         return [
             Series("aggregated, measured", [aggregate.at(("combined", m), e).value for m, e in places]),
-            Series("one private weak learner, measured", [aggregate.at(("single", m), e).value for m, e in places]),
+            Series("one weak learner, measured", [aggregate.at(("single", m), e).value for m, e in places]),
             Series("eq. (25)", [printed_4_1(aggregate, m, e) for m, e in places], dashed=True),
         ]
 

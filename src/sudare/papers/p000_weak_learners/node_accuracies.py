@@ -18,11 +18,11 @@ NEIGHBOURS: Final = "Replace-one records, pure ε (δ = 0), ± one standard erro
 BARS: Final = "Bars: one standard deviation over the nodes, as in the paper, averaged over repetitions (tables have standard errors of the mean)."
 
 # Names of the methods in legends, as the paper words them in its text.
-AGGREGATED: Final = "aggregated classifier (mirror averaging)"
+AGGREGATED: Final = "aggregated (mirror averaging)"
 WEAK_LEARNERS: Final = "private weak learners"
-STACKING: Final = "L₂ logistic regression of weak learners [3]"
-NOISY_MEANS: Final = "mirror averaging of noisy means (ours)"
-CONSENSUS: Final = "own plus consensus over noisy means (ours)"
+STACKING: Final = "stacking [3]"
+NOISY_MEANS: Final = "aggregated noisy means (ours)"
+CONSENSUS: Final = "own plus consensus (ours)"
 
 
 def note_nodes(found: Measurements, name: str, accuracies: Floats, epsilon: float | None = None) -> None:
