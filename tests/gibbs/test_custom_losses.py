@@ -178,7 +178,7 @@ def test_the_price_of_a_loss_of_ones_own(account):
         {"delta": 0.0},
         {"delta": 0.0, "loss_range": (1.0, 0.0)},
         {"delta": 0.0, "loss_range": (0.0, 9.0), "sampler": "proximal"},
-        {"delta": 0.0, "loss_range": (0.0, 9.0), "regularization": 0.0},
+        {"delta": 0.0, "loss_range": (0.0, 9.0)},
         {"regularization": 0.0},
         {"sampler": "exact"},
         {"sampler": "quick"},
