@@ -184,6 +184,7 @@ def test_the_price_of_a_loss_of_ones_own(account):
         {"sampler": "quick"},
         {"sampler": "proximal", "fixed_work": True},
         {"sampler": "proximal"},
+        {"sampler": "proximal", "smoothness": 1.0, "epsilon": 700.0},
         {"radius": 0.0},
         {"beta": 1e9},
         {"prior": 3},

@@ -18,9 +18,9 @@ from sudare.papers.p001_gibbs_posteriors.temperatures import (
 )
 from sudare.papers.study import Figure, Study, StudyResult, StudySettings, Tell
 
-# Small tables are dealt out this many times as often; Adult, where seeds hardly differ, is fitted for every third repetition.
+# Small tables are dealt out this many times as often; Adult, where seeds hardly differ, is fitted for every second repetition.
 SMALL_FACTOR: Final = 4
-ADULT_SHARE: Final = 3
+ADULT_SHARE: Final = 2
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:

@@ -88,7 +88,7 @@ def location_table(tell: Tell, repeats: int) -> ResultTable:
         ("posterior", "error, normal records", "error, Cauchy records"),
         [(name, found.at((name, "normal")), found.at((name, "Cauchy"))) for name in location_models(0)],
         f"Replace-one records, ε = {EPSILON:g}; δ = {DELTA:g}, or 0 where it says pure or Theorem 3. The location {CENTRE:g} of {RECORDS:,} records within ±{BOUND:g}; mean of |estimate − location| ± one standard error over {repeats} tables. "
-        "The paper treats unbounded losses if they are Lipschitz; a squared loss needs the interval, which heavy tails fill, and its mean is pulled by them. A bounded likelihood needs no convexity, and is pure.",
+        "The paper treats unbounded losses if they are Lipschitz; a squared loss needs the interval, which heavy tails fill. A bounded likelihood needs no convexity, and is pure. The noisy mean of the product is better than a draw of the mean.",
     )
 
 
