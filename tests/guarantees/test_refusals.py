@@ -44,6 +44,7 @@ ALL_LINEAR = extreme(
     epsilon=(1e-6, 50.0),
 )
 GIBBS = extreme(regularization=(1e-6, 1e-2), epsilon=(0.01, 20.0), norm_bound=(1e-6, 1.0), fixed_work=(False,))
+PURE_GIBBS = extreme(regularization=(1e-6, 1e-2), epsilon=(0.01, 20.0), norm_bound=(1e-6, 1.0), delta=(0.0,))
 ALL_GIBBS = extreme(
     regularization=(1e-6, 1e-2, 1e6), epsilon=(0.01, 20.0), norm_bound=(1e-6, 1.0, 1e6), fixed_work=(False, True)
 )
@@ -72,7 +73,9 @@ def test_refusals_of_linear_models_depend_on_public_facts_alone(grid, pairs, met
 
 @pytest.mark.parametrize("learner", [GibbsLogisticRegression, GibbsRidge])
 @pytest.mark.parametrize(
-    ("grid", "pairs"), [(GIBBS, 1), pytest.param(ALL_GIBBS, 4, marks=pytest.mark.long)], ids=["some", "all"]
+    ("grid", "pairs"),
+    [(GIBBS, 1), (PURE_GIBBS, 1), pytest.param(ALL_GIBBS, 4, marks=pytest.mark.long)],
+    ids=["some", "pure", "all"],
 )
 def test_refusals_of_gibbs_posteriors_depend_on_public_facts_alone(grid, pairs, learner, account):
     declared = {"classes": [0, 1]} if learner is GibbsLogisticRegression else {"target_bounds": (0, 1)}

@@ -118,6 +118,7 @@ CALLS: dict[str, Call] = {
     "batches": ({"source": {"a": [1.0]}}, list),
     "GibbsLogisticRegression": (SEED, fitted(X, LABELS)),
     "GibbsMean": (WITHIN, fitted(X)),
+    "softmax_posterior": ({"columns": 2, "classes": 2}, as_made),
     "GibbsRidge": ({"target_bounds": BOUNDS, **SEED}, fitted(X, X[:, 1])),
     "PrivateLinearSVC": (SEED, fitted(X, LABELS)),
     "PrivateLogisticRegression": (SEED, fitted(X, LABELS)),

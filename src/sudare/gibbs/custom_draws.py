@@ -86,8 +86,10 @@ class CustomDraws:
                 raise InvalidParameter(
                     "delta = 0 needs bounded losses.", "Give loss_range=(low, high), or candidates, or delta > 0."
                 )
-            if self.radius is None and not self.curvature.convexity > 0:
-                raise InvalidParameter("A uniform prior needs a radius.", "Give radius, or a positive regularization.")
+            if self.radius is None:
+                raise InvalidParameter(
+                    "delta = 0 needs a ball: a convex loss that is bounded everywhere is constant.", "Give radius."
+                )
         elif self.sampler == "exact":
             raise InvalidParameter("Only draws with delta = 0 are exact.", 'Use sampler="auto", or delta=0.')
         if self.delta == 0 and self.sampler not in ("auto", "exact"):

@@ -57,7 +57,7 @@ def candidate_draws(law: ExponentialLaw, candidates: Floats, draws: int, source:
     """Independent draws among listed points; their losses may be of any shape."""
     totals = np.array([law.total(point) for point in candidates])
     priors = np.array([float(law.log_prior(point)) for point in candidates])
-    log_weights = -law.weight * (totals - totals.min()) + priors
+    log_weights = -law.weight * (totals - totals.min()) + (priors - priors.max())
     picked = [_picked(law.weight, totals, priors, log_weights, source) for _ in range(draws)]
     return np.asarray(candidates[picked], dtype=np.float64)
 

@@ -175,7 +175,7 @@ def _least_tilt(
         between = tilted_mode(potential, middle, mode.point)
         if is_within(middle, between):
             high, mode = middle, between
-            if bisections == _FINE_BISECTIONS and high - low < 1e-7 * high:
+            if high - low < 1e-10 * high:
                 break
         else:
             low = middle

@@ -53,6 +53,9 @@ class NormalPrior:
     scale: float = 1.0
     mean: float | tuple[float, ...] = 0.0
 
+    def __post_init__(self) -> None:
+        Numbers(2.0**-50, 2.0**50).check("scale", self.scale)
+
     @property
     def strong_convexity(self) -> float:
         """1/scale²."""

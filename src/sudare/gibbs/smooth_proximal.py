@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 # Acceptance of a proposal is e^{−2} at least on average, as far as the curvature's trace goes.
 _LARGEST_RESIDUAL: Final = 2.0
 MOST_STEPS: Final = 100_000
+_SMALLEST_DISTANCE: Final = 1e-200
 # What the computed start may have in divergence beyond (p/2)·log(M/κ).
 _START_SLACK: Final = 1.0
 # Up to so many parameters the curvature at the mode is measured, for better starting points of searches.
@@ -45,6 +46,11 @@ class SmoothProximalPlan:
             raise InvalidParameter(
                 "The proximal sampler needs a declared smoothness and a strongly convex exponent.",
                 "Give smoothness, and a prior or regularization.",
+            )
+        if not self.distance >= _SMALLEST_DISTANCE:
+            raise InvalidParameter(
+                "The proximal sampler cannot keep within this epsilon and delta.",
+                'Use a larger delta or a smaller epsilon, or sampler="langevin".',
             )
         if not self.steps <= MOST_STEPS:
             raise InvalidParameter(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from sudare.gibbs.custom_losses import GibbsPosterior
+from sudare.parameter_checks import Numbers
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +40,9 @@ def softmax_posterior(columns: int, classes: int, *, norm_bound: float = 1.0, **
     A gradient is x times (shares − label), of norm √2·R at most; the softmax bends by ½ at most in any direction, and by 1 − 1/k in all together. Other parameters are those of
     GibbsPosterior; `parameters_` are k rows of coefficients.
     """
+    Numbers(1, whole=True).check("columns", columns)
+    Numbers(2, whole=True).check("classes", classes)
+    Numbers(2.0**-100, 2.0**100).check("norm_bound", norm_bound)
     loss = SoftmaxLoss(classes)
     return GibbsPosterior(
         loss,
