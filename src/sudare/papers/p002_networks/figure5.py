@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from sudare.neural.per_row_clipping import Parameters, initial_parameters, mapped, weight_count
 from sudare.neural.training import as_layers
@@ -221,7 +222,8 @@ def drawn(figure: ScoresByMethod, setting: Setting) -> Figure:
     """As printed: both measures against the paper's ε, with the levels of raw data and of the majority."""
 
     def panel(measure: str, found: Measurements) -> Panel:
-        lines = [(setting.epsilons, found.series(name, name, setting.epsilons)) for name in APPROACHES]
+        labels = {name: name for name in APPROACHES} | {ANONYMIZING_FIRST: f"{ANONYMIZING_FIRST} (protects no record)"}
+        lines = [(setting.epsilons, found.series(name, label, setting.epsilons)) for name, label in labels.items()]
         levels = {f"{name} ({found.at(name).value:.3f})": found.at(name).value for name in (RAW, MAJORITY)}
         return _curves(lines, levels, x_label="ε as the paper counts it", y_label=measure)
 
@@ -241,14 +243,14 @@ def by_record(figure: ScoresByMethod, corrected: ScoresByMethod, setting: Settin
     """The same accuracies against what a record is promised, beside methods that promise it something."""
 
     def panel(measure: str, printed: Measurements, found: Measurements) -> Panel:
-        drawn_lines = [
+        on_parameters = [
             (
                 [figure.record_epsilon[name, epsilon] for epsilon in setting.epsilons],
                 printed.series(name, f"{name}, printed", setting.epsilons),
             )
             for name in (LEARNING_FIRST, ANONYMIZED_LEARNING)
         ]
-        drawn_lines += [
+        first, *others = [
             (
                 [corrected.record_epsilon[line.name, epsilon] for epsilon in line.epsilons],
                 found.series(line.name, line.name, line.epsilons),
@@ -256,7 +258,7 @@ def by_record(figure: ScoresByMethod, corrected: ScoresByMethod, setting: Settin
             for line in lines
         ]
         levels = {f"majority ({printed.at(MAJORITY).value:.3f})": printed.at(MAJORITY).value}
-        return _curves(drawn_lines, levels, x_label="ε of a record", y_label=measure)
+        return _curves([first, *on_parameters, *others], levels, x_label="ε of a record", y_label=measure)
 
     return Figure(
         "Figure 5, by a record's ε",
@@ -290,6 +292,8 @@ def _curves(
         for style, (label, level) in zip(("--", ":"), levels.items(), strict=False):
             axes.axhline(level, color=theme.ink, linestyle=style, lw=1, label=label)
         axes.set_xscale("log")
+        # The formatter of logarithmic axes writes formulas, which pictures do not draw.
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         finished(axes, theme, x_label, y_label, "")
 
     return panel
