@@ -55,7 +55,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         for title, pages in section.items():
             if isinstance(pages, list):
                 section[title] = [
-                    {name: [page, *below[page]] if page in below else page for name, page in entry.items()}
+                    # A group of pages is a list, and none of those below which pages are made.
+                    {name: [page, *below[str(page)]] if str(page) in below else page for name, page in entry.items()}
                     for entry in pages
                 ]
     return config

@@ -129,8 +129,8 @@ def test_risk_for_people(sudare: Sudare) -> None:
 
 
 def test_the_answer_on_the_page_is_the_commands(sudare: Sudare) -> None:
-    """Lines of docs/paper-003.md; simulated ones may change with numpy's generators."""
-    page = (DOCS / "paper-003.md").read_text("utf-8")
+    """Lines of docs/papers/003.md; simulated ones may change with numpy's generators."""
+    page = (DOCS / "papers" / "003.md").read_text("utf-8")
     command, *printed = page.partition("```console\n$ sudare ")[2].partition("```")[0].splitlines()
     words = command.replace(" --plot risk.png", "").split()
     told = [line.rstrip() for line in sudare(*words, *QUICK).stdout.splitlines()]
