@@ -15,7 +15,15 @@ from sudare.dictionary.em import Dictionary, Initial, Terms
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
-from sudare.dictionary.member_records import Bounds, Layout, Records, check_family, levels_of, opened_members
+from sudare.dictionary.member_records import (
+    Bounds,
+    Layout,
+    Records,
+    check_family,
+    declared_layout,
+    levels_of,
+    opened_members,
+)
 from sudare.dictionary.private_training import PrivateTerms, check_private_bounds
 from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.single_member_pattern import OwnPart
@@ -234,6 +242,15 @@ class PatternDictionary(BaseEstimator):
         family = self._family(layout)
         check_family(family, [records])
         return self._terms(layout, family, members), records
+
+    def check_declared_bounds(self) -> None:
+        """Raise InvalidParameter or SchemaError unless a private training of the family suits what the schema declares."""
+        self._check_parameters()
+        if self.schema is None:
+            raise InvalidParameter("There is no schema whose bounds could be checked.", "Give a schema.")
+        layout = declared_layout(self.schema, FAMILIES[self.family])
+        if layout.low is not None and layout.high is not None:
+            check_private_bounds(self._exact_family(layout), layout.low, layout.high)
 
     def member(self, position: int) -> MemberModel:
         """The model of one member: shared patterns, own weights, and last a pattern of its own where it has one."""

@@ -224,3 +224,24 @@ def test_a_dictionary_task_of_an_earlier_version_means_the_same() -> None:
     assert {name: repr(value) for name, value in found[0].items()} == {
         name: repr(value) for name, value in found[1].items()
     }
+
+
+@pytest.mark.parametrize(
+    ("family", "low", "high", "message"),
+    [
+        ("poisson", 0.5, 9.0, "whole numbers"),
+        ("gamma", 0.0, 9.0, "above 0"),
+        ("poisson", 0, 9, None),
+        ("gamma", 1, 9, None),
+    ],
+)
+def test_bounds_that_do_not_suit_a_private_dictionary_are_refused_before_anybody_signs(
+    family: str, low: float, high: float, message: str | None
+) -> None:
+    task = DictionaryTask("wear", 2, epsilon=2.0, delta=1e-6, parameters={"family": family})
+    schema = Schema({"calls": Number(low, high)})
+    if message is None:
+        assert promise_of(task, schema, lambda: 100) == Guarantee(2.0, 1e-6)
+    else:
+        with pytest.raises(InvalidParameter, match=message):
+            promise_of(task, schema, lambda: 100)

@@ -91,6 +91,8 @@ def promise_of(task: Task, schema: Schema, rows: Callable[[], int]) -> Guarantee
         case LearningTask() | ScalerTask():
             return _stated_promise(task, schema)
         case DictionaryTask() if task.is_private:
+            if "family" in task.parameters:
+                dictionary_of(task, schema).check_declared_bounds()
             return _stated_promise(task, schema)
         case DictionaryTask():
             return None

@@ -22,6 +22,7 @@ from sudare.papers.p003_decentralised.chunked_sum_tables import (
     byzantine_table,
     chain_table,
 )
+from sudare.papers.p003_decentralised.detection_benchmark import detection_results
 from sudare.papers.p003_decentralised.dictionary_figures import (
     anomaly_table,
     few_records_results,
@@ -140,6 +141,7 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
     recovery, hard = recovery_table(repeats, tell), hard_table(repeats, tell)
     records, records_panel = few_records_results(few, tell)
     private, private_panels = private_results(few, tell)
+    detection, detection_figure = detection_results(tell, StudySettings(few, quick))
     tables = [
         eight,
         pruning,
@@ -152,6 +154,7 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
         fault_table(min(few, FEWEST), tell),
         records_attack_table(few, tell),
         private,
+        detection,
     ]
     shortened = _QUICK if quick else ""
     figures = [
@@ -179,10 +182,11 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
         ),
         Figure(
             "The dictionary with ε",
-            "Held-out gap and AUC of an absent pattern by ε, ± one standard error.",
+            "Held-out gap by ε, ± one standard error.",
             private_panels,
             shortened,
         ),
+        detection_figure,
     ]
     return tables, figures
 
