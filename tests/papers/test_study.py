@@ -84,3 +84,7 @@ def test_every_registered_study_loads() -> None:
 def test_an_unknown_study_lists_those_there_are() -> None:
     with pytest.raises(UnknownName, match="core"):
         load_study("nothing")
+
+
+def test_equal_numbers_have_no_standard_error() -> None:
+    assert Estimate.of([0.764] * 30).standard_error == 0

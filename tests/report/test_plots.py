@@ -93,3 +93,13 @@ def test_long_labels_slant() -> None:
 
     assert rotation(["short", "words"]) == 0
     assert rotation(["a rather long label"] * 5) > 0
+
+
+def test_powers_of_ten_are_labelled_with_numbers() -> None:
+    """Labels are not read as formulas, so none may be written as one."""
+    axes = Figure().add_subplot()
+    curves([1.0, 10.0], [Series("a", [0.001, 100.0])], x_label="x", y_label="y", logarithmic=True)(axes, DAY)
+    axes.figure.canvas.draw()
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert "0.01" in labels
+    assert not any("$" in label for label in labels)

@@ -33,7 +33,9 @@ class Estimate:
         values = np.asarray(samples, dtype=np.float64)
         if values.ndim != 1 or len(values) < 2:
             raise InvalidParameter("A standard error needs at least two repetitions.", "Use for example --repeats 20.")
-        return cls(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))), len(values))
+        # The mean of equal numbers is rounded, and they would seem to differ from it.
+        deviation = float(values.std(ddof=1)) if np.ptp(values) > 0 else 0.0
+        return cls(float(values.mean()), deviation / math.sqrt(len(values)), len(values))
 
     def __str__(self) -> str:
         return f"{nearest(self.value, 3)} ± {nearest(self.standard_error, 1)}"

@@ -15,7 +15,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from sudare.safe_text import escaped_for_terminal
 
@@ -147,6 +147,9 @@ def curves(
             axes.set_yscale("log")
             axes.set_xticks(list(x), [f"{value:g}" for value in x])
             axes.xaxis.set_minor_formatter(NullFormatter())
+            # matplotlib's own labels of powers are formulas, which are not drawn here.
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
         finished(axes, theme, x_label, y_label, title)
 
     return panel
