@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from sudare.errors import SudareError, every_error
 from sudare.glossary import TERMS
@@ -62,9 +63,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Links that are right in the repository, where proofs/ stands beside docs/, lead to the site's pages."""
-    return markdown.replace("](../proofs/)", "](proofs/index.md)").replace("](../proofs/", "](proofs/")
+    up = "../" * page.file.src_uri.count("/")
+    beside, inside = f"]({up}../proofs/", f"]({up}proofs/"
+    return markdown.replace(f"{beside})", f"{inside}index.md)").replace(beside, inside)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
