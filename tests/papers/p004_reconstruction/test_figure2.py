@@ -71,8 +71,8 @@ def test_accuracy_of_figure_2():
     for size, accuracy in least.items():
         auto = found.at((size, 1.0, "auto"))
         assert auto.value > found.at((size, 1.0, TECHNIQUE)).value
-        # Where the paper's method is given the best K after the fact, it may come near.
-        for update in ("gradient", "closed-form"):
-            best = found.at((size, 1.0, update, figure2.best_count(found, size, 1.0, update)))
-            assert auto.value > best.value - 2 * best.standard_error
+        # In closed form and given the best K after the fact, the paper's method is better than auto with 1,000 records.
+        for update in ("gradient", "closed-form") if size > 1_000 else ("gradient",):
+            best = figure2.best_count(found, size, 1.0, update)
+            assert auto.value > found.at((size, 1.0, update, best)).value
         assert auto.value > accuracy - 2 * auto.standard_error

@@ -31,12 +31,12 @@ __all__ = [
 
 QUICK_SIZES: Final = (1_000, 10_000, 100_000)
 _QUICK: Final = "Quick run: few repetitions, up to 100,000 records, and a part of our own comparisons."
-_OWN_PART: Final = 5
+_OWN_PART: Final = 3
 _LEAST_REPEATS: Final = 2
 
 
 def own_repeats(repeats: int) -> int:
-    """How often our own comparisons are repeated, which take longest and are not the paper's: a fifth."""
+    """How often our own comparisons are repeated, which take longest and are not the paper's: a third."""
     return max(_LEAST_REPEATS, repeats // _OWN_PART)
 
 

@@ -30,7 +30,7 @@ BOUNDS: Final = (-1.0, 11.0)
 RECORDS: Final = 100_000
 BINS: Final = {2: 12, 3: 8}
 METHODS: Final = ("bayes", "mixture", "auto")
-DIAGONAL: Final = "components without covariance (19)"
+DIAGONAL: Final = "no covariance (19)"
 ROTATED: Final = "Algorithm 2"
 MOST_STEPS: Final = 300
 """Of the paper's two ways, so that minutes do; with rotation L need not rise, and more steps do not bring it to rest."""

@@ -186,7 +186,7 @@ def table_2_early_stops(found: Measurements, columns: Sequence[Column] = COLUMNS
         rows.append((column.name, *stops, found.at((column.name, name, TECHNIQUE)), TABLE_2[column.name][TECHNIQUE]))
     return ResultTable(
         f"Table 2, {TECHNIQUE}: when it is stopped",
-        ("column", *(f"{steps:,} steps" for steps in EARLY_STOPS), "at rest", "printed"),
+        ("column", *(f"after step {steps:,}" for steps in EARLY_STOPS), "at rest", "printed"),
         rows,
         "The paper prints no rule for stopping. Its number for age is about that at rest, its number for education-num that after three steps from the uniform start: no one rule gives both. "
         "Stopped in time the technique is far better for ages than all that is printed.",
