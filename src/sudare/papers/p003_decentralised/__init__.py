@@ -40,7 +40,7 @@ from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_co
 from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 
 SEED: Final = 2021
-REPEATS: Final = 20
+REPEATS: Final = 30
 PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
 _QUICK: Final = "Quick: two seeds of everything, five members at most under encryption with 256 bits."
 

@@ -21,7 +21,7 @@ FAULTS: Final = 200
 SHIFTS: Final = (2.0, 3.0, 5.0)
 DETECTION_ROWS: Final = 60
 LABELLED_ROWS: Final = 200
-RHOS: Final = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+RHOS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 Blame = Callable[[MemberModel, Floats], Floats]
 
