@@ -94,6 +94,7 @@ PATTERNS: dict[str, Any] = {"n_patterns": 2, "hide": "nothing", "search": False,
 NETWORK: dict[str, Any] = {**WITHIN, "hidden_layer_sizes": (2,), "max_iter": 1, "max_physical_batch_size": 8}
 NAMED = schema.Schema({"first": schema.Number(-1, 1), "second": schema.Number(-1, 1)})
 TABLE = {"first": X[:, 0], "second": X[:, 1]}
+DICTIONARY = dictionary.PatternDictionary(**PATTERNS).fit(members())
 
 Call = tuple[Mapping[str, Any], Callable[[Any], Any]]
 # One good call of everything public that takes a number: arguments, and what is done with what comes back.
@@ -114,6 +115,7 @@ CALLS: dict[str, Call] = {
     "secure_sum": ({"vectors": np.ones((3, 2))}, as_made),
     "hidden_sum": ({"vectors": np.ones((3, 2)), "hide": "chunks", "over": "complete"}, as_made),
     "PatternDictionary": ({**PATTERNS, "bounds": (-1, 1), "epsilon": 5.0, "random_state": 0}, fitted(members())),
+    "pattern_changes": ({"earlier": DICTIONARY, "later": DICTIONARY}, as_made),
     "graphical_lasso": ({"covariance": COVARIANCE, "penalty": 0.1}, as_made),
     "batches": ({"source": {"a": [1.0]}}, list),
     "GibbsLogisticRegression": (SEED, fitted(X, LABELS)),

@@ -18,6 +18,7 @@ from scipy.stats import qmc
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
 from sudare.errors import DataError
+from sudare.parameter_checks import Numbers
 
 if TYPE_CHECKING:
     from sudare.dictionary.estimators import PatternDictionary
@@ -123,6 +124,7 @@ def pattern_changes(
 
     It is computed from the patterns alone, so it costs nothing and tells nothing more. Two nats are a shift by two deviations in one column.
     """
+    Numbers(0, open_low=True).check("same_within_nats", same_within_nats)
     nats = divergences(later.dictionary_.family, earlier.patterns_, later.patterns_, len(later.columns_))
     pairs = [
         (int(old), int(new), float(nats[old, new]))
