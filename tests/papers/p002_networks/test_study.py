@@ -130,8 +130,8 @@ def test_record_level_asks_every_method_for_the_same_promise(tiny, monkeypatch):
     found = record_level.measured(QUIET, 2, (1.0,))
     table = record_level.table(found, (1.0,))
     assert [row[0] for row in table.rows] == [*record_level.MODELS, record_level.SYNTHETIC]
-    assert table.rows[0][1:3] == ("–", "(1, 1e-05)")
-    assert table.rows[1][1:3] == ("1", "(2, 3.7e-05)")
+    assert table.rows[0][1:3] == ("–", "(1, 1e-5)")
+    assert table.rows[1][1:3] == ("1", "(2, 3.719e-5)")
     assert found.accuracy.at(record_level.SYNTHETIC, 1.0).value > 0.5
     network = record_level.network(0.5, 3)
     assert (network.neighbours, network.delta, network.epsilon) == ("add-remove", 1e-5, 0.5)

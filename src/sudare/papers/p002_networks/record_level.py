@@ -22,7 +22,8 @@ from sudare.papers.p002_networks.census import Scores, ScoresByMethod, Split, of
 from sudare.papers.p002_networks.estimators import AnonymizingFirstClassifier
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
-from sudare.privacy.guarantee import Guarantee
+from sudare.privacy.guarantee import Guarantee, readable_up
+from sudare.report.numbers import rounded_up
 from sudare.report.plots import Panel, curves
 from sudare.schema import encode
 from sudare.synthesis import PrivateSynthesizer
@@ -117,7 +118,7 @@ def table(found: ScoresByMethod, epsilons: Sequence[float] = EPSILONS) -> Result
                 (
                     name,
                     "–" if is_replaced else f"{epsilon:g}",
-                    f"({converted.epsilon:g}, {converted.delta:.2g})",
+                    f"({readable_up(converted.epsilon)}, {rounded_up(converted.delta)})",
                     found.accuracy.at(name, epsilon),
                     found.macro_f1.at(name, epsilon),
                 )
