@@ -58,6 +58,11 @@ def test_em_forgives_small_errors_only_where_records_are_centred(monkeypatch):
     assert lossy.gap != pytest.approx(exact.gap, abs=1e-4)
 
 
+def test_a_small_penalty_prunes_little(monkeypatch):
+    monkeypatch.setattr(figures, "TEST_ROWS", 100)
+    assert figures.pruned("sign", 1.0, 0).patterns > 3 == figures.pruned("sign", 30.0, 0).patterns
+
+
 @pytest.mark.long
 def test_em_over_sums_has_a_table():
     found = columns(figures.em_over_sums_table(2, quiet))
