@@ -33,8 +33,8 @@ for module in pkgutil.walk_packages(sudare.__path__, "sudare."):
 """
 
 NETWORKS_OF_PAPER_002 = (
-    *("anonymized_learning", "canaries", "corrected_approaches", "figure5", "ordinary_training"),
-    *("parameter_intervals", "printed_training", "theorem_4"),
+    *("anonymized_learning", "canaries", "corrected_results", "figure5", "ordinary_training"),
+    *("parameter_intervals", "printed_training", "theorem_4_audit"),
 )
 # What is an extra's inside, and imported by the rest only when it is used.
 NEEDS_AN_EXTRA = {

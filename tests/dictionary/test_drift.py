@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sudare.dictionary import ChangeDetector, MemberModel, PatternDictionary, pattern_changes
-from sudare.dictionary.drift import divergences
+from sudare.dictionary.drift import kl_divergences
 from sudare.dictionary.families import Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.errors import DataError, InvalidParameter
@@ -187,4 +187,4 @@ def test_divergences_are_those_of_normal_patterns():
     family = DiagonalGaussian()
     first = Patterns({"means": np.zeros((1, 2)), "precisions": np.ones((1, 2))})
     second = Patterns({"means": np.array([[0.0, 0.0], [2.0, 0.0]]), "precisions": np.ones((2, 2))})
-    np.testing.assert_allclose(divergences(family, first, second, 2), [[0.0, 2.0]], atol=0.02)
+    np.testing.assert_allclose(kl_divergences(family, first, second, 2), [[0.0, 2.0]], atol=0.02)

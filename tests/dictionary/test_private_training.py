@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
+from sudare.dictionary.component_merging import merged
 from sudare.dictionary.families import Patterns
-from sudare.dictionary.noisy_patterns import merged
 from sudare.dictionary.private_column_patterns import own_intervals
-from sudare.dictionary.private_gaussian_patterns import NoisyGaussians, ball_radius, clipped_share, shrunk
+from sudare.dictionary.private_gaussian_patterns import NoisyGaussians, ball_radius, shrunk, variance_left_by_clipping
 from sudare.dictionary.private_training import PrivateTerms, public_iterations
 from sudare.dictionary.secure_totals import ADDENDS, adder
 from sudare.dictionary.training import simulated, trained
@@ -256,7 +256,7 @@ def test_clipping_leaves_a_known_share_of_a_normal_pattern(columns):
     radius = ball_radius(columns)
     most = radius**2 * 1.1
     mean = stats.chi2(columns).expect(lambda q: min(q, most)) / columns
-    assert clipped_share(columns, radius) == pytest.approx(mean, abs=2e-3)
+    assert variance_left_by_clipping(columns, radius) == pytest.approx(mean, abs=2e-3)
 
 
 @given(st.integers(0, 10**6), st.floats(0, 10))

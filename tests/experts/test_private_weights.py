@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sudare.errors import DataError, InvalidParameter, NotCharged, PersonRowsExceeded, ReleaseMalformed
 from sudare.experts import ExponentialWeights, PrivateExponentialWeights
+from sudare.experts.discrete_exponential_mechanism import GibbsDraws
 from sudare.experts.expert_set import ExpertSet
-from sudare.experts.gibbs_draws import GibbsDraws
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Ledger, Release
 from sudare.report import card_text

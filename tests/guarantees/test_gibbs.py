@@ -20,10 +20,10 @@ from sudare.audit.linear_audits import misclassified_pair
 from sudare.frames.rows import Rows
 from sudare.gibbs.custom_draws import CustomDraws
 from sudare.gibbs.exact_draws import exact_draws
+from sudare.gibbs.float_rejection_sampler import rejection_draws
 from sudare.gibbs.gaussian_envelope import envelope
 from sudare.gibbs.mean import MeanDraws
 from sudare.gibbs.mechanisms import LogisticDraws, RidgeDraws
-from sudare.gibbs.potential_rejection import rejection_draws
 from sudare.gibbs.proximal_sampler import ProximalPlan, proximal_draw
 from sudare.gibbs.truncated_gaussian import linear_posterior
 from sudare.linear.losses import CappedSquares, Logistic

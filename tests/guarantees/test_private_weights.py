@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sudare.audit import distinguish
 from sudare.audit.expert_audits import ConstantExpert, law_epsilon
 from sudare.experts import PrivateExponentialWeights, private_weights
-from sudare.experts.gibbs_draws import GibbsDraws
+from sudare.experts.discrete_exponential_mechanism import GibbsDraws
 from sudare.privacy.accounting import exact
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Label, Number, Person, Schema

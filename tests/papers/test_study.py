@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter, UnknownName
-from sudare.papers import STUDIES, Erratum, Estimate, Figure, ResultTable, Study, StudyResult, load_study, write_result
+from sudare.papers import (
+    STUDIES,
+    Erratum,
+    Estimate,
+    Figure,
+    ResultTable,
+    Study,
+    StudyResult,
+    load_study,
+    write_result,
+)
 from sudare.papers.study import cell_text
 from sudare.report.plots import Series, curves
 

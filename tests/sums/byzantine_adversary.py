@@ -39,7 +39,7 @@ from sudare.sums.messages import (
     vote_content,
 )
 from sudare.sums.party import Party
-from sudare.sums.relay import RelayCollector
+from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.statements import KINDS, Statement, stated
 from tests.sums.byzantine_settings import (
     SMALL_ORDER,

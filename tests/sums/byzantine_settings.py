@@ -16,7 +16,7 @@ from sudare.sums.messages import (
 )
 from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
-from sudare.sums.relay import RelayCollector
+from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.simulation import simulate
 from tests.sums.parties import keys_of, roster
 

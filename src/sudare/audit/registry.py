@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sudare.audit import expert_audits, gibbs_audits, linear_audits, noise_audits, perturbation_audits, synthesis_audits
+from sudare.audit import (
+    expert_audits,
+    gibbs_audits,
+    linear_audits,
+    noise_audits,
+    perturbation_audits,
+    synthesis_audits,
+)
 from sudare.audit.comparison import Comparison, NamedAudit
 from sudare.errors import InvalidParameter, UnknownName
 

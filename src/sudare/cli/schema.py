@@ -58,12 +58,12 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Whether a table agrees with a schema: all problems at once, what would be clipped, and what is ignored. Counts are exact: for the owner only."""
-    from sudare.frames.schema_agreement import schema_agreement
+    from sudare.frames.schema_validation import schema_report
     from sudare.schema import Schema
 
     declared, source = Schema.load(schema), table_source(table, has_header, encoding)
     with progress(as_json) as tell:
-        found = schema_agreement(source, declared, tell)
+        found = schema_report(source, declared, tell)
     values = {
         "rows": found.rows,
         "columns": list(declared.columns),

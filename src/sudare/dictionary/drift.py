@@ -125,7 +125,7 @@ def pattern_changes(
     It is computed from the patterns alone, so it costs nothing and tells nothing more. Two nats are a shift by two deviations in one column.
     """
     Numbers(0, open_low=True).check("same_within_nats", same_within_nats)
-    nats = divergences(later.dictionary_.family, earlier.patterns_, later.patterns_, len(later.columns_))
+    nats = kl_divergences(later.dictionary_.family, earlier.patterns_, later.patterns_, len(later.columns_))
     pairs = [
         (int(old), int(new), float(nats[old, new]))
         for old, new in zip(*linear_sum_assignment(np.minimum(nats, 1e6)), strict=True)
@@ -136,7 +136,7 @@ def pattern_changes(
     return PatternChanges(tuple(pairs), tuple(sorted(retired)), tuple(sorted(new)))
 
 
-def divergences(family: Family, earlier: Patterns, later: Patterns, columns: int) -> Floats:
+def kl_divergences(family: Family, earlier: Patterns, later: Patterns, columns: int) -> Floats:
     """Σ f ln f/g of every earlier pattern f and later pattern g, at evenly spread points of f."""
     sequence = qmc.Sobol(columns, scramble=False)
     sequence.fast_forward(1)

@@ -18,9 +18,9 @@ from scipy.special import entr, logsumexp
 from scipy.stats import qmc
 
 from sudare.dictionary.column_families import ColumnFamily
+from sudare.dictionary.component_merging import SPARE_SHARE, NoisyPatterns, merged_late, staying_patterns
 from sudare.dictionary.em import Script, Terms
 from sudare.dictionary.families import Floats, Frame, Overall, Patterns
-from sudare.dictionary.noisy_patterns import SPARE_SHARE, NoisyPatterns, merged_late, staying_patterns
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import Intervals, NoisyStatistics

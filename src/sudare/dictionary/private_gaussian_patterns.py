@@ -15,11 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sudare.dictionary.component_merging import (
+    SPARE_SHARE,
+    NoisyPatterns,
+    classification_likelihood_term,
+    merged_late,
+    staying_patterns,
+)
 from sudare.dictionary.em import Script, Terms, implausible
 from sudare.dictionary.families import Family, Floats, Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
-from sudare.dictionary.noisy_patterns import SPARE_SHARE, NoisyPatterns, label_entropy, merged_late, staying_patterns
 from sudare.dictionary.pattern_selection import normal_points
 from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, unpacked
@@ -80,7 +86,7 @@ class NoisyGaussians(NoisyPatterns):
 
     def _label_likelihood(self, k: int) -> float:
         count = float(self.counts[k])
-        return -count * float(np.linalg.slogdet(self.covariances[k])[1]) + label_entropy(count)
+        return -count * float(np.linalg.slogdet(self.covariances[k])[1]) + classification_likelihood_term(count)
 
     def diagonal(self) -> Self:
         """The same with independent columns."""
@@ -189,13 +195,13 @@ def _described(
     noise = radius**2 * deviation / count
     covariance = radius**2 * products / count - np.outer(mean, mean)
     if is_whitened:
-        covariance = covariance / clipped_share(columns, radius)
+        covariance = covariance / variance_left_by_clipping(columns, radius)
     regular = shrunk(covariance, noise)
     roots = np.linalg.inv(clip.inverses[k])
     return count, clip.centres[k] + roots @ mean, roots @ regular @ roots.T, noise
 
 
-def clipped_share(columns: int, radius: float) -> float:
+def variance_left_by_clipping(columns: int, radius: float) -> float:
     """E min(q, a)/M for a squared distance q ~ χ²_M and a = radius²·inflation: what clipping leaves of a normal pattern's variance."""
     most = radius**2 * _INFLATION
     return float((columns * chi2.cdf(most, columns + 2) + most * chi2.sf(most, columns)) / columns)

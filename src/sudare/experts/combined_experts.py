@@ -247,14 +247,14 @@ class CombinedExperts(BaseEstimator):
         return logistic_losses(answers)
 
 
-def each_against_the_rest(targets: Floats, outputs: int) -> Floats:
+def one_vs_rest_targets(targets: Floats, outputs: int) -> Floats:
     """Targets of one problem; or of one a class, +1 for it and −1 for all others, from the places of several classes."""
     if outputs == 1:
         return targets[np.newaxis]
     return np.where(targets == np.arange(outputs)[:, np.newaxis], 1.0, -1.0)
 
 
-def one_against_the_rest(scores: Floats) -> Floats:
+def one_vs_rest_probabilities(scores: Floats) -> Floats:
     """Probabilities from log-odds of each class against all others (rows × classes): divided by their sum, as PrivateLogisticRegression does."""
     chances = expit(scores)
     total = chances.sum(axis=1, keepdims=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.experts.combined_experts import CombinedExperts, each_against_the_rest, one_against_the_rest, positive
+from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_probabilities, one_vs_rest_targets, positive
 from sudare.experts.expert_set import CannotBeScored, Combine, Floats, Interval
 from sudare.experts.penalised_fits import PENALTIES, batch_fitted
 from sudare.experts.weights import (
@@ -195,9 +195,7 @@ class StackedExperts(CombinedExperts):
         designs = np.concatenate([outputs / scale, np.ones((*outputs.shape[:2], 1))], axis=2)
         penalties = PENALTIES if self.penalty == "cross-validation" else (positive("penalty", self.penalty),)
         relative = np.ones(designs.shape[2])
-        fitted = batch_fitted(
-            designs, each_against_the_rest(targets, experts.outputs), penalties, relative, experts.task
-        )
+        fitted = batch_fitted(designs, one_vs_rest_targets(targets, experts.outputs), penalties, relative, experts.task)
         weights, intercepts = fitted.coefficients[:, :-1] / scale, fitted.coefficients[:, -1]
         if experts.outputs == 1:
             self.weights_, self.intercept_ = self._of_all(weights[0]), float(intercepts[0])
@@ -209,7 +207,7 @@ class StackedExperts(CombinedExperts):
         return False
 
     def _class_probabilities(self, scores: Floats) -> Floats:
-        return one_against_the_rest(scores)
+        return one_vs_rest_probabilities(scores)
 
     def _refuse_overwhelming(self, outputs: Floats) -> None:
         """Raise CannotBeScored where an expert's answers are so much larger than those of most that beside them the others' would be lost."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.experts.combined_experts import CombinedExperts, each_against_the_rest, one_against_the_rest, positive
+from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_probabilities, one_vs_rest_targets, positive
 from sudare.experts.expert_set import Task
 from sudare.experts.penalised_fits import batch_fitted
 
@@ -126,7 +126,7 @@ class OwnPlusConsensus(CombinedExperts):
             consensus = Consensus(consensus.directions, np.full(outputs, known))
         designs = np.broadcast_to(design, (outputs, *design.shape))
         theta, chosen = own_plus_consensus(
-            designs, each_against_the_rest(targets, outputs), consensus, penalties, self.expert_set_.task
+            designs, one_vs_rest_targets(targets, outputs), consensus, penalties, self.expert_set_.task
         )
         own, constants = theta[:, : matrix.shape[1]], theta[:, -1] if self.fit_intercept else np.zeros(outputs)
         if outputs == 1:
@@ -138,4 +138,4 @@ class OwnPlusConsensus(CombinedExperts):
         return np.asarray(self.expert_set_.matrix(rows) @ self.coef_.T + self.intercept_)
 
     def _class_probabilities(self, scores: Floats) -> Floats:
-        return one_against_the_rest(scores)
+        return one_vs_rest_probabilities(scores)

@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.combined_experts import labels_of
+from sudare.experts.discrete_exponential_mechanism import MOST_DRAWS, Counts, GibbsDraws
 from sudare.experts.expert_set import ExpertSet, Floats, Interval, Task, knows_several_classes, row_count, task_of
-from sudare.experts.gibbs_draws import MOST_DRAWS, Counts, GibbsDraws
 from sudare.experts.weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (

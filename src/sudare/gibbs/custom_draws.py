@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.gibbs.exponential_mechanism import ExponentialLaw, candidate_draws, grid_draws
+from sudare.gibbs.float_rejection_sampler import MOST_PROPOSALS, rejection_draws
 from sudare.gibbs.langevin import LangevinPlan, langevin_draws
 from sudare.gibbs.mechanisms import FIXED_PROPOSALS, chain_distance
-from sudare.gibbs.potential_rejection import MOST_PROPOSALS, rejection_draws
 from sudare.gibbs.potentials import Curvature, Potential
 from sudare.gibbs.priors import Prior, QuadraticPrior
 from sudare.gibbs.smooth_proximal import SmoothProximalPlan, smooth_proximal_draws

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.gibbs.float_rejection_sampler import check_log_ratio
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
-from sudare.gibbs.potential_rejection import check_log_ratio
 from sudare.gibbs.potentials import Curvature, Mode, Potential, mode_in_ball
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.noise import NoiseSource

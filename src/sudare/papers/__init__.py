@@ -6,7 +6,16 @@ from importlib import import_module
 from typing import Final
 
 from sudare.errors import UnknownName
-from sudare.papers.study import Erratum, Estimate, Figure, ResultTable, Study, StudyResult, StudySettings, write_result
+from sudare.papers.study import (
+    Erratum,
+    Estimate,
+    Figure,
+    ResultTable,
+    Study,
+    StudyResult,
+    StudySettings,
+    write_result,
+)
 
 # A new study adds its line here and defines `STUDY` in its module.
 STUDIES: Final[dict[str, str]] = {

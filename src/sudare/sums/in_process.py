@@ -18,7 +18,7 @@ from sudare.sums.fixed_point import WORD_BITS, FixedPoint
 from sudare.sums.keys import MemberKeys
 from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
-from sudare.sums.relay import RelayCollector
+from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.simulation import failure_of, simulate
 
 Floats = NDArray[np.float64]

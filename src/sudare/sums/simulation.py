@@ -13,7 +13,7 @@ import numpy as np
 from sudare.errors import SumError
 from sudare.sums.messages import Body, Masked, Message, Opened, Passed
 from sudare.sums.party import Party
-from sudare.sums.relay import RelayCollector
+from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.wire import packed_size
 
 

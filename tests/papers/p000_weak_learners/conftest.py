@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudare.papers.p000_weak_learners import adult_accuracy, linear_methods, released_combination
+from sudare.papers.p000_weak_learners import (
+    adult_accuracy,
+    logistic_regression_results,
+    private_aggregation_results,
+)
 from sudare.papers.p000_weak_learners import learning_tasks as tasks
 from tests.papers.made_up_tables import made_up_adult
 
@@ -24,8 +28,8 @@ def tiny_data(monkeypatch):
     pima["diabetes"] = (np.arange(768) < 268).astype(int)
     monkeypatch.setattr(tasks, "data", lambda name: pima)
     tables = {"adult-train": made_up_adult(300, generator), "adult-test": made_up_adult(150, generator)}
-    for module in (adult_accuracy, linear_methods, released_combination):
+    for module in (adult_accuracy, logistic_regression_results, private_aggregation_results):
         monkeypatch.setattr(module, "data", tables.get)
     for name, value in (("SENDERS", 3), ("EXCHANGED", 1), ("SENDER_ROWS", 60), ("OWN_ROWS", (40,))):
-        monkeypatch.setattr(released_combination, name, value)
+        monkeypatch.setattr(private_aggregation_results, name, value)
     return tables

@@ -7,7 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from sudare.papers.p000_weak_learners import bounds, excess_risks, gradient_descent, objective_perturbation
+from sudare.papers.p000_weak_learners import (
+    bounds,
+    excess_risks,
+    noisy_sgd,
+    perturbed_erm,
+)
 from sudare.papers.p000_weak_learners.learning_tasks import synthetic
 
 QUIET = lambda text: None  # noqa: E731
@@ -51,8 +56,8 @@ def test_the_approximation_error_falls_with_the_penalty():
 def test_the_bound_of_theorem_2_1_that_holds(delta, factor):
     rows, labels = excess_risks.one_table(np.random.default_rng(1), 100)
     draws, epsilon = 200, 5.0
-    penalty = factor * objective_perturbation.least_extra_penalty(epsilon)
-    found = objective_perturbation.algorithm_1(
+    penalty = factor * perturbed_erm.least_extra_penalty(epsilon)
+    found = perturbed_erm.algorithm_1(
         np.broadcast_to(rows, (draws, 100, 10)), np.broadcast_to(labels, (draws, 100)), epsilon, delta,
         np.random.default_rng(2), extra_penalty=penalty, radius=1.0,
     )  # fmt: skip
@@ -65,13 +70,13 @@ def test_the_bound_of_theorem_2_1_that_holds(delta, factor):
 def test_the_bounds_of_theorem_2_2_that_hold(convexity):
     """Without noise, where they are nearest to what is measured."""
     rows, labels = excess_risks.one_table(np.random.default_rng(1), 60)
-    theta = gradient_descent.algorithm_2(rows, labels, 0.0, np.random.default_rng(2), radius=1.0, convexity=convexity)
+    theta = noisy_sgd.algorithm_2(rows, labels, 0.0, np.random.default_rng(2), radius=1.0, convexity=convexity)
     best = bounds.ball_minimiser(rows, labels, 1.0, convexity / 2)
 
     def risk(place):
         return bounds.logistic_risk(rows, labels, place) + convexity / 2 * place @ place
 
-    assert 0 <= risk(theta) - risk(best) < excess_risks.held_2_2(0.0, convexity, 60) < 3
+    assert 0 <= risk(theta) - risk(best) < excess_risks.corrected_bound_2_2(0.0, convexity, 60) < 3
 
 
 def test_measured_losses_are_below_the_bounds_that_hold(monkeypatch):

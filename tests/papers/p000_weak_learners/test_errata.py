@@ -17,8 +17,8 @@ from sudare.linear.noise_calibration import pure_rate
 from sudare.papers.p000_weak_learners import (
     bounds,
     figures4_5,
-    gradient_descent,
-    objective_perturbation,
+    noisy_sgd,
+    perturbed_erm,
     simulated_members,
 )
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer, synthetic
@@ -59,7 +59,7 @@ def test_models_exchanged_without_noise_do_better_than_printed(task):
 
 def test_the_determinant_needs_no_square_and_joint_slack_less_still():
     """At nΛ = 10 and ε = 0.1 the published calibration leaves 0.0506 for the noise; one factor 0.0753; jointly 0.0930."""
-    published, extra = objective_perturbation.chaudhuri_calibration(0.1, 50, 0.2)
+    published, extra = perturbed_erm.chaudhuri_calibration(0.1, 50, 0.2)
     assert extra == 0
     assert published == pytest.approx(0.0506, abs=1e-4)
     assert 0.1 - math.log1p(0.25 / 10) == pytest.approx(0.0753, abs=1e-4)
@@ -118,22 +118,22 @@ def test_noise_costs_something_where_equation_6_says_that_it_does_not():
     np.testing.assert_allclose(bounds.ball_minimiser(rows, labels, 1.0), 0, atol=1e-6)
     assert bounds.theorem_2_1_a(1.0, 0.0, 3, 1.0, 40, constant=1e9) == 0
     draws = 300
-    found = objective_perturbation.algorithm_1(
+    found = perturbed_erm.algorithm_1(
         np.broadcast_to(rows, (draws, 40, 3)), np.broadcast_to(labels, (draws, 40)), 1.0, 0.0, generator
     )
     lost = np.mean([bounds.logistic_risk(rows, labels, theta) for theta in found]) - math.log(2)
-    penalty = objective_perturbation.least_extra_penalty(1.0)
+    penalty = perturbed_erm.least_extra_penalty(1.0)
     assert 0.01 < lost < bounds.theorem_2_1_that_holds(bounds.squared_noise_a(1.0, 3, 1.0), penalty, 0.0, 40)
 
 
 def test_the_printed_sigma_of_algorithm_2_keeps_a_tenth_of_epsilon():
     """Line 1 has log(2/δ); by composition of privacy losses its n² draws keep .091 where 1 is asked for."""
     for rows in (50, 200):
-        multiplier = gradient_descent.printed_sigma(rows, 1.0, 1e-6) / rows
-        assert gradient_descent.algorithm_2_epsilon(rows, multiplier, 1e-6) == pytest.approx(0.0911, abs=5e-4)
-        assert gradient_descent.original_sigma(rows, 1.0, 1e-6) > rows * multiplier
+        multiplier = noisy_sgd.printed_sigma(rows, 1.0, 1e-6) / rows
+        assert noisy_sgd.algorithm_2_epsilon(rows, multiplier, 1e-6) == pytest.approx(0.0911, abs=5e-4)
+        assert noisy_sgd.original_sigma(rows, 1.0, 1e-6) > rows * multiplier
     # The print is for every ε > 0; where noise is little it is not covered by this bound.
-    assert gradient_descent.algorithm_2_epsilon(50, gradient_descent.printed_sigma(1, 50.0, 0.01), 0.01) > 200
+    assert noisy_sgd.algorithm_2_epsilon(50, noisy_sgd.printed_sigma(1, 50.0, 0.01), 0.01) > 200
 
 
 def test_equations_8_and_9_are_about_the_sum_of_losses():
@@ -144,7 +144,7 @@ def test_equations_8_and_9_are_about_the_sum_of_losses():
     for rows in (10, 1_000, 100_000):
         assert bounds.theorem_2_2_a(1.0, 2.0, 1, 10.0, 1e-6, rows) > 2.0
     few, many = 1_000, 1_000_000
-    sigma = [gradient_descent.original_sigma(rows, 1.0, 1e-6) for rows in (few, many)]
+    sigma = [noisy_sgd.original_sigma(rows, 1.0, 1e-6) for rows in (few, many)]
     held = [
         bounds.theorem_2_2_a_that_holds(1.0, 2.0, 10, one, rows) for one, rows in zip(sigma, (few, many), strict=True)
     ]

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sudare import Release
 from sudare.errors import DataError, InvalidParameter, SudareError
 from sudare.experts import MirrorAveraging
-from sudare.papers.p000_weak_learners import gradient_descent, objective_perturbation
+from sudare.papers.p000_weak_learners import noisy_sgd, perturbed_erm
 from sudare.papers.p000_weak_learners.estimators import (
     ChaudhuriClassifier,
     GradientDescentClassifier,
@@ -55,14 +55,14 @@ def test_parameters_are_those_of_the_functions():
     signs = np.where(y == "yes", 1.0, -1.0)
     seed = np.random.RandomState(3).randint(2**31)
     model = ChaudhuriClassifier(1.0, random_state=3).fit(X, y)
-    expected = objective_perturbation.chaudhuri_objective(
+    expected = perturbed_erm.chaudhuri_objective(
         rows[np.newaxis], signs[np.newaxis], 1.0, 0.02, np.random.default_rng(seed)
     )
     np.testing.assert_array_equal(model.coef_, expected[0])
     descended = GradientDescentClassifier(1.0, random_state=3).fit(X, y)
-    sigma = gradient_descent.printed_sigma(40, 1.0, 1e-6)
+    sigma = noisy_sgd.printed_sigma(40, 1.0, 1e-6)
     np.testing.assert_array_equal(
-        descended.coef_, gradient_descent.algorithm_2(rows, signs, sigma, np.random.default_rng(seed), radius=1.0)
+        descended.coef_, noisy_sgd.algorithm_2(rows, signs, sigma, np.random.default_rng(seed), radius=1.0)
     )
 
 

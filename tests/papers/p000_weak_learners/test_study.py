@@ -9,9 +9,14 @@ import pytest
 
 from sudare.papers import load_study
 from sudare.papers import p000_weak_learners as aggregation
-from sudare.papers.p000_weak_learners import excess_risks, figure3, figures4_5, linear_methods
+from sudare.papers.p000_weak_learners import (
+    excess_risks,
+    figures4_5,
+    logistic_regression_results,
+    synthetic_data_results,
+)
 from sudare.papers.p000_weak_learners import learning_tasks as tasks
-from sudare.papers.p000_weak_learners.node_accuracies import deviation_of, note_nodes
+from sudare.papers.p000_weak_learners.accuracy_over_nodes import deviation_of, note_nodes
 from sudare.papers.repetitions import Measurements
 from sudare.papers.study import result_values
 
@@ -21,7 +26,7 @@ QUIET = lambda text: None  # noqa: E731
 def test_the_same_seed_gives_the_same_numbers(task):
     one, two = Measurements(), Measurements()
     for found in (one, two):
-        figure3.note_winning_recipe(found, task, (1.0,), np.random.default_rng(5))
+        synthetic_data_results.note_winning_recipe(found, task, (1.0,), np.random.default_rng(5))
     assert one == two
 
 
@@ -39,13 +44,17 @@ def test_from_which_epsilon_the_aggregate_is_ahead():
         found.note("local", 0.8)
         for epsilon, accuracy in ((0.1, 0.9), (1.0, 0.7), (2.0, 0.8), (5.0, 0.9)):
             found.note("paper", accuracy, epsilon)
-    assert figures4_5.passes(found, "local", (0.1, 1.0, 2.0, 5.0)) == "from ε = 2 on"
-    assert figures4_5.passes(found, "local", (0.1, 1.0)) == "at no ε up to 1"
+    assert figures4_5.epsilon_reached_text(found, "local", (0.1, 1.0, 2.0, 5.0)) == "from ε = 2 on"
+    assert figures4_5.epsilon_reached_text(found, "local", (0.1, 1.0)) == "at no ε up to 1"
 
 
 @pytest.mark.parametrize("quick", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_whole_run(monkeypatch, tiny_data, quick):
-    for place, name in ((figure3, "EPSILONS"), (aggregation, "QUICK_EPSILONS"), (figure3, "COMPARED")):
+    for place, name in (
+        (synthetic_data_results, "EPSILONS"),
+        (aggregation, "QUICK_EPSILONS"),
+        (synthetic_data_results, "COMPARED"),
+    ):
         monkeypatch.setattr(place, name, (0.5, 1.1))
     for place, name in ((figures4_5, "EPSILONS"), (aggregation, "QUICK_PATIENT_EPSILONS")):
         monkeypatch.setattr(place, name, (1.0,))
@@ -60,10 +69,12 @@ def test_a_whole_run(monkeypatch, tiny_data, quick):
     monkeypatch.setattr(excess_risks, "DRAWS", 2)
     monkeypatch.setattr(excess_risks, "MIDDLE_ROWS", 20)
     monkeypatch.setattr(excess_risks, "RISK_ROWS", 100)
-    monkeypatch.setattr(linear_methods, "EPSILONS", (1.0,))
-    monkeypatch.setattr(linear_methods, "METHODS", ("auto",))
-    monkeypatch.setattr(linear_methods, "SAMPLING_RATES", (None, 0.5))
-    monkeypatch.setattr(figure3, "synthetic", functools.partial(tasks.synthetic, nodes=6, rows=120, test=40))
+    monkeypatch.setattr(logistic_regression_results, "EPSILONS", (1.0,))
+    monkeypatch.setattr(logistic_regression_results, "METHODS", ("auto",))
+    monkeypatch.setattr(logistic_regression_results, "SAMPLING_RATES", (None, 0.5))
+    monkeypatch.setattr(
+        synthetic_data_results, "synthetic", functools.partial(tasks.synthetic, nodes=6, rows=120, test=40)
+    )
     study = load_study("000")
     settings = study.settings(2, quick=quick)
     result = study.run(QUIET, settings)
@@ -92,7 +103,7 @@ def test_no_legend_calls_what_was_found_by_trying_printed():
             note_nodes(found, name, np.array([0.5, 0.6]))
         for name in ("chaudhuri", "single", "stacked", "mean", "combined", "paper"):
             note_nodes(found, name, np.array([0.5, 0.6]), 1.1)
-    (_, figure) = figure3.figure_3_figures(found, found, (1.1,))
+    (_, figure) = synthetic_data_results.figure_3_figures(found, found, (1.1,))
     assert "as printed" not in figure.caption
     assert "free intercept" in figure.caption
 
@@ -101,7 +112,7 @@ def test_no_legend_calls_what_was_found_by_trying_printed():
 def test_accuracy_of_own_plus_consensus():
     """On the paper's synthetic task at these ε: accuracy, and a gain over the same receiver without messages."""
     least = {0.1: 0.95, 0.5: 0.96, 1.1: 0.985, 1.9: 0.99}
-    found = figure3.winning(QUIET, 4, tuple(least))
+    found = synthetic_data_results.winning(QUIET, 4, tuple(least))
     for epsilon, accuracy in least.items():
         assert found.at("combined", epsilon).value >= accuracy
         assert found.at("gain", epsilon).value >= 0

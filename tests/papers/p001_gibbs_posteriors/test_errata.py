@@ -7,9 +7,16 @@ import math
 import numpy as np
 import pytest
 
+from sudare.papers.p001_gibbs_posteriors.estimators import GibbsPosteriorClassifier
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import concentration_beta, gaussian_beta
-from sudare.papers.p001_gibbs_posteriors.logistic_regression import GibbsPosteriorClassifier
-from sudare.papers.p001_gibbs_posteriors.theorems import b_corrected, b_printed, d_plus, gibbs_map, normal_posterior, u
+from sudare.papers.p001_gibbs_posteriors.theorems import (
+    b_corrected,
+    b_printed,
+    d_plus,
+    gibbs_map,
+    normal_posterior,
+    u,
+)
 from sudare.privacy.accounting import gaussian_delta
 
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from sudare.errors import InvalidParameter
 from sudare.papers.p001_gibbs_posteriors import theorems
-from sudare.papers.p001_gibbs_posteriors.logistic_regression import GibbsPosteriorClassifier, eq_27_beta
+from sudare.papers.p001_gibbs_posteriors.estimators import GibbsPosteriorClassifier, eq_27_beta
 
 RANDOM = np.random.default_rng(1)
 

@@ -13,8 +13,8 @@ from sudare.neural.per_row_clipping import layer_slopes, layer_values
 from sudare.papers.p002_networks import errata
 from sudare.papers.p002_networks.approaches import record_cost
 from sudare.papers.p002_networks.figure5 import PRINTED_SETTING
-from sudare.papers.p002_networks.individual_ranking import individually_ranked
-from sudare.papers.p002_networks.theorem_4 import theorem_4_audit
+from sudare.papers.p002_networks.individual_ranking_microaggregation import individually_ranked
+from sudare.papers.p002_networks.theorem_4_audit import theorem_4_audit
 from sudare.schema import Category, Number, Schema
 
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from sudare.papers import load_study
-from sudare.papers.p002_networks import canaries, census, corrected_approaches, figure5, record_level, theorem_4
+from sudare.papers.p002_networks import (
+    canaries,
+    census,
+    corrected_results,
+    figure5,
+    record_level,
+    theorem_4_audit,
+)
 from sudare.papers.study import StudyResult, StudySettings, result_values
 from sudare.privacy.guarantee import Guarantee
 from sudare.report.plots import rendered
@@ -26,7 +33,7 @@ def tiny(monkeypatch):
         tables[name] = table.assign(**{"education-num": 9, "native-country": "Japan"})
     tables["adult-train"].loc[0, "workclass"] = None
     monkeypatch.setattr(census, "data", tables.get)
-    monkeypatch.setattr(corrected_approaches, "HIDDEN", (8,))
+    monkeypatch.setattr(corrected_results, "HIDDEN", (8,))
     monkeypatch.setattr(record_level, "EXPECTED_ROWS", 400)
     monkeypatch.setattr(record_level, "SYNTHETIC_ROWS", 1000)
     return tables
@@ -108,19 +115,19 @@ def test_what_a_record_is_promised_is_rounded_up():
 
 
 def test_corrected_approaches_tell_both_guarantees(tiny):
-    lines = [replace(line, epsilons=(0.1, 10.0)) for line in corrected_approaches.LINES if "1 epoch, rows" in line.name]
-    found = corrected_approaches.measured(QUIET, 2, lines)
-    table = corrected_approaches.table(found, lines)
+    lines = [replace(line, epsilons=(0.1, 10.0)) for line in corrected_results.LINES if "1 epoch, rows" in line.name]
+    found = corrected_results.measured(QUIET, 2, lines)
+    table = corrected_results.table(found, lines)
     parameters = 93 * 8 + 9 * 2
     assert [row[1:3] for row in table.rows[1:]] == [(0.1, "76.2"), (10.0, "7,620")]
     assert found.record_epsilon[lines[0].name, 0.1] == pytest.approx(0.1 * parameters)
     printed = figure5.measured(QUIET, 2, TINY)
     figure = figure5.by_record(printed, found, TINY, lines)
     rendered(figure.panels)
-    assert {line.name for line in corrected_approaches.shown(corrected_approaches.LINES)} == {
-        corrected_approaches.NOISY_DESCENT,
-        corrected_approaches.LOGISTIC,
-        corrected_approaches.MARGINALS,
+    assert {line.name for line in corrected_results.shown(corrected_results.LINES)} == {
+        corrected_results.NOISY_DESCENT,
+        corrected_results.LOGISTIC,
+        corrected_results.MARGINALS,
     }
 
 
@@ -154,10 +161,10 @@ def audit_of(bound):
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_run_has_every_section(monkeypatch, quick):
     monkeypatch.setattr(figure5, "measured", lambda tell, repeats, setting: noted(figure_lines(setting), 2))
-    monkeypatch.setattr(corrected_approaches, "measured", lambda tell, repeats, lines: noted(corrected_lines(lines), 2))
+    monkeypatch.setattr(corrected_results, "measured", lambda tell, repeats, lines: noted(corrected_lines(lines), 2))
     monkeypatch.setattr(record_level, "measured", lambda tell, repeats, epsilons: noted(record_lines(epsilons), 2))
     monkeypatch.setattr(canaries, "measured", lambda tell: [audit_of(0.5)])
-    monkeypatch.setattr(theorem_4, "measured", lambda tell: audit_of(1.5))
+    monkeypatch.setattr(theorem_4_audit, "measured", lambda tell: audit_of(1.5))
     settings = StudySettings(2, quick)
     result = load_study("002").run(QUIET, settings)
     assert [figure.label for figure in result.figures] == [
@@ -182,7 +189,7 @@ def figure_lines(setting):
 
 
 def corrected_lines(lines):
-    return [(corrected_approaches.NO_PRIVACY, None), *((line.name, e) for line in lines for e in line.epsilons)]
+    return [(corrected_results.NO_PRIVACY, None), *((line.name, e) for line in lines for e in line.epsilons)]
 
 
 def record_lines(epsilons):

@@ -8,7 +8,7 @@ import pytest
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
-from sudare.papers.p003_decentralised.rho_by_detection import mean_area, rho0_by_detection
+from sudare.papers.p003_decentralised.rho_by_detection import mean_auc, rho0_by_detection
 
 
 def labelled_records(generator, rows=200):
@@ -25,7 +25,7 @@ def test_the_best_candidate_is_kept():
     choice = rho0_by_detection(model, tables, labelled, (1.0, 300.0, 10.0))
     assert choice.rho0s == (1.0, 10.0, 300.0)
     assert choice.rho0 == choice.rho0s[int(np.argmax(choice.areas))]
-    assert mean_area(choice.best, labelled) == max(choice.areas) > min(choice.areas) + 0.02
+    assert mean_auc(choice.best, labelled) == max(choice.areas) > min(choice.areas) + 0.02
     assert model.rho0 == 1.0
 
 

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sudare.papers.p000_weak_learners import excess_risks, figure3, figures4_5, linear_methods
+from sudare.papers.p000_weak_learners import (
+    excess_risks,
+    figures4_5,
+    logistic_regression_results,
+    synthetic_data_results,
+)
 from sudare.papers.p000_weak_learners.adult_accuracy import fresh_table, official_table, one_site, one_site_panel
 from sudare.papers.p000_weak_learners.errata import ERRATA
 from sudare.papers.p000_weak_learners.figures4_5 import (
@@ -17,7 +22,7 @@ from sudare.papers.p000_weak_learners.figures4_5 import (
     patients_table,
 )
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer, diabetes
-from sudare.papers.p000_weak_learners.released_combination import released_combinations
+from sudare.papers.p000_weak_learners.private_aggregation_results import released_combinations
 from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySettings, Tell
 
 # Parts that cost little are repeated this many times as often: their spread over seeds is large, or margins are small.
@@ -46,12 +51,13 @@ def marked(tables: Sequence[ResultTable], figures: Sequence[Figure]) -> StudyRes
 
 def synthetic_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """Figures 1 and 3, Tables 1 and 2, and what wins."""
-    epsilons = QUICK_EPSILONS if settings.quick else figure3.EPSILONS
+    epsilons = QUICK_EPSILONS if settings.quick else synthetic_data_results.EPSILONS
     factor = 1 if settings.quick else CHEAP_FACTOR
-    printed = figure3.figure_3(tell, factor * settings.repeats, epsilons)
-    best = figure3.winning(tell, settings.repeats, epsilons)
+    printed = synthetic_data_results.figure_3(tell, factor * settings.repeats, epsilons)
+    best = synthetic_data_results.winning(tell, settings.repeats, epsilons)
     return StudyResult(
-        figure3.figure_3_tables(printed, best, epsilons), figure3.figure_3_figures(printed, best, epsilons)
+        synthetic_data_results.figure_3_tables(printed, best, epsilons),
+        synthetic_data_results.figure_3_figures(printed, best, epsilons),
     )
 
 
@@ -93,14 +99,17 @@ def product_part(tell: Tell, settings: StudySettings) -> StudyResult:
     """The private linear classifiers of the product on Adult, and their methods on small tables."""
     adult = one_site(tell, settings.repeats if settings.quick else ADULT_FACTOR * settings.repeats)
     repeats = settings.repeats if settings.quick else CHEAP_FACTOR * settings.repeats
-    methods, sampling = linear_methods.methods_compared(tell, repeats), linear_methods.sampling_compared(tell, repeats)
+    methods, sampling = (
+        logistic_regression_results.methods_compared(tell, repeats),
+        logistic_regression_results.sampling_compared(tell, repeats),
+    )
     caption = "Accuracy against ε on Adult by the product's private linear classifiers; bars are standard errors. Not in the paper."
     return StudyResult(
         [
             official_table(adult),
             fresh_table(adult),
-            linear_methods.methods_table(methods),
-            linear_methods.sampling_table(sampling),
+            logistic_regression_results.methods_table(methods),
+            logistic_regression_results.sampling_table(sampling),
         ],
         [Figure("One site", caption, [one_site_panel(adult)])],
     )

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.papers.p000_weak_learners.objective_perturbation import minimisers_in_ball
+from sudare.papers.p000_weak_learners.perturbed_erm import minimisers_in_ball
 
 Floats = NDArray[np.float64]
 

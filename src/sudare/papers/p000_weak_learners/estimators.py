@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.linear.targets import checked_labels
-from sudare.papers.p000_weak_learners import gradient_descent, objective_perturbation
-from sudare.papers.p000_weak_learners.gradient_descent import LossName
+from sudare.papers.p000_weak_learners import noisy_sgd, perturbed_erm
+from sudare.papers.p000_weak_learners.noisy_sgd import LossName
 from sudare.privacy.array_checks import checked_matrix
 
 Floats = NDArray[np.float64]
@@ -122,7 +122,7 @@ class ObjectivePerturbationClassifier(PublishedClassifier):
 
     def _parameters(self, rows: Floats, labels: Floats, generator: np.random.Generator) -> Floats:
         radius = np.inf if self.radius is None else self.radius
-        found: Floats = objective_perturbation.algorithm_1(
+        found: Floats = perturbed_erm.algorithm_1(
             rows[np.newaxis],
             labels[np.newaxis],
             self.epsilon,
@@ -134,7 +134,7 @@ class ObjectivePerturbationClassifier(PublishedClassifier):
         return found
 
     def _computed_epsilon(self, rows: int) -> float:
-        return objective_perturbation.algorithm_1_epsilon(self.epsilon, self.delta, self.extra_penalty)
+        return perturbed_erm.algorithm_1_epsilon(self.epsilon, self.delta, self.extra_penalty)
 
 
 @dataclass(eq=False, repr=False)
@@ -159,14 +159,14 @@ class ChaudhuriClassifier(PublishedClassifier):
     def _parameters(self, rows: Floats, labels: Floats, generator: np.random.Generator) -> Floats:
         if self.method not in ("objective", "output"):
             raise InvalidParameter(f"method is 'objective' or 'output', got {self.method!r}.", "Use one of them.")
-        learn = getattr(objective_perturbation, f"chaudhuri_{self.method}")
+        learn = getattr(perturbed_erm, f"chaudhuri_{self.method}")
         found: Floats = learn(rows[np.newaxis], labels[np.newaxis], self.epsilon, self.regularization, generator)[0]
         return found
 
     def _computed_epsilon(self, rows: int) -> float:
         if self.method == "output":
             return self.epsilon
-        return objective_perturbation.chaudhuri_epsilon(self.epsilon, rows, self.regularization)
+        return perturbed_erm.chaudhuri_epsilon(self.epsilon, rows, self.regularization)
 
 
 @dataclass(eq=False, repr=False)
@@ -205,13 +205,13 @@ class GradientDescentClassifier(PublishedClassifier):
             )
         count = len(rows)
         if self.noise == "printed":
-            lipschitz = gradient_descent.largest_gradient(self.convexity, self.radius)
-            self.sigma_ = gradient_descent.printed_sigma(count, self.epsilon, self.delta, lipschitz)
+            lipschitz = noisy_sgd.largest_gradient(self.convexity, self.radius)
+            self.sigma_ = noisy_sgd.printed_sigma(count, self.epsilon, self.delta, lipschitz)
         else:
-            self.sigma_ = count * gradient_descent.modern_multiplier(count, self.epsilon, self.delta)
-        return gradient_descent.algorithm_2(
+            self.sigma_ = count * noisy_sgd.modern_multiplier(count, self.epsilon, self.delta)
+        return noisy_sgd.algorithm_2(
             rows, labels, self.sigma_, generator, radius=self.radius, convexity=self.convexity, loss=self.loss
         )
 
     def _computed_epsilon(self, rows: int) -> float:
-        return gradient_descent.algorithm_2_epsilon(rows, self.sigma_ / rows, self.delta)
+        return noisy_sgd.algorithm_2_epsilon(rows, self.sigma_ / rows, self.delta)

@@ -12,7 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.papers.p000_weak_learners import bounds, gradient_descent, objective_perturbation, simulated_members
+from sudare.papers.p000_weak_learners import (
+    bounds,
+    noisy_sgd,
+    perturbed_erm,
+    simulated_members,
+)
 from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
@@ -50,14 +55,14 @@ def one_table(generator: np.random.Generator, rows: int) -> tuple[Floats, Floats
 
 def balanced_penalty(epsilon: float, delta: float) -> float:
     """Δ of the order that eqs. (6) and (7) need: √E‖b‖²/‖Θ‖, and at least what Algorithm 1 asks for."""
-    return max(objective_perturbation.least_extra_penalty(epsilon), math.sqrt(squared_noise(epsilon, delta)) / RADIUS)
+    return max(perturbed_erm.least_extra_penalty(epsilon), math.sqrt(squared_noise(epsilon, delta)) / RADIUS)
 
 
 def squared_noise(epsilon: float, delta: float) -> float:
     """E‖b‖² of Algorithm 1."""
     if delta == 0:
         return bounds.squared_noise_a(1.0, WIDTH, epsilon)
-    return bounds.squared_noise_b(objective_perturbation.algorithm_1_deviation(epsilon, delta), WIDTH)
+    return bounds.squared_noise_b(perturbed_erm.algorithm_1_deviation(epsilon, delta), WIDTH)
 
 
 def objective_risks(tell: Tell, repeats: int, counts: Sequence[int]) -> Measurements:
@@ -71,7 +76,7 @@ def objective_risks(tell: Tell, repeats: int, counts: Sequence[int]) -> Measurem
             for epsilon in EPSILONS:
                 for delta in (0.0, DELTA):
                     for name, penalty in (("least", None), ("balanced", balanced_penalty(epsilon, delta))):
-                        drawn = objective_perturbation.algorithm_1(
+                        drawn = perturbed_erm.algorithm_1(
                             *tables, epsilon, delta, generator, extra_penalty=penalty, radius=RADIUS
                         )
                         risks = [bounds.logistic_risk(rows, labels, theta) for theta in drawn]
@@ -94,13 +99,13 @@ def theorem_2_1_table(found: Measurements, counts: Sequence[int]) -> ResultTable
         for count in counts:
             for epsilon in EPSILONS:
                 noise, balanced = squared_noise(epsilon, delta), balanced_penalty(epsilon, delta)
-                least = objective_perturbation.least_extra_penalty(epsilon)
+                least = perturbed_erm.least_extra_penalty(epsilon)
                 rows.append(
                     (
                         delta,
                         count,
                         epsilon,
-                        objective_perturbation.algorithm_1_epsilon(epsilon, delta),
+                        perturbed_erm.algorithm_1_epsilon(epsilon, delta),
                         found.at(("least", count, delta), epsilon),
                         bounds.theorem_2_1_that_holds(noise, least, RADIUS, count),
                         found.at(("balanced", count, delta), epsilon),
@@ -137,30 +142,30 @@ def descent_risks(tell: Tell, repeats: int, counts: Sequence[int]) -> Measuremen
         for count in counts:
             rows, labels = one_table(generator, count)
             for convexity in (0.0, CONVEXITY):
-                least = _regular_risk(rows, labels, convexity)(
+                least = _regularised_risk(rows, labels, convexity)(
                     bounds.ball_minimiser(rows, labels, RADIUS, convexity / 2)
                 )
                 for epsilon in EPSILONS:
                     for name, sigma in sigmas(count, epsilon, convexity).items():
-                        theta = gradient_descent.algorithm_2(
+                        theta = noisy_sgd.algorithm_2(
                             rows, labels, sigma, generator, radius=RADIUS, convexity=convexity
                         )
-                        loss = _regular_risk(rows, labels, convexity)(theta) - least
+                        loss = _regularised_risk(rows, labels, convexity)(theta) - least
                         found.note((name, count, convexity), loss, epsilon)
 
     return repeated(tell, "Theorem 2.2", repeats, DESCENT_SEED, note)
 
 
-def _regular_risk(rows: Floats, labels: Floats, convexity: float) -> Callable[[Floats], float]:
+def _regularised_risk(rows: Floats, labels: Floats, convexity: float) -> Callable[[Floats], float]:
     return lambda theta: bounds.logistic_risk(rows, labels, theta) + convexity / 2 * float(theta @ theta)
 
 
 def sigmas(count: int, epsilon: float, convexity: float) -> dict[str, float]:
     """The printed σ, and the least one by modern accounting: the ridge term is public, so only the loss counts there."""
-    lipschitz = gradient_descent.largest_gradient(convexity, RADIUS)
+    lipschitz = noisy_sgd.largest_gradient(convexity, RADIUS)
     return {
-        "printed": gradient_descent.printed_sigma(count, epsilon, DELTA, lipschitz),
-        "modern": count * gradient_descent.modern_multiplier(count, epsilon, DELTA),
+        "printed": noisy_sgd.printed_sigma(count, epsilon, DELTA, lipschitz),
+        "modern": count * noisy_sgd.modern_multiplier(count, epsilon, DELTA),
     }
 
 
@@ -169,16 +174,16 @@ def sigma_table(counts: Sequence[int]) -> ResultTable:
     rows: list[tuple[Cell, ...]] = []
     for count in counts:
         for epsilon in EPSILONS:
-            printed = gradient_descent.printed_sigma(1, epsilon, DELTA)
+            printed = noisy_sgd.printed_sigma(1, epsilon, DELTA)
             rows.append(
                 (
                     count,
                     count**2,
                     epsilon,
                     printed,
-                    gradient_descent.algorithm_2_epsilon(count, printed, DELTA),
-                    gradient_descent.original_sigma(count, epsilon, DELTA) / count,
-                    gradient_descent.modern_multiplier(count, epsilon, DELTA),
+                    noisy_sgd.algorithm_2_epsilon(count, printed, DELTA),
+                    noisy_sgd.original_sigma(count, epsilon, DELTA) / count,
+                    noisy_sgd.modern_multiplier(count, epsilon, DELTA),
                 )
             )
     return ResultTable(
@@ -210,9 +215,9 @@ def theorem_2_2_table(found: Measurements, counts: Sequence[int]) -> ResultTable
                         count,
                         epsilon,
                         found.at(("printed", count, convexity), epsilon),
-                        held_2_2(noise["printed"], convexity, count),
+                        corrected_bound_2_2(noise["printed"], convexity, count),
                         found.at(("modern", count, convexity), epsilon),
-                        held_2_2(noise["modern"], convexity, count),
+                        corrected_bound_2_2(noise["modern"], convexity, count),
                         printed_2_2(epsilon, convexity, count),
                         printed_2_2(epsilon, convexity, count) / count,
                     )
@@ -238,15 +243,15 @@ def theorem_2_2_table(found: Measurements, counts: Sequence[int]) -> ResultTable
 
 def printed_2_2(epsilon: float, convexity: float, count: int) -> float:
     """Eq. (8), or (9) with strong convexity, with a constant of one."""
-    lipschitz = gradient_descent.largest_gradient(convexity, RADIUS)
+    lipschitz = noisy_sgd.largest_gradient(convexity, RADIUS)
     if convexity:
         return bounds.theorem_2_2_b(lipschitz, convexity, WIDTH, epsilon, DELTA, count)
     return bounds.theorem_2_2_a(lipschitz, 2 * RADIUS, WIDTH, epsilon, DELTA, count)
 
 
-def held_2_2(sigma: float, convexity: float, count: int) -> float:
+def corrected_bound_2_2(sigma: float, convexity: float, count: int) -> float:
     """What holds at this σ."""
-    lipschitz = gradient_descent.largest_gradient(convexity, RADIUS)
+    lipschitz = noisy_sgd.largest_gradient(convexity, RADIUS)
     if convexity:
         return bounds.theorem_2_2_b_that_holds(lipschitz, convexity, WIDTH, sigma, count)
     return bounds.theorem_2_2_a_that_holds(lipschitz, 2 * RADIUS, WIDTH, sigma, count)
@@ -266,7 +271,7 @@ def aggregate_risks(tell: Tell, repeats: int, nodes: Sequence[int]) -> Measureme
             approximation = bounds.approximation_error(task.test_rows, task.test_labels, PAPER_LAMBDA, RADIUS)
             found.note(("approximation", count), approximation)
             for epsilon in EPSILONS:
-                messages = regular_messages(task, epsilon, generator)
+                messages = regularised_messages(task, epsilon, generator)
                 own = risks_of(task, messages)
                 combined = risks_of(task, simulated_members.mirror_averaged(task, messages))
                 others = np.where(np.eye(count, dtype=bool), np.inf, own).min(axis=1)
@@ -277,10 +282,10 @@ def aggregate_risks(tell: Tell, repeats: int, nodes: Sequence[int]) -> Measureme
     return repeated(tell, "Theorem 4.1", repeats, AGGREGATE_SEED, note)
 
 
-def regular_messages(task: Task, epsilon: float, generator: np.random.Generator) -> Floats:
+def regularised_messages(task: Task, epsilon: float, generator: np.random.Generator) -> Floats:
     """Algorithm 1 on every node, Δ as large as λ_reg = 0.01 of eq. (24) makes it, or as ε needs."""
-    penalty = max(objective_perturbation.least_extra_penalty(epsilon), 2 * PAPER_LAMBDA * task.rows.shape[1])
-    return objective_perturbation.algorithm_1(
+    penalty = max(perturbed_erm.least_extra_penalty(epsilon), 2 * PAPER_LAMBDA * task.rows.shape[1])
+    return perturbed_erm.algorithm_1(
         task.rows, task.labels, epsilon, 0.0, generator, extra_penalty=penalty, radius=RADIUS
     )
 

@@ -8,9 +8,7 @@ from typing import Final
 import numpy as np
 
 from sudare.papers.p000_weak_learners import simulated_members
-from sudare.papers.p000_weak_learners.figure3 import note_winning_recipe
-from sudare.papers.p000_weak_learners.learning_tasks import Task
-from sudare.papers.p000_weak_learners.node_accuracies import (
+from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
     AGGREGATED,
     BARS,
     CONSENSUS,
@@ -21,6 +19,8 @@ from sudare.papers.p000_weak_learners.node_accuracies import (
     node_panel,
     note_nodes,
 )
+from sudare.papers.p000_weak_learners.learning_tasks import Task
+from sudare.papers.p000_weak_learners.synthetic_data_results import note_winning_recipe
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Figure, ResultTable, Tell
 
@@ -59,13 +59,13 @@ def patients_table(title: str, found: Measurements, epsilons: Sequence[float]) -
         ("ε", WEAK_LEARNERS, AGGREGATED, STACKING, NOISY_MEANS, CONSENSUS, "its gain over μ = 0, paired"),
         found.rows(("single", "paper", "stacked", "averaged", "combined", "gain"), epsilons),
         f"{NEIGHBOURS} {found.repeats} random splits. {CLAIMS[title]} Heights are not given in the text. Local classifier: with a free intercept (the usual one, "
-        f"C = 1) {found.at('free intercept')}, which the aggregated classifier reaches {passes(found, 'free intercept', epsilons)}; tuned, without intercept {found.at('alone')} (test classes are balanced, training classes are "
-        f"not), which it reaches {passes(found, 'alone', epsilons)}. All data in one place: {found.at('pooled')}. The rule for κ and the choice of no intercept were made by test accuracy on other "
+        f"C = 1) {found.at('free intercept')}, which the aggregated classifier reaches {epsilon_reached_text(found, 'free intercept', epsilons)}; tuned, without intercept {found.at('alone')} (test classes are balanced, training classes are "
+        f"not), which it reaches {epsilon_reached_text(found, 'alone', epsilons)}. All data in one place: {found.at('pooled')}. The rule for κ and the choice of no intercept were made by test accuracy on other "
         "random splits of these same patients, so the level of own plus consensus may be a little optimistic.",
     )
 
 
-def passes(found: Measurements, level: str, epsilons: Sequence[float]) -> str:
+def epsilon_reached_text(found: Measurements, level: str, epsilons: Sequence[float]) -> str:
     """From which ε on the aggregated classifier is at least as good as a local one, in words."""
     behind = [epsilon for epsilon in epsilons if found.at("paper", epsilon).value < found.at(level).value]
     ahead = [epsilon for epsilon in epsilons if not behind or epsilon > behind[-1]]

@@ -18,7 +18,7 @@ from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_calibration import penalty_needed, pure_rate
 from sudare.papers.p000_weak_learners.learning_tasks import Task
-from sudare.papers.p000_weak_learners.objective_perturbation import chaudhuri_objective, gamma_norm_noise
+from sudare.papers.p000_weak_learners.perturbed_erm import chaudhuri_objective, gamma_norm_noise
 from sudare.privacy.accounting import exact
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from sudare.papers.p001_gibbs_posteriors import beyond, samplers
+from sudare.papers.p001_gibbs_posteriors import other_losses_results, samplers
 from sudare.papers.p001_gibbs_posteriors.accuracy import accuracy_panel, accuracy_table, adult, breast_cancer
 from sudare.papers.p001_gibbs_posteriors.errata import ERRATA
 from sudare.papers.p001_gibbs_posteriors.samplers import measured_cases, steps_panel, steps_table, times_table
@@ -31,7 +31,11 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
     cases = measured_cases(tell, 1 if settings.quick else None)
     own = samplers.custom_times_table(tell, 5_000 if settings.quick else 50_000)
     tables += [steps_table(cases), times_table(cases), own]
-    tables += [beyond.location_table(tell, small), beyond.ridge_table(tell, small), beyond.softmax_table(tell, small)]
+    tables += [
+        other_losses_results.location_table(tell, small),
+        other_losses_results.ridge_table(tell, small),
+        other_losses_results.softmax_table(tell, small),
+    ]
     cancer = breast_cancer(tell, small)
     tables.append(accuracy_table(cancer))
     figures = [

@@ -17,7 +17,7 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.papers.adult import ADULT_SCHEMA, with_known_columns
 from sudare.papers.datasets import data
 from sudare.papers.p000_weak_learners.learning_tasks import breast_cancer as dealt_breast_cancer
-from sudare.papers.p001_gibbs_posteriors.logistic_regression import GibbsPosteriorClassifier
+from sudare.papers.p001_gibbs_posteriors.estimators import GibbsPosteriorClassifier
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import ResultTable, Tell
 from sudare.report.plots import Panel, curves

@@ -3,7 +3,7 @@
 The encoded rows are read back as cells, the engines of `sudare.synthesis` count them with noise, and new rows are drawn, encoded and
 learned from. "marginals" reads one-hot cells (encoding "binned"); "microaggregation" reads numbers (encoding "scaled"): means of groups as in
 the paper, but within a class, and rows are drawn anew. The paper's own microaggregation, which is not private, is
-`sudare.papers.p002_networks.individual_ranking`.
+`sudare.papers.p002_networks.individual_ranking_microaggregation`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ from sudare.papers.p002_networks.census import (
     promised_text,
     scores_of,
 )
-from sudare.papers.p002_networks.corrected_approaches import Line
-from sudare.papers.p002_networks.individual_ranking import individually_ranked
+from sudare.papers.p002_networks.corrected_results import Line
+from sudare.papers.p002_networks.individual_ranking_microaggregation import individually_ranked
 from sudare.papers.p002_networks.printed_training import (
     Batches,
     Descent,

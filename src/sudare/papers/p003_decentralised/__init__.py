@@ -7,13 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from sudare.papers.p003_decentralised.averaging_figures import figure_1_4, figure_1_5, figure_1_6, rounds_table
-from sudare.papers.p003_decentralised.chapter_figures import (
+from sudare.papers.p003_decentralised.algorithm1_results import (
     em_over_sums_table,
     figure_1_7,
     figure_1_8,
     pruning_results,
 )
+from sudare.papers.p003_decentralised.anomaly_attribution_results import fault_table, rho_table
+from sudare.papers.p003_decentralised.averaging_figures import figure_1_4, figure_1_5, figure_1_6, rounds_table
 from sudare.papers.p003_decentralised.chunked_sum_assessment import Proposal
 from sudare.papers.p003_decentralised.chunked_sum_plots import chain_panel, chunks_panel
 from sudare.papers.p003_decentralised.chunked_sum_tables import (
@@ -29,11 +30,10 @@ from sudare.papers.p003_decentralised.dictionary_figures import (
     hard_table,
     recovery_table,
 )
-from sudare.papers.p003_decentralised.drawings import figure_1_1, figure_1_2, figure_1_3
 from sudare.papers.p003_decentralised.errata import ERRATA
-from sudare.papers.p003_decentralised.fault_figures import fault_table, rho_table
+from sudare.papers.p003_decentralised.figures1_1_to_1_3 import figure_1_1, figure_1_2, figure_1_3
 from sudare.papers.p003_decentralised.graphs import cycle
-from sudare.papers.p003_decentralised.link_figures import lost_messages_panel, lost_messages_table
+from sudare.papers.p003_decentralised.lossy_averaging_results import lost_messages_panel, lost_messages_table
 from sudare.papers.p003_decentralised.private_dictionary import private_results
 from sudare.papers.p003_decentralised.record_reconstruction import records_attack_table
 from sudare.papers.p003_decentralised.sum_costs import figure_1_9, figure_1_9_counts, sums_table

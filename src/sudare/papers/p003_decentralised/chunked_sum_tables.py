@@ -9,7 +9,7 @@ import numpy as np
 from sudare.papers.p003_decentralised.attacks import recovered, recovered_addends, transcript_of
 from sudare.papers.p003_decentralised.averaging import averaging_plan
 from sudare.papers.p003_decentralised.averaging_figures import TOLERANCE, uniform_values
-from sudare.papers.p003_decentralised.blockchain import oral_messages_sent, traitors_withstood
+from sudare.papers.p003_decentralised.byzantine_and_proof_of_work import oral_messages_sent, traitors_withstood
 from sudare.papers.p003_decentralised.chunked_sum_risk import (
     any_breach_bound,
     any_pair_bound,

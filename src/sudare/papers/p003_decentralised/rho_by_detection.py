@@ -51,10 +51,10 @@ def rho0_by_detection(
     if not candidates:
         raise InvalidParameter("There is no ρ₀ to choose from.", "Give rho0s at least one number.")
     fitted = [clone(model).set_params(rho0=rho0).fit(tables) for rho0 in candidates]
-    return RhoChoice(tuple(candidates), tuple(mean_area(each, labelled) for each in fitted), tuple(fitted))
+    return RhoChoice(tuple(candidates), tuple(mean_auc(each, labelled) for each in fitted), tuple(fitted))
 
 
-def mean_area(model: CollaborativeDictionary, labelled: Sequence[tuple[object, ArrayLike]]) -> float:
+def mean_auc(model: CollaborativeDictionary, labelled: Sequence[tuple[object, ArrayLike]]) -> float:
     """The AUC of a member's scores, averaged over the members."""
     areas = [
         float(roc_auc_score(np.asarray(labels), model.member(position).score_samples(records)))

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.p000_weak_learners import simulated_members
-from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
-from sudare.papers.p000_weak_learners.node_accuracies import (
+from sudare.papers.p000_weak_learners.accuracy_over_nodes import (
     AGGREGATED,
     BARS,
     CONSENSUS,
@@ -21,6 +20,7 @@ from sudare.papers.p000_weak_learners.node_accuracies import (
     node_panel,
     note_nodes,
 )
+from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.report.plots import Series, curves

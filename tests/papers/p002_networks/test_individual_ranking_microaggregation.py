@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.papers.p002_networks.individual_ranking import groups_of_rows, individually_ranked
+from sudare.papers.p002_networks.individual_ranking_microaggregation import groups_of_rows, individually_ranked
 from sudare.schema import Category, Label, Number, Schema
 
 SCHEMA = Schema({"age": Number(0, 100), "smoker": Category(("no", "yes", "was")), "ill": Label((0, 1))})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sudare.errors import InvalidParameter
-from sudare.papers.p003_decentralised.blockchain import (
+from sudare.papers.p003_decentralised.byzantine_and_proof_of_work import (
     HASH_BITS,
     approval_probabilities,
     block_hash,
@@ -17,7 +17,7 @@ from sudare.papers.p003_decentralised.blockchain import (
     group_probabilities,
     oral_messages_sent,
     proof_of_work,
-    ruin_by_recursion,
+    ruin_probability_truncated,
     traitors_withstood,
 )
 from sudare.papers.p003_decentralised.chunked_sum_risk import catch_up_probability
@@ -74,11 +74,11 @@ def test_power_is_a_share_of_the_approvals():
 def test_1_25_solves_1_21(share):
     for debt in (1, 3, 6):
         limit = catch_up_probability(share, debt)
-        assert ruin_by_recursion(share, debt, 100_000) == pytest.approx(limit, abs=1e-4)
+        assert ruin_probability_truncated(share, debt, 100_000) == pytest.approx(limit, abs=1e-4)
         after, before = catch_up_probability(share, debt + 1), catch_up_probability(share, debt - 1)
         assert limit == pytest.approx((1 - share) * after + share * before)
     with pytest.raises(InvalidParameter):
-        ruin_by_recursion(share, 0)
+        ruin_probability_truncated(share, 0)
 
 
 def test_walks_reach_zero_as_often_as_1_25_says():

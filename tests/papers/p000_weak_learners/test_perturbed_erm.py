@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sudare.errors import InvalidParameter
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_calibration import gaussian_loss_delta
-from sudare.papers.p000_weak_learners import objective_perturbation as perturbation
+from sudare.papers.p000_weak_learners import perturbed_erm as perturbation
 
 
 def made_up(tables, rows, width, seed=0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sudare.papers.p003_decentralised import link_figures as figures
+from sudare.papers.p003_decentralised import lossy_averaging_results as figures
 from sudare.report.plots import rendered
 from tests.papers.p003_decentralised.table_columns import columns
 

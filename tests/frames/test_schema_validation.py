@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sudare.errors import ColumnMissing, MissingValue, PersonRowsExceeded, UnknownCategory, WrongType
-from sudare.frames.schema_agreement import schema_agreement
+from sudare.frames.schema_validation import schema_report
 from sudare.schema import Category, Label, Number, Person, Schema
 
 SCHEMA = Schema(
@@ -27,7 +27,7 @@ def written(frame: pd.DataFrame, folder: Path, ending: str) -> object:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "frame"])
 def test_what_agrees(tmp_path: Path, ending: str) -> None:
-    found = schema_agreement(written(GOOD, tmp_path, ending), SCHEMA)
+    found = schema_report(written(GOOD, tmp_path, ending), SCHEMA)
     assert (found.rows, found.problems, found.clipped, found.ignored, found.person_like) == (2, [], {}, [], [])
 
 
@@ -43,7 +43,7 @@ def test_all_problems_are_told_with_counts_and_no_value(tmp_path: Path, ending: 
             "remark": ["fine", "fine", "fine"],
         }
     )
-    found = schema_agreement(written(table, tmp_path, ending), SCHEMA)
+    found = schema_report(written(table, tmp_path, ending), SCHEMA)
     kinds = {problem.column: type(problem.error) for problem in found.problems}
     assert kinds == {"town": ColumnMissing, "age": WrongType, "ill": UnknownCategory}
     texts = " ".join(str(problem.error) for problem in found.problems)
@@ -58,9 +58,9 @@ def test_all_problems_are_told_with_counts_and_no_value(tmp_path: Path, ending: 
 def test_gaps_and_persons() -> None:
     schema = Schema(dict(SCHEMA.columns), Person("who", 1))
     table = GOOD.assign(age=[None, None], who=["me", "me"])
-    kinds = [type(problem.error) for problem in schema_agreement(table, schema).problems]
+    kinds = [type(problem.error) for problem in schema_report(table, schema).problems]
     assert kinds == [MissingValue, PersonRowsExceeded]
-    absent = schema_agreement(GOOD, schema).problems
+    absent = schema_report(GOOD, schema).problems
     assert [problem.column for problem in absent] == ["who"]
 
 
@@ -77,4 +77,4 @@ def test_gaps_and_persons() -> None:
 )
 def test_columns_that_look_like_persons(name: str, values: list[object], looks: bool) -> None:
     table = {"age": [1.0] * len(values), name: values}
-    assert schema_agreement(table, Schema({"age": Number(0, 9)})).person_like == ([name] if looks else [])
+    assert schema_report(table, Schema({"age": Number(0, 9)})).person_like == ([name] if looks else [])

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr
 
 from sudare.compiled_loops import compiled
 from sudare.errors import InvalidParameter
-from sudare.papers.p000_weak_learners.objective_perturbation import least_epsilon
+from sudare.papers.p000_weak_learners.perturbed_erm import least_epsilon
 
 Floats = NDArray[np.float64]
 LossName = Literal["logistic", "hinge"]

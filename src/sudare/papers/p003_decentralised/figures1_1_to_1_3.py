@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from matplotlib.axes import Axes
 
-from sudare.papers.p003_decentralised.blockchain import debt_paths
+from sudare.papers.p003_decentralised.byzantine_and_proof_of_work import debt_paths
 from sudare.papers.p003_decentralised.chunked_sum_risk import catch_up_probability
 from sudare.papers.p003_decentralised.graphs import Graph, cycle
 from sudare.report.plots import BLUE, VERMILLION, Panel, Series, Theme, curves, finished

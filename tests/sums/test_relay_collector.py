@@ -17,7 +17,7 @@ from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import Heard, Included, Message, Opened, Passed, heard_content
 from sudare.sums.neighbour_graph import Neighbourhood
 from sudare.sums.party import Party
-from sudare.sums.relay import RelayCollector, RelayState
+from sudare.sums.relay_collector import RelayCollector, RelayState
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import KINDS, holds, stated
 from tests.sums.parties import SPARSE, context, in_any_order, keys_of, outcome, participants, parties, random_words

@@ -10,7 +10,7 @@ from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutRe
 from dp_accounting.rdp import RdpAccountant
 
 from sudare.errors import InvalidParameter
-from sudare.papers.p000_weak_learners import gradient_descent as descent
+from sudare.papers.p000_weak_learners import noisy_sgd as descent
 from sudare.privacy.accounting import gaussian_delta, gaussian_epsilon
 
 

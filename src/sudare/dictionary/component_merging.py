@@ -71,6 +71,6 @@ def staying_patterns(counts: Floats, plan: NoisePlan, release: Release) -> NDArr
     return np.flatnonzero(staying if np.any(staying) else counts == counts.max())
 
 
-def label_entropy(count: float) -> float:
+def classification_likelihood_term(count: float) -> float:
     """What belonging to a pattern of so many records adds to twice the classification likelihood."""
     return 2 * count * math.log(count)

@@ -50,7 +50,7 @@ class Problem:
 
 
 @dataclass
-class SchemaAgreement:
+class SchemaReport:
     """What was found: rows, problems, values that will be clipped, columns that are ignored, and columns that look like persons."""
 
     rows: int = 0
@@ -68,12 +68,10 @@ class _Counts:
     outside: int = 0
 
 
-def schema_agreement(
-    source: object, schema: Schema, tell: Callable[[str], None] = lambda text: None
-) -> SchemaAgreement:
+def schema_report(source: object, schema: Schema, tell: Callable[[str], None] = lambda text: None) -> SchemaReport:
     """Everything in which a source disagrees with a schema. Raise an error only where the source cannot be read at all."""
     present = list(column_types(source, schema.source_columns).names)
-    found = SchemaAgreement()
+    found = SchemaReport()
     found.ignored = [name for name in present if name not in schema.source_columns]
     for name in schema.source_columns:
         if name not in present:
@@ -96,7 +94,7 @@ def _absent(name: str, ignored: list[str]) -> ColumnMissing:
     return ColumnMissing(f"The table lacks {name!r}.{hint}", "Rename the column of the table, or change the schema.")
 
 
-def _look_at(found: SchemaAgreement, source: object, schema: Schema, name: str, column: Column) -> None:
+def _look_at(found: SchemaReport, source: object, schema: Schema, name: str, column: Column) -> None:
     counts = _Counts()
     try:
         # One column at a time, so that what is wrong with one hides nothing of the others.
@@ -133,7 +131,7 @@ def _count(counts: _Counts, batch: Table, name: str, column: Column) -> None:
         counts.missing += int(np.count_nonzero(codes == MISSING)) if column.missing_code is None else 0
 
 
-def _look_at_persons(found: SchemaAgreement, source: object, schema: Schema) -> None:
+def _look_at_persons(found: SchemaReport, source: object, schema: Schema) -> None:
     """Note where a person has more rows than declared."""
     column = schema.source_columns[-1]
     try:

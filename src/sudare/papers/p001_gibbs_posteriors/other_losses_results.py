@@ -26,14 +26,14 @@ SEED: Final = 20150612
 EPSILONS: Final = (0.5, 1.0, 2.0, 5.0)
 
 
-def soft_distance(theta: Floats, X: Floats) -> Floats:
+def pseudo_huber_loss(theta: Floats, X: Floats) -> Floats:
     """√(1 + (θ − x)²): convex, not strongly, and 1-Lipschitz, however far away a record is (Assumption 6)."""
     return np.asarray(np.sqrt(1 + (theta[0] - X[:, 0]) ** 2))
 
 
-def soft_pull(theta: Floats, X: Floats) -> Floats:
+def pseudo_huber_gradient(theta: Floats, X: Floats) -> Floats:
     """The gradient of its sum."""
-    return np.array([np.sum((theta[0] - X[:, 0]) / soft_distance(theta, X))])
+    return np.array([np.sum((theta[0] - X[:, 0]) / pseudo_huber_loss(theta, X))])
 
 
 def cauchy_loss(theta: Floats, X: Floats) -> Floats:
@@ -49,8 +49,8 @@ def location_models(seed: int) -> dict[str, Any]:
         "squared loss on an interval (Assumption 7, §4.2)": GibbsMean(delta=DELTA, bounds=(-BOUND, BOUND), **options),
         "the same, pure (Theorem 3)": GibbsMean(delta=0.0, bounds=(-BOUND, BOUND), **options),
         "Lipschitz loss, not strongly convex (Assumption 6)": GibbsPosterior(
-            soft_distance,
-            soft_pull,
+            pseudo_huber_loss,
+            pseudo_huber_gradient,
             delta=DELTA,
             norm_bound=BOUND,
             lipschitz=1.0,

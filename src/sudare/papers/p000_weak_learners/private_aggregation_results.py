@@ -119,8 +119,8 @@ def measured(
         for own_rows in OWN_ROWS:
             own = order[SENDERS * SENDER_ROWS :][:own_rows]
             for name, model in combinations(task, experts, rows[own], targets[own], generator).items():
-                note_quality(found, task, name, own_rows, [model], tested)
-            note_quality(found, task, BEST, own_rows, experts, tested)
+                note_best_on_test(found, task, name, own_rows, [model], tested)
+            note_best_on_test(found, task, BEST, own_rows, experts, tested)
 
     return repeated(tell, f"combinations, {task.title}", settings.repeats, SEED, note)
 
@@ -164,7 +164,7 @@ def released_name(epsilon: float) -> str:
     return f"released, ε = {epsilon:g}"
 
 
-def note_quality(
+def note_best_on_test(
     found: Measurements,
     task: CensusTask,
     name: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.papers.p003_decentralised import fault_figures as figures
+from sudare.papers.p003_decentralised import anomaly_attribution_results as figures
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.papers.p003_decentralised.table_columns import columns
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from sudare.papers.p000_weak_learners import released_combination as study
+from sudare.papers.p000_weak_learners import private_aggregation_results as study
 from sudare.papers.study import Estimate, StudySettings
 from sudare.report.plots import rendered
 

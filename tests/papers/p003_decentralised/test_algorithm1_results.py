@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sudare.papers.p003_decentralised import chapter_figures as figures
+from sudare.papers.p003_decentralised import algorithm1_results as figures
 from sudare.papers.p003_decentralised.consensus_methods import ConsensusOverLinks, RandomChunking, exact_totals
 from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.lossy_averaging import Links, dynamic_consensus

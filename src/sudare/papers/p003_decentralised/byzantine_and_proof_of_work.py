@@ -122,8 +122,8 @@ def debt_paths(share: float, debt: int, games: int, paths: int, generator: np.ra
     return np.where(np.minimum.accumulate(walked, axis=1) <= 0, 0, walked)
 
 
-def ruin_by_recursion(share: float, debt: int, most: int = 2000) -> float:
-    """R_z of (1.21) with R_0 = 1 and R_most = 0, solved as linear equations: what (1.25) is the limit of."""
+def ruin_probability_truncated(share: float, debt: int, most: int = 2000) -> float:
+    """R_z of (1.21) with R_0 = 1 and R_most = 0, in closed form: what (1.25) is the limit of."""
     _SHARES.check("share", share)
     if not 0 < debt < most:
         raise InvalidParameter("The debt is not between 0 and the largest one.", "Use a larger `most`.")
