@@ -84,7 +84,7 @@ def test_totals_agree_with_each_other(people: pd.DataFrame) -> None:
 def test_intervals_hold_as_often_as_they_say(people: pd.DataFrame, delta: float, neighbours: str) -> None:
     true = exact(people).reindex(["east", "west", "none"], level=0)
     counts, means, town = [], [], []
-    for seed in range(120):
+    for seed in range(40):
         model = GroupedTable(
             1.0, delta, schema=SCHEMA, by=["town", "age"], mean_of=["pay"], neighbours=neighbours, random_state=seed
         ).fit(people)
@@ -93,10 +93,10 @@ def test_intervals_hold_as_often_as_they_say(people: pd.DataFrame, delta: float,
         means.append((found["mean_pay_low"] <= true.pay) & (true.pay <= found["mean_pay_high"]))
         margin, known = model.table(by=["town"]), true["count"].groupby(level=0, sort=False).sum()
         town.append((margin["count_low"] <= known) & (known <= margin["count_high"]))
-    # 1,080 cells (360 towns): five standard deviations of a share are .033 (.058).
-    assert 0.917 <= np.mean(counts) <= 0.99
-    assert 0.917 <= np.mean(means) <= 0.983
-    assert 0.892 <= np.mean(town) <= 1.0
+    # 360 cells and 120 towns: five standard deviations of a share of .95 are .057 and .1.
+    assert 0.893 <= np.mean(counts) <= 1.0
+    assert 0.893 <= np.mean(means) <= 1.0
+    assert 0.85 <= np.mean(town) <= 1.0
 
 
 def test_every_source_gives_the_same_bits(people: pd.DataFrame, tmp_path: Path) -> None:
@@ -200,3 +200,11 @@ def test_the_owner_learns_how_many_values_were_clipped(people: pd.DataFrame, tmp
     for source in (wild, tmp_path / "wild.parquet"):
         model = GroupedTable(schema=SCHEMA, by=["town"], mean_of=["pay", "hours"], random_state=0).fit(source)
         assert model.clipped_ == {"pay": 7, "hours": 0}
+
+
+def test_a_group_column_that_is_called_like_a_made_one_is_refused() -> None:
+    schema = Schema({"count": Category(("a", "b")), "mean_pay_low": Category(("a", "b")), "pay": Number(0, 1)})
+    data = {"count": ["a"], "mean_pay_low": ["b"], "pay": [0.5]}
+    for by in (["count"], ["mean_pay_low"]):
+        with pytest.raises(InvalidParameter, match="called so"):
+            GroupedTable(schema=schema, by=by, mean_of=["pay"], random_state=0).fit(data)

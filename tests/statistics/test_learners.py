@@ -110,15 +110,15 @@ def test_defaults():
 def test_intervals_of_means_and_counts_hold_as_often_as_they_say(delta):
     rows = np.random.default_rng(0).uniform(0.1, 0.9, (400, 3))
     means, counts = [], []
-    for seed in range(150):
+    for seed in range(60):
         found = PrivateMean(0.5, delta, bounds=(0, 1), random_state=seed).fit(rows).table()
         means.append((found["mean_low"] <= rows.mean(axis=0)) & (rows.mean(axis=0) <= found["mean_high"]))
         found = PrivateHistogram(0.5, delta, bounds=(0, 1), bins=2, random_state=seed).fit(rows).table()
         true = np.concatenate([np.histogram(column, 2, (0, 1))[0] for column in rows.T])
         counts.append((found["count_low"] <= true) & (true <= found["count_high"]))
-    # 450 and 900 intervals: five standard deviations of a share are .051 and .036.
-    assert 0.899 <= np.mean(means) <= 1.0
-    assert 0.914 <= np.mean(counts) <= 0.99
+    # 180 and 360 intervals: five standard deviations of a share are .081 and .057.
+    assert 0.869 <= np.mean(means) <= 1.0
+    assert 0.893 <= np.mean(counts) <= 1.0
 
 
 def test_tables_name_columns_and_values():

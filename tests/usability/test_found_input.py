@@ -217,7 +217,10 @@ def test_separators_within_names_and_values_are_no_matter(tmp_path: Path) -> Non
     (tmp_path / "quoted.csv").write_text('"a;b"\n1\n')
     assert read(tmp_path / "quoted.csv").names == ("a;b",)
     (tmp_path / "two.csv").write_text("a;b,c\n1,x;y\n")
-    assert read(tmp_path / "two.csv").names == ("a;b", "c")
+    with pytest.raises(SourceUnreadable, match="more than one usual mark"):
+        read(tmp_path / "two.csv")
+    assert read(CsvFile(tmp_path / "two.csv", separator=",")).names == ("a;b", "c")
+    assert read(tmp_path / "two.csv", columns=["c"]).names == ("c",)
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(SourceUnreadable):
         read(tmp_path / "empty.csv")

@@ -48,20 +48,45 @@ def show(
     if output is not None:
         _write_new(output, found)
     values = {"file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found}
+    checked = (
+        []
+        if signature == "trusted"
+        else ["The signature was NOT CHECKED against a key you trust: use --trusted PUBLICKEY."]
+    )
     answer(
         {**values, "csv": None if output is None else str(output)},
         as_json,
         _shown(found),
         _said(release.guarantee, level),
+        *checked,
         *written,
     )
 
 
 def _shown(found: dict[str, list[Any]]) -> Table:
-    shown = Table(*found, box=None, pad_edge=False)
-    for row in zip(*found.values(), strict=True):
-        shown.add_row(*(Text(escaped_for_terminal(_cell(value))) for value in row))
+    """One column for each number, with its interval in it."""
+    ends = {
+        name for name in found if name.removesuffix("_low").removesuffix("_high") != name and _number_of(name) in found
+    }
+    shown = Table(box=None, pad_edge=False)
+    cells: list[list[str]] = []
+    for name, values in found.items():
+        if name in ends:
+            continue
+        shown.add_column(Text(escaped_for_terminal(name)), overflow="fold")
+        written = list(map(_cell, values))
+        if f"{name}_low" in ends:
+            low, high = (map(_cell, found[f"{name}_{end}"]) for end in ("low", "high"))
+            written = [f"{each} ({a} to {b})" for each, a, b in zip(written, low, high, strict=True)]
+        cells.append(written)
+    for row in zip(*cells, strict=True):
+        shown.add_row(*(Text(escaped_for_terminal(cell)) for cell in row))
     return shown
+
+
+def _number_of(end: str) -> str:
+    """The name of the number whose interval has this end."""
+    return end.removesuffix("_low").removesuffix("_high")
 
 
 def _cell(value: object) -> str:
@@ -74,6 +99,11 @@ def _said(guarantee: object, level: float) -> str:
     return f"Intervals hold the exact number of the records with probability {level:g}: they are about the noise ({guarantee})."
 
 
+def _in_a_sheet(value: object) -> object:
+    """A value that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
 def _write_new(path: Path, found: dict[str, list[Any]]) -> None:
     """Write a CSV file. Raise InvalidParameter where one is there already or cannot be written."""
     from sudare.errors import InvalidParameter
@@ -84,7 +114,7 @@ def _write_new(path: Path, found: dict[str, list[Any]]) -> None:
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(found)
-    lines.writerows(zip(*found.values(), strict=True))
+    lines.writerows([_in_a_sheet(value) for value in row] for row in zip(*found.values(), strict=True))
     try:
         write_atomically(path, text.getvalue().encode())
     except OSError as error:

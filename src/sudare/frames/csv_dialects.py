@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,34 +21,44 @@ from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.safe_text import normal_name
 
 SAMPLED_BYTES: Final = 2**20
+SAMPLED_LINES: Final = 1000
 SEPARATORS: Final = (",", ";", "\t", "|")
 JAPANESE_ENCODINGS: Final = {"cp932": "Shift_JIS (cp932)", "euc_jp": "EUC-JP"}
 BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # A decimal comma, not one between thousands: those have three digits behind them.
 _DECIMAL_COMMA: Final = re.compile(r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*")
-_DECIMAL_POINT: Final = re.compile(r"\s*[-+]?\d*\.\d+\s*")
+_POINT_OR_THOUSANDS: Final = re.compile(r"\s*[-+]?(\d*\.\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)\s*")
 # Western letters that are read as Japanese stand alone between ASCII letters; Japanese words do not.
 _MOST_ALONE: Final = 0.2
 # Marks, kana, kanji and full-width forms; half-width kana are what bytes of EUC-JP become in Shift_JIS.
 _USUAL_JAPANESE: Final = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff01-\uff60\uffe0-\uffe6]")
 _LEAST_USUAL: Final = 0.7
+_KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
+_LEAST_COMMON: Final = 0.8
 _SAY_WHICH: Final = "Say which it is: --encoding cp1252 for example, or CsvFile(path, encoding=…) in Python."
 
 
 @dataclass(frozen=True)
 class CsvFile(os.PathLike[str]):
-    """A CSV file of which a person says whether its first line names the columns, and in which encoding it is written.
+    """A CSV file of which a person says whether its first line names the columns, and how it is written.
 
-    It stands wherever a path does. Without names the columns are called column_1, column_2, and so on. What is None is told from the file.
+    It stands wherever a path does. Without names the columns are called column_1, column_2, and so on. What is None is told from the file:
+    `encoding`, the `separator` of cells (a comma, semicolon, tab or bar) and the `decimal` mark (a point or a comma).
     """
 
     path: str | os.PathLike[str]
     has_header: bool | None = None
     encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
             checked_encoding(self.encoding)
+        if self.separator not in (None, *SEPARATORS):
+            raise InvalidParameter("`separator` is not a comma, semicolon, tab or bar.", 'Use for example ";".')
+        if self.decimal not in (None, ".", ","):
+            raise InvalidParameter("`decimal` is not a point or a comma.", 'Use "." or ",".')
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
@@ -93,28 +103,45 @@ def first_text(file: Path, encoding: str) -> str:
 
 
 def dialect_of(file: Path, said: CsvFile, expected: Collection[str]) -> CsvDialect:
-    """How a file is written. Raise SourceUnreadable where its encoding does not show."""
+    """How a file is written. Raise SourceUnreadable where its encoding, separator or decimal mark does not show."""
     encoding = said.encoding or detected_encoding(first_bytes(file), file)
     text = first_text(file, encoding)
-    separator = detected_separator(text, expected)
-    return CsvDialect(encoding, separator, detected_decimal_point(text, separator))
+    separator = said.separator or detected_separator(text, expected)
+    if separator is None:
+        raise SourceUnreadable(
+            f"What separates the columns of {os.fspath(file)!r} does not show: its first line has more than one usual mark.",
+            'Say which it is: CsvFile(path, separator=";") in Python; or write the table as Parquet.',
+        )
+    point = said.decimal or detected_decimal_point(text, separator)
+    if point is None:
+        raise SourceUnreadable(
+            f"The decimal mark of {os.fspath(file)!r} does not show: commas stand in some numbers as a decimal mark, and points or marks between thousands in others.",
+            'Say which it is: CsvFile(path, decimal=",") in Python; or write numbers as 1234.5.',
+        )
+    return CsvDialect(encoding, separator, point)
 
 
 def detected_encoding(beginning: bytes, file: Path) -> str:
     """The encoding of a file by its first bytes: UTF-8, UTF-16, Shift_JIS or EUC-JP."""
+    is_utf_32 = beginning.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
     for mark, encoding in BYTE_ORDER_MARKS.items():
-        if beginning.startswith(mark):
+        if beginning.startswith(mark) and not is_utf_32:
             return encoding
     # Separators, figures and ends of lines in UTF-16 have a zero in their second or first byte; other text has no zeros.
     zeros = {"utf-16-be": beginning[0::2].count(0), "utf-16-le": beginning[1::2].count(0)}
     for encoding, count in zeros.items():
         if count and 10 * (sum(zeros.values()) - count) < count and decoded(beginning, encoding) is not None:
             return encoding
-    if decoded(beginning, "utf-8") is not None:
+    # Zeros are in UTF-32 and in no text; an escape begins another character set in ISO-2022-JP.
+    is_text = not any(zeros.values()) and b"\x1b" not in beginning
+    if is_text and decoded(beginning, "utf-8") is not None:
         return "utf-8"
-    likely = [name for name in JAPANESE_ENCODINGS if is_likely_japanese(decoded(beginning, name))]
-    if len(likely) == 1:
-        return likely[0]
+    texts = {name: decoded(beginning, name) for name in JAPANESE_ENCODINGS} if is_text else {}
+    likely = [name for name, text in texts.items() if text is not None and is_likely_japanese(text)]
+    # Chinese and Korean bytes are kanji in EUC-JP, and Cyrillic ones rare kanji in Shift_JIS: only kana or common kanji tell.
+    certain = [name for name in likely if is_certainly_japanese(texts[name] or "", name)]
+    if len(certain) == 1:
+        return certain[0]
     could_be = " or ".join(JAPANESE_ENCODINGS[name] for name in likely)
     raise SourceUnreadable(
         f"The encoding of {os.fspath(file)!r} does not show: it is not UTF-8{f', and may be {could_be}' if likely else ''}.",
@@ -130,10 +157,17 @@ def decoded(beginning: bytes, encoding: str) -> str | None:
         return None
 
 
-def is_likely_japanese(text: str | None) -> bool:
+def is_certainly_japanese(text: str, encoding: str) -> bool:
+    """Whether text has kana; in Shift_JIS also whether nearly all its kanji are common ones (level 1 of JIS X 0208)."""
+    if _KANA.search(text):
+        return True
+    kanji = [one for one in text if "\u3400" <= one <= "\u9fff"]
+    common = sum(1 for one in kanji if 0x88 <= one.encode("cp932", errors="replace")[0] <= 0x97)
+    return encoding == "cp932" and bool(kanji) and common >= _LEAST_COMMON * len(kanji)
+
+
+def is_likely_japanese(text: str) -> bool:
     """Whether text that is not all ASCII looks like Japanese, and not like bytes of another encoding."""
-    if text is None:
-        return False
     foreign = [place for place, one in enumerate(text) if ord(one) > 127]
     around = (text[max(place - 1, 0) : place] + text[place + 1 : place + 2] for place in foreign)
     alone = sum(1 for neighbours in around if any(one.isascii() and one.isalpha() for one in neighbours))
@@ -141,26 +175,41 @@ def is_likely_japanese(text: str | None) -> bool:
     return alone <= _MOST_ALONE * len(foreign) and usual >= _LEAST_USUAL * len(foreign)
 
 
-def detected_separator(text: str, expected: Collection[str]) -> str:
-    """What stands between the cells of the first line: a comma, or another usual mark where there is no comma.
+def detected_separator(text: str, expected: Collection[str]) -> str | None:
+    """What stands between the cells of the first line; None where it has more than one usual mark and nothing tells which separates.
 
-    A line that a person declared as the name of a column is one cell.
+    A line that a person declared as the name of a column is one cell, and a mark between declared names separates.
     """
-    lines = text.splitlines()
+    lines = text.splitlines()[:SAMPLED_LINES]
     header = lines[0] if lines else ""
-    if normal_name(header) in map(normal_name, expected):
+    declared = set(map(normal_name, expected))
+    if normal_name(header) in declared:
         return ","
     bare = re.sub(r'"[^"]*"', "", header)
-    return next((mark for mark in SEPARATORS if mark in bare), ",")
+    present = [mark for mark in SEPARATORS if mark in bare]
+    if len(present) < 2:
+        return present[0] if present else ","
+    naming = [mark for mark in present if declared and declared <= set(map(normal_name, header.split(mark)))]
+    even = [mark for mark in present if len({len(cells) for cells in cells_of(lines, mark)}) == 1]
+    return next((found[0] for found in (naming, even) if len(found) == 1), None)
 
 
-def detected_decimal_point(text: str, separator: str) -> str:
-    """A comma where cells show one and none has a point; only where commas do not separate cells."""
+def cells_of(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
+    """The cells of every line that is not empty; none from a line on whose cells are beyond all measure."""
+    try:
+        yield from filter(None, csv.reader(lines, delimiter=separator))
+    except csv.Error:
+        return
+
+
+def detected_decimal_point(text: str, separator: str) -> str | None:
+    """A comma where cells show one and none has a point or marks between thousands; None where some have. A point where commas separate cells."""
     if separator == ",":
         return "."
-    cells = [cell for line in csv.reader(io.StringIO(text), delimiter=separator) for cell in line]
-    has_comma = any(map(_DECIMAL_COMMA.fullmatch, cells))
-    return "," if has_comma and not any(map(_DECIMAL_POINT.fullmatch, cells)) else "."
+    cells = [cell for line in cells_of(io.StringIO(text), separator) for cell in line]
+    if not any(map(_DECIMAL_COMMA.fullmatch, cells)):
+        return "."
+    return None if any(map(_POINT_OR_THOUSANDS.fullmatch, cells)) else ","
 
 
 def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:

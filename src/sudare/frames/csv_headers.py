@@ -6,7 +6,6 @@ is taken for names only where something speaks for it; otherwise a person must s
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 from collections.abc import Collection, Sequence
@@ -14,10 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from sudare.errors import DataError
-from sudare.frames.csv_dialects import SAMPLED_BYTES, CsvDialect, first_bytes, first_text
+from sudare.frames.csv_dialects import SAMPLED_BYTES, SAMPLED_LINES, CsvDialect, cells_of, first_bytes, first_text
 from sudare.safe_text import looks_like_a_value, looks_measured, normal_name
 
-SAMPLED_LINES: Final = 1000
 UNNAMED: Final = "column_{}"
 
 
@@ -25,10 +23,8 @@ def first_lines(file: Path, dialect: CsvDialect) -> list[list[str]]:
     """The cells of the lines in the first megabyte of a CSV file, or of the first thousand and one of them."""
     is_whole_megabyte = len(first_bytes(file)) == SAMPLED_BYTES
     lines: list[list[str]] = []
-    for cells in csv.reader(io.StringIO(first_text(file, dialect.encoding)), delimiter=dialect.separator):
-        # Empty lines are no rows.
-        if cells:
-            lines.append(cells)
+    for cells in cells_of(io.StringIO(first_text(file, dialect.encoding)), dialect.separator):
+        lines.append(cells)
         if len(lines) > SAMPLED_LINES:
             break
     is_cut = is_whole_megabyte and 1 < len(lines) <= SAMPLED_LINES

@@ -25,7 +25,7 @@ def study_page_html(study: Study, result: StudyResult, settings: StudySettings) 
 def figure_part(figure: Figure) -> Part:
     """A figure with its caption, and in which settings it differs from the print."""
     differs = [f"Not as printed: {figure.differs}"] if figure.differs else []
-    drawn = picture(figure.panels, f"{figure.label}. {figure.caption}", columns=2 if len(figure.panels) > 1 else 1)
+    drawn = picture(figure.panels, f"{figure.label}. {figure.caption}")
     return Part(figure.label, figure.caption, [drawn], differs)
 
 

@@ -152,7 +152,14 @@ class GroupedTable(PrivateEstimator):
         unknown = next((name for name in (*by, *mean_of) if name not in schema.columns), None)
         if unknown is not None:
             raise InvalidParameter(
-                "`by` or `mean_of` names a column that the schema lacks.", f"It has: {', '.join(schema.columns)}."
+                f"`{'by' if unknown in by else 'mean_of'}` names {unknown[:64]!r}, which the schema lacks.",
+                f"It has: {', '.join(schema.columns)}.",
+            )
+        made = {"count", *(f"mean_{name}" for name in mean_of)}
+        clashing = next((name for name in by if name.removesuffix("_low").removesuffix("_high") in made), None)
+        if clashing is not None:
+            raise InvalidParameter(
+                f"Column {clashing!r} is grouped by, and a column of the table is called so.", "Rename the column."
             )
         numbers = numbers_among(schema, mean_of)
         if math.prod(Groups.of({name: schema.columns[name] for name in by}).shape) * (1 + len(mean_of)) > MOST_CELLS:

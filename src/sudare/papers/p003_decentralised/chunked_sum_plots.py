@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from sudare.papers.p003_decentralised.averaging import Method, averaging_plan
 from sudare.papers.p003_decentralised.chunked_sum_assessment import (
@@ -110,6 +110,9 @@ def on_logarithmic_height(x: Sequence[float], series: Sequence[Series], *, x_lab
     def panel(axes: Axes, theme: Theme) -> None:
         drawn(axes, theme)
         axes.set_yscale("log")
+        # matplotlib's own labels of powers are formulas, which are not drawn here.
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
     return panel
