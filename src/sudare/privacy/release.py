@@ -154,6 +154,8 @@ class Release:
     digest: str | None = None
     signed_by: str | None = None
     _ledger: Ledger | None = field(default=None, repr=False, compare=False)
+    # Set by `load` only; `dataclasses.replace` does not carry it over.
+    _is_loaded: bool = field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, model: Any) -> Release:
@@ -256,7 +258,9 @@ class Release:
         """The release in a file signed by a trusted key: parsed, then audited, and nothing in it executed."""
         content = read(path)
         verify_signature(content, trusted)
-        return audited(content)
+        release = audited(content)
+        object.__setattr__(release, "_is_loaded", True)
+        return release
 
     def card(self, signature: Signature | None = None) -> Card:
         """The privacy card; `card_text` of `sudare.report` writes it.
@@ -277,6 +281,11 @@ class Release:
         model = learner_class(self.learner).from_release(self.content, self.schema_digest)
         model.guarantee_, model.receipt_, model.seal_ = self.guarantee, self.receipt, None
         return model
+
+
+def is_loaded(release: object) -> bool:
+    """Whether an object is what `Release.load` returned: not a copy with other fields, and not of a derived class."""
+    return type(release) is Release and release._is_loaded
 
 
 def read(path: str | os.PathLike[str]) -> Parsed:
