@@ -7,6 +7,7 @@ learner, writes a line to the ledger, and then the file, which appears whole or 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import os
 import stat
@@ -136,9 +137,15 @@ def check_unchanged(model: Any, content: Content) -> None:
 
 
 def is_learner(model: Any) -> bool:
-    """Whether an object is of a listed class itself: a class derived from one may compute anything."""
+    """Whether an object is of a listed class itself, with its methods: a derived class, or a method put into the object, may compute anything."""
     name = type(model).__name__
-    return name in LEARNERS and type(model) is learner_class(name)
+    return name in LEARNERS and type(model) is learner_class(name) and not replaced_methods(model)
+
+
+def replaced_methods(model: object) -> list[str]:
+    """The methods of an object's class in whose place the object has an attribute of its own."""
+    found = ((name, inspect.getattr_static(type(model), name, None)) for name in vars(model))
+    return [name for name, method in found if inspect.isroutine(method) or hasattr(type(method), "__get__")]
 
 
 @dataclass(frozen=True)
