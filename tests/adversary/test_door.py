@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.errors import NotCharged, SudareError
+from sudare.errors import InvalidParameter, NotCharged, SudareError
 from sudare.privacy import Ledger, Release
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
@@ -169,6 +169,21 @@ def test_change_the_winner_of_a_selection_while_it_is_scored(account, key, tmp_p
     except NotCharged:
         return
     assert not leaves(chosen.model, tmp_path / "mean.sudare", key)
+
+
+@pytest.mark.parametrize("name", ["plan", "_seal", "release_content", "_guarantee"])
+def test_release_a_learner_with_a_method_replaced_in_the_object(account, key, tmp_path, name):
+    model: Any = mean(account)
+    setattr(model, name, getattr(model, name))
+    with pytest.raises(InvalidParameter, match=f"{name} was replaced.*Nothing was charged"):
+        model.fit(AGES)
+    assert [entry.kind for entry in account.entries()] == ["open"]
+
+    later: Any = mean(account).fit(AGES)
+    setattr(later, name, getattr(later, name))
+    assert not leaves(later, tmp_path / "later.sudare", key)
+    delattr(later, name)
+    assert leaves(later, tmp_path / "later.sudare", key)
 
 
 def test_release_a_derived_learner_that_forgets_its_noise(account, key, tmp_path):

@@ -182,6 +182,26 @@ def test_a_refit_is_charged_again_and_rests_on_nothing_that_is_not_private(tmp_p
     assert len(list(account.entries())) == 3
 
 
+def test_a_refit_is_paid_for_only_where_the_earlier_dictionary_was(tmp_path, changed_truths):
+    truth, _ = changed_truths
+    tables = truth.records(np.random.default_rng(0), 60)
+    account, other = (Ledger(tmp_path / name).account("plants", epsilon=5.0, delta=1e-5) for name in ("a.db", "b.db"))
+    terms = {"bounds": BOUNDS, "private_iterations": 1, "hide": "nothing"}
+    free = PatternDictionary(3, epsilon=4.0, **terms).fit(tables)
+    assert free.guarantee_.valid
+    paid = PatternDictionary(3, epsilon=2.0, account=account, **terms).fit(tables)
+    for earlier, payer in ((free, account), (paid, other)):
+        with pytest.raises(InvalidParameter, match="has no charge for this dictionary"):
+            earlier.set_params(epsilon=0.5, account=payer).refitted(tables)
+    assert [entry.kind for entry in account.entries()] == ["open", "charge"]
+    assert [entry.kind for entry in other.entries()] == ["open"]
+
+    void = free.set_params(account=None).refitted(tables)
+    assert not void.guarantee_.valid
+    assert not void.refitted(tables).guarantee_.valid
+    assert paid.set_params(account=None).refitted(tables).guarantee_.valid
+
+
 def test_divergences_are_those_of_normal_patterns():
     """Equal variances: half the squared distance in deviations."""
     family = DiagonalGaussian()

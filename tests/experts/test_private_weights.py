@@ -210,8 +210,13 @@ def test_experts_that_are_not_public_are_never_paid_for(releases, account):
     with pytest.raises(InvalidParameter, match="not a release that was loaded"):
         PrivateExponentialWeights([*releases, mine], account=account).fit(X, y)
     unsaved = replace(releases[0], digest=None)
-    with pytest.raises(InvalidParameter, match="not a release that was loaded"):
-        PrivateExponentialWeights([unsaved], account=account).price(X, y)
+    renamed = replace(releases[0], digest="0" * 64)
+    derived = object.__new__(type("Derived", (Release,), {}))
+    for name, value in vars(releases[0]).items():
+        object.__setattr__(derived, name, value)
+    for forged in (unsaved, renamed, derived):
+        with pytest.raises(InvalidParameter, match="not a release that was loaded"):
+            PrivateExponentialWeights([forged], account=account).price(X, y)
     assert charges(account) == []
     looked_at = PrivateExponentialWeights([*releases, mine]).fit(X, y)
     with pytest.raises(NotCharged):

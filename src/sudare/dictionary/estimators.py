@@ -152,6 +152,8 @@ class PatternDictionary(BaseEstimator):
         Patterns that no longer have records of several members behind them go, others move, and `pattern_changes` tells which. It is a
         training like any other: exact sums are shown again, and one with ε is charged again, in full. With ε it has fewer sums
         than a first training, so less noise; this dictionary must then have ε as well, because what is computed from it is shown.
+        An account pays only if its ledger has the charge of this dictionary; without an account, the guarantee is valid only if this
+        dictionary was charged.
         """
         check_is_fitted(self)
         Numbers(0, 10_000, whole=True).check("new_patterns", new_patterns)
@@ -159,19 +161,27 @@ class PatternDictionary(BaseEstimator):
         shares = self.dictionary_.counts / self.dictionary_.counts.sum()
         initial = Initial(self.columns_, self.patterns_, shares, self.dictionary_.overall)
         later = type(self)(**{**self.get_params(deep=False), "n_patterns": self.n_patterns_ + int(new_patterns)})
-        return later._fitted(X, initial)
+        later._fitted(X, initial)
+        if self.epsilon is not None and not (self.guarantee_.valid and self.receipt_ is not None):
+            later.guarantee_ = replace(later.guarantee_, valid=False)
+        return later
 
     def _check_is_private_enough(self) -> None:
-        """Raise InvalidParameter where a promise would rest on patterns for which none holds."""
-        is_simulated = self.random_state is not None and self.guarantee_.notion != "none"
-        if (
-            self.epsilon is not None
-            and not is_simulated
-            and not (self.guarantee_.valid and self.guarantee_.notion != "none")
-        ):
+        """Raise InvalidParameter where a promise would rest on patterns for which none holds, or a charge on some that nobody paid for."""
+        if self.epsilon is None:
+            return
+        if self.guarantee_.notion == "none" or (self.account is not None and not self.guarantee_.valid):
             raise InvalidParameter(
                 "A dictionary without a valid guarantee cannot begin a private training: its patterns would be shown.",
                 "Fit a first dictionary with epsilon, or refit without it.",
+            )
+        if self.account is not None and (
+            self.receipt_ is None or self.account.ledger.promised(self.receipt_) != self.guarantee_
+        ):
+            raise InvalidParameter(
+                "The account's ledger has no charge for this dictionary, from which the later one would begin: its patterns would be shown "
+                "and not paid for. Nothing was charged.",
+                "Fit the first dictionary with an account of the same ledger.",
             )
 
     def _fitted(self, X: Sequence[object], initial: Initial | None) -> Self:

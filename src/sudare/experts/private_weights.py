@@ -41,6 +41,7 @@ from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
+from sudare.privacy.release import is_loaded
 from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
@@ -156,7 +157,7 @@ class PrivateExponentialWeights(PrivateEstimator):
         return experts, rows, targets
 
     def _check_experts_are_public(self) -> None:
-        is_public = all(isinstance(each, Release) and each.digest is not None for each in iter(self.experts or ()))
+        is_public = all(map(is_loaded, self.experts or ()))
         if self.account is not None and not is_public:
             raise InvalidParameter(
                 "An expert is not a release that was loaded from a file: what is drawn among models that are not public would tell about them. Nothing was charged.",

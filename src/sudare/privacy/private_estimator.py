@@ -37,7 +37,15 @@ from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, check
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.release import Passage, check_unchanged, enter_result, pass_again, pass_through, void_if_seeded
+from sudare.privacy.release import (
+    Passage,
+    check_unchanged,
+    enter_result,
+    pass_again,
+    pass_through,
+    replaced_methods,
+    void_if_seeded,
+)
 from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.source_identity import Source, given_source
@@ -128,11 +136,24 @@ def no_other_thread_fits(model: object) -> Iterator[None]:
             del _FITTING[id(model)]
 
 
+def check_methods(model: object) -> None:
+    """Raise InvalidParameter where an object has something of its own in place of a method of its class."""
+    replaced = replaced_methods(model)
+    if replaced:
+        raise InvalidParameter(
+            f"Of this {type(model).__name__} {', '.join(sorted(replaced))} was replaced: what another method computes has no proof, and "
+            "nothing could leave. Nothing was charged.",
+            "Make a new one, or leave account out.",
+        )
+
+
 def one_at_a_time(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A `fit` that no second thread enters for the same estimator."""
+    """A `fit` that no second thread enters for the same estimator, and no account pays for with a method replaced."""
 
     @functools.wraps(fit)
     def fitted(self: PrivateEstimator, *arguments: Any, **named: Any) -> Any:
+        if self.account is not None:
+            check_methods(self)
         with no_other_thread_fits(self):
             return fit(self, *arguments, **named)
 

@@ -7,6 +7,7 @@ learner, writes a line to the ledger, and then the file, which appears whole or 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 import os
 import stat
@@ -136,9 +137,15 @@ def check_unchanged(model: Any, content: Content) -> None:
 
 
 def is_learner(model: Any) -> bool:
-    """Whether an object is of a listed class itself: a class derived from one may compute anything."""
+    """Whether an object is of a listed class itself, with its methods: a derived class, or a method put into the object, may compute anything."""
     name = type(model).__name__
-    return name in LEARNERS and type(model) is learner_class(name)
+    return name in LEARNERS and type(model) is learner_class(name) and not replaced_methods(model)
+
+
+def replaced_methods(model: object) -> list[str]:
+    """The methods of an object's class in whose place the object has an attribute of its own."""
+    found = ((name, inspect.getattr_static(type(model), name, None)) for name in vars(model))
+    return [name for name, method in found if inspect.isroutine(method) or hasattr(type(method), "__get__")]
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,8 @@ class Release:
     digest: str | None = None
     signed_by: str | None = None
     _ledger: Ledger | None = field(default=None, repr=False, compare=False)
+    # Set by `load` only; `dataclasses.replace` does not carry it over.
+    _is_loaded: bool = field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, model: Any) -> Release:
@@ -256,7 +265,9 @@ class Release:
         """The release in a file signed by a trusted key: parsed, then audited, and nothing in it executed."""
         content = read(path)
         verify_signature(content, trusted)
-        return audited(content)
+        release = audited(content)
+        object.__setattr__(release, "_is_loaded", True)
+        return release
 
     def card(self, signature: Signature | None = None) -> Card:
         """The privacy card; `card_text` of `sudare.report` writes it.
@@ -277,6 +288,11 @@ class Release:
         model = learner_class(self.learner).from_release(self.content, self.schema_digest)
         model.guarantee_, model.receipt_, model.seal_ = self.guarantee, self.receipt, None
         return model
+
+
+def is_loaded(release: object) -> bool:
+    """Whether an object is what `Release.load` returned: not a copy with other fields, and not of a derived class."""
+    return type(release) is Release and release._is_loaded
 
 
 def read(path: str | os.PathLike[str]) -> Parsed:
