@@ -233,13 +233,16 @@ class GibbsPosterior(PrivateEstimator):
             raise InvalidParameter("loss_range must be two numbers, the lower first.", "Use for example (0, 1).")
         if self.candidates is not None:
             self._check_candidates()
-        elif self.smoothness is None and self.account is not None:
+        elif self.regularization == 0 and self.prior is None and self.delta != 0:
+            raise InvalidParameter("regularization is 0, and there is no prior.", "Use a positive one, or delta=0.")
+
+    def _check_chargeable(self) -> None:
+        super()._check_chargeable()
+        if self.smoothness is None and self.candidates is None:
             raise InvalidParameter(
                 "With an account GibbsPosterior needs the smoothness of the loss.",
                 "Give smoothness=M, the largest second derivative of one row's loss in any direction, or leave account out.",
             )
-        elif self.regularization == 0 and self.prior is None and self.delta != 0:
-            raise InvalidParameter("regularization is 0, and there is no prior.", "Use a positive one, or delta=0.")
 
     def _check_candidates(self) -> None:
         try:
