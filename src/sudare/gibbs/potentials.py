@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sudare.errors import DataError
 from sudare.linear.solvers import nesterov_step
 
 Floats = NDArray[np.float64]
@@ -167,19 +168,26 @@ def _least_tilt(
     potential: Potential, tilt: float, mode: Mode, room: Callable[[float, Mode], float], slack: float
 ) -> tuple[float, Mode]:
     """The least tilt from the given one on, nearly, that leaves room, and its mode; tilt times room is 2·slack at most where floats allow that."""
-    if room(tilt, mode) >= 0:
+    if room(tilt, _numbers(mode)) >= 0:
         return tilt, mode
     known = potential.curvature
     low, high = tilt, 2 * tilt + max(known.convexity, 1 / (known.radius or 1.0) ** 2)
-    while not room(high, mode := tilted_mode(potential, high, mode.point)) >= 0:
+    while not room(high, mode := _numbers(tilted_mode(potential, high, mode.point))) >= 0:
         low, high = high, 2 * high
     for done in range(_BISECTIONS):
         if high - low < 1e-14 * high or (done >= _LEAST_BISECTIONS and high / 2 * room(high, mode) <= slack):
             break
         middle = (low + high) / 2
-        between = tilted_mode(potential, middle, mode.point)
+        between = _numbers(tilted_mode(potential, middle, mode.point))
         if room(middle, between) >= 0:
             high, mode = middle, between
         else:
             low = middle
     return high, mode
+
+
+def _numbers(mode: Mode) -> Mode:
+    """The mode. Raise DataError where it or the gradient there is not a number: a search among such modes would not end."""
+    if not (math.isfinite(mode.left) and np.all(np.isfinite(mode.point))):
+        raise DataError("The loss or its gradient is not a number everywhere in the ball.", "Check loss and gradient.")
+    return mode
