@@ -288,3 +288,14 @@ def test_candidates_need_no_gradient_and_no_convexity():
     model = GibbsPosterior(waves, delta=0.0, loss_range=(0, 1), candidates=grid, random_state=0).fit(X)
     assert abs(model.parameters_[0] - 0.3) < 0.02
     assert model.score(X) > -0.1
+
+
+def test_a_gradient_that_is_no_number_in_the_ball_ends_the_fit():
+    def holed(theta, X):
+        return np.where(np.all(theta == 0), (theta - X).sum(axis=0), np.nan)
+
+    model = GibbsPosterior(
+        distance, holed, delta=0.0, loss_range=(0, 9), radius=1.0, smoothness=1.0, regularization=0.0
+    )
+    with pytest.raises(DataError, match="not a number"):
+        model.fit(np.ones((5, 2)))

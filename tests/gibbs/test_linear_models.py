@@ -20,7 +20,9 @@ from sudare.errors import (
     SeededNoiseRefused,
 )
 from sudare.experts import MirrorAveraging
+from sudare.frames.rows import Rows
 from sudare.gibbs import GibbsLogisticRegression, GibbsRidge
+from sudare.gibbs.gaussian_envelope import ball_cost
 from sudare.gibbs.mechanisms import FIXED_PROPOSALS, LogisticDraws, public_penalty
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import Facts
@@ -344,3 +346,14 @@ def test_tiny_and_huge_epsilon(epsilon):
     assert np.all(np.isfinite(model.parameters_))
     if epsilon > 1:
         assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("share", [0.7, 0.85, 0.95, 0.999])
+def test_the_ball_costs_logistic_acceptance_little_whatever_the_records(share):
+    rows = 2_000
+    X, y = np.tile([1.0, 0.0], (rows, 1)), (np.arange(rows) < share * rows).astype(int)
+    model = GibbsLogisticRegression(1000.0, 0.0, classes=[0, 1], radius=0.2, fit_intercept=False)
+    mechanism = model._plan_for(X, y).mechanism
+    posterior = mechanism.posterior(Rows.held(X, (2.0 * y - 1)[:, np.newaxis]))
+    assert posterior.tilt > 0
+    assert ball_cost(posterior) <= 1 + 0.125 + 1e-6

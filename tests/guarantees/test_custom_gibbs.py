@@ -19,7 +19,7 @@ from sudare.gibbs import langevin
 from sudare.gibbs.custom_draws import CandidateDraws, CustomDraws
 from sudare.gibbs.exponential_mechanism import candidate_draws, grid_draws
 from sudare.gibbs.langevin import LangevinPlan, langevin_draws
-from sudare.gibbs.potentials import Curvature, Potential
+from sudare.gibbs.potentials import Curvature, Potential, isotropic_envelope
 from sudare.gibbs.smooth_proximal import SmoothProximalPlan, smooth_proximal_draws
 from sudare.privacy.accounting import gaussian_mu_within, pure_cost, total_variation_delta
 from sudare.privacy.guarantee import Guarantee
@@ -267,3 +267,13 @@ def test_langevin_points_cannot_be_told_apart_better_than_claimed_and_less_noise
 
 
 NORMALS = langevin.normals
+
+
+@pytest.mark.parametrize("share", [0.5, 0.74, 0.84, 0.86, 0.97, 1.0])
+def test_the_ball_costs_acceptance_little_whatever_the_records_and_however_many(share):
+    rows = 200_000
+    method = CustomDraws(rows, 2, 1.0, 0.0, 0.0, 10.0, 0.0, smoothness=0.0, radius=1.0, loss_range=(-1.0, 1.0))
+    slope = np.array([share * rows, 0.0])
+    bound = isotropic_envelope(method.potential(lambda theta: np.array([slope @ theta]), lambda theta: slope))
+    # Half the dimension, and what the search for the tilt leaves.
+    assert bound.log_constant <= 1 + 0.125 + 0.02

@@ -7,9 +7,12 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 from sudare.errors import BudgetExceeded, DataError, InvalidParameter, NotCharged, SeededNoiseRefused, SourceMismatch
+from sudare.experts import PrivateExponentialWeights
 from sudare.frames import read
+from sudare.gibbs import GibbsPosterior
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Guarantee, Ledger, Release
 from sudare.privacy import selection as room
@@ -503,3 +506,23 @@ def test_an_account_pays_for_choices_from_its_own_source_only(tmp_path):
         means, read(tmp_path / "own.parquet"), epsilon=1.0, row_scores=lambda *_: np.ones(3), account=account
     )
     assert account.spent() == (1.0, 0.0)
+
+
+def squared_distance(theta, X):
+    return 0.5 * ((theta - X) ** 2).sum(axis=1)
+
+
+def summed_pull(theta, X):
+    return (theta - X).sum(axis=0)
+
+
+def test_what_a_candidate_asks_for_with_an_account_is_asked_for_when_the_selection_has_one(account):
+    X = np.zeros((20, 1))
+    rough = GibbsPosterior(squared_distance, summed_pull, delta=0.0, loss_range=(0, 2), radius=1.0)
+    with pytest.raises(InvalidParameter, match="smoothness"):
+        select_privately([rough], X, epsilon=1.0, row_scores=lambda model, X, y: np.zeros(len(X)), account=account)
+    y = np.arange(20) % 2
+    own = PrivateExponentialWeights([DecisionTreeClassifier().fit(X, y)])
+    with pytest.raises(InvalidParameter, match="not a release"):
+        select_privately([own], X, y, epsilon=1.0, row_scores=lambda model, X, y: np.zeros(len(X)), account=account)
+    assert account.spent().epsilon == 0

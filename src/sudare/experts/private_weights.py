@@ -144,7 +144,6 @@ class PrivateExponentialWeights(PrivateEstimator):
     def _opened(self, X: Any, y: Any) -> tuple[ExpertSet, Any, Floats]:
         """Experts, own rows and targets (places of classes, or numbers), all checked; keeps what is declared."""
         self._forget()
-        self._check_experts_are_public()
         self._check_parameters()
         self._keep_source(X)
         experts = ExpertSet.of(self.experts)
@@ -156,13 +155,13 @@ class PrivateExponentialWeights(PrivateEstimator):
         check_lengths(row_count(rows), len(targets))
         return experts, rows, targets
 
-    def _check_experts_are_public(self) -> None:
-        is_public = all(map(is_loaded, self.experts or ()))
-        if self.account is not None and not is_public:
+    def _check_chargeable(self) -> None:
+        if not all(map(is_loaded, self.experts or ())):
             raise InvalidParameter(
                 "An expert is not a release that was loaded from a file: what is drawn among models that are not public would tell about them. Nothing was charged.",
                 "Give releases from Release.load(…), your own ones too; or leave account out.",
             )
+        super()._check_chargeable()
 
     def _own_rows(self, X: Any, experts: ExpertSet) -> Any:
         """A table where the experts have a schema, which must be this one's; else a finite matrix."""

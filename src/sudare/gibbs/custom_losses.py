@@ -52,7 +52,9 @@ class GibbsPosterior(PrivateEstimator):
     """(ε, δ)-DP draws from the Gibbs posterior of a loss of your own, ε-DP with delta = 0, replace-one rows. Proofs: proofs/gibbs.md, proofs/smooth_samplers.md.
 
     The promise rests on what you declare. With delta > 0: that the gradients of any two records' losses differ by at most 2·lipschitz, and that each loss is convex. With
-    delta = 0: nothing but that a row's loss depends on no other row, for `candidates`; else that losses are convex. Losses outside of `loss_range` are clipped. Arrays only.
+    delta = 0 and `candidates`: nothing but that a row's loss depends on no other row; losses outside of `loss_range` are clipped. With delta = 0 and a radius: that losses are
+    convex and lie within `loss_range` for all θ within `radius`. Where a loss is seen not to be as declared the fit stops after the charge, and that tells something about
+    the records: clip inside of your loss what rows could do to it, or take candidates. Arrays only.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ class GibbsPosterior(PrivateEstimator):
     regularization : Λ of mean loss + (Λ/2)‖θ‖², where there is no prior: exp(−β(nΛ/2)‖θ‖²) takes its place. 0 only with delta = 0 and a radius.
     prior : NormalPrior, LogConcavePrior, or anything with their names: strongly log-concave unless delta = 0. β does not change it.
     radius : θ lies within this distance of zero; None for everywhere.
-    loss_range : (low, high), between which losses lie for all θ within `radius`.
+    loss_range : (low, high), between which losses lie for all θ within `radius`; with `candidates` they are clipped to it.
     beta : β; None for the largest that epsilon and delta allow. One that is larger is refused; a smaller one is charged for what it is.
     candidates : an array of points, one a row, among which one is drawn (delta = 0); fixed before the records were seen. Losses may be of any shape.
     sampler : "exact" (delta = 0 only: total variation zero to the last bit), "rejection" (zero but for rounding in floats), "proximal" (a chain in floats, whose distance
@@ -233,13 +235,16 @@ class GibbsPosterior(PrivateEstimator):
             raise InvalidParameter("loss_range must be two numbers, the lower first.", "Use for example (0, 1).")
         if self.candidates is not None:
             self._check_candidates()
-        elif self.smoothness is None and self.account is not None:
+        elif self.regularization == 0 and self.prior is None and self.delta != 0:
+            raise InvalidParameter("regularization is 0, and there is no prior.", "Use a positive one, or delta=0.")
+
+    def _check_chargeable(self) -> None:
+        super()._check_chargeable()
+        if self.smoothness is None and self.candidates is None:
             raise InvalidParameter(
                 "With an account GibbsPosterior needs the smoothness of the loss.",
                 "Give smoothness=M, the largest second derivative of one row's loss in any direction, or leave account out.",
             )
-        elif self.regularization == 0 and self.prior is None and self.delta != 0:
-            raise InvalidParameter("regularization is 0, and there is no prior.", "Use a positive one, or delta=0.")
 
     def _check_candidates(self) -> None:
         try:

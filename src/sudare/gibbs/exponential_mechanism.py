@@ -1,6 +1,7 @@
 """The exponential mechanism on points of a grid in a ball, or on listed candidates: ε-DP, drawn exactly. Proof: proofs/gibbs.md, "Pure ε for losses of a user".
 
-Losses are clipped to their declared range and added up as whole numbers, so what a record can change is known whatever the loss function does. Every
+Losses are clipped to their declared range and added up as whole numbers, so what a record can change in the law is known whatever the loss function does. On a grid the
+sampler needs more: convex losses within their range, or it stops. Every
 decision is made in floats with a bound on rounding, or else in ball arithmetic.
 """
 

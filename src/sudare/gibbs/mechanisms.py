@@ -65,8 +65,11 @@ _LARGEST_DISTANCE: Final = 1e-10
 _PENALTY_FACTOR: Final = 14.0
 # The share of proposals that pure draws with the public penalty accept for every table, before those outside of the ball are refused.
 _PURE_ACCEPTANCE: Final = 1e-6
-# Halvings of the tilt's interval: any tilt is right, and a few percent make no difference to acceptance.
-_TILT_BISECTIONS: Final = 6
+# Any tilt is right, but what is left of the ball beyond the Gaussian's mean square costs acceptance in proportion to the tilt, hence to βn: halvings
+# of the tilt's interval go on until that cost is below `_TILT_SLACK`, and for `_LEAST_TILT_BISECTIONS` at least.
+_TILT_BISECTIONS: Final = 60
+_LEAST_TILT_BISECTIONS: Final = 6
+_TILT_SLACK: Final = 0.125
 
 
 class Sampled(NamedTuple):
@@ -374,25 +377,28 @@ class LogisticDraws(LinearDraws):
 def _within_ball_on_average(tilted: Callable[[float], Posterior]) -> Posterior:
     """The posterior with the least tilt, nearly, at which the Gaussian around the mode has a mean square of at most the squared radius."""
 
-    def is_within(posterior: Posterior) -> bool:
+    def room(posterior: Posterior) -> float:
         if posterior.radius is None:
-            return True
+            return math.inf
         curvature = expit(posterior.scores) * expit(-posterior.scores)
         hessian = posterior.rows.T @ (posterior.rows * curvature[:, np.newaxis])
         stiffness = np.maximum(np.linalg.eigvalsh(hessian), 0.0) + posterior.penalty + posterior.tilt
         spread = float(np.sum(1 / stiffness)) / posterior.inverse_temperature
-        return float(posterior.mode @ posterior.mode) + spread <= posterior.radius**2
+        return posterior.radius**2 - float(posterior.mode @ posterior.mode) - spread
 
     found = tilted(0.0)
-    if is_within(found):
+    if (left := room(found)) >= 0:
         return found
     low, high = 0.0, found.penalty
-    while not is_within(found := tilted(high)):
+    while not (left := room(found := tilted(high))) >= 0:
         low, high = high, 2 * high
-    for _ in range(_TILT_BISECTIONS):
+    for done in range(_TILT_BISECTIONS):
+        if done >= _LEAST_TILT_BISECTIONS and found.inverse_temperature * high / 2 * left <= _TILT_SLACK:
+            break
         middle = (low + high) / 2
-        if is_within(between := tilted(middle)):
-            high, found = middle, between
+        between = tilted(middle)
+        if (left_between := room(between)) >= 0:
+            high, found, left = middle, between, left_between
         else:
             low = middle
     return found

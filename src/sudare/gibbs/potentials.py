@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sudare.errors import DataError
 from sudare.linear.solvers import nesterov_step
 
 Floats = NDArray[np.float64]
@@ -23,8 +24,11 @@ SHARE: Final = 2.0**-10
 LARGEST_GRADIENT_COST: Final = 1e-2
 # Accelerated steps, times √(M/m): they take e⁻¹⁵⁰ off the height above the minimum, more than there are digits.
 _ACCELERATED_STEPS: Final = 300
-_BISECTIONS: Final = 6
-_FINE_BISECTIONS: Final = 60
+# Any tilt is right, but what is left of the ball beyond the Gaussian's mean square costs acceptance in proportion to the tilt, hence to βn: halvings
+# go on until that cost is below `_SLACK`, and for `_LEAST_BISECTIONS` at least.
+_BISECTIONS: Final = 60
+_LEAST_BISECTIONS: Final = 6
+_SLACK: Final = 0.125
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,10 @@ def isotropic_envelope(potential: Potential) -> IsotropicEnvelope:
     if known.radius is not None:
         square = known.radius**2
 
-        def is_within(tilt: float, mode: Mode) -> bool:
-            return float(mode.point @ mode.point) + known.dimension / (known.convexity + tilt) <= square
+        def room(tilt: float, mode: Mode) -> float:
+            return square - float(mode.point @ mode.point) - known.dimension / (known.convexity + tilt)
 
-        tilt, mode = _least_tilt(potential, tilt, mode, is_within, _BISECTIONS)
+        tilt, mode = _least_tilt(potential, tilt, mode, room, _SLACK)
     return envelope_at(potential, mode.point, tilt)
 
 
@@ -152,31 +156,38 @@ def mode_in_ball(potential: Potential) -> tuple[Mode, float]:
         return mode, 0.0
     square = known.radius**2
 
-    def is_within(tilt: float, mode: Mode) -> bool:
-        return float(mode.point @ mode.point) <= square
+    def room(tilt: float, mode: Mode) -> float:
+        return square - float(mode.point @ mode.point)
 
-    tilt, mode = _least_tilt(potential, 0.0, mode, is_within, _FINE_BISECTIONS)
+    tilt, mode = _least_tilt(potential, 0.0, mode, room, 0.0)
     rest = square - float(mode.point @ mode.point)
     return mode, tilt / 2 * rest + 2 * known.radius * mode.left
 
 
 def _least_tilt(
-    potential: Potential, tilt: float, mode: Mode, is_within: Callable[[float, Mode], bool], bisections: int
+    potential: Potential, tilt: float, mode: Mode, room: Callable[[float, Mode], float], slack: float
 ) -> tuple[float, Mode]:
-    """The least tilt from the given one on, nearly, whose mode is within, and that mode."""
-    if is_within(tilt, mode):
+    """The least tilt from the given one on, nearly, that leaves room, and its mode; tilt times room is 2·slack at most where floats allow that."""
+    if room(tilt, _numbers(mode)) >= 0:
         return tilt, mode
     known = potential.curvature
     low, high = tilt, 2 * tilt + max(known.convexity, 1 / (known.radius or 1.0) ** 2)
-    while not is_within(high, mode := tilted_mode(potential, high, mode.point)):
+    while not room(high, mode := _numbers(tilted_mode(potential, high, mode.point))) >= 0:
         low, high = high, 2 * high
-    for _ in range(bisections):
+    for done in range(_BISECTIONS):
+        if high - low < 1e-14 * high or (done >= _LEAST_BISECTIONS and high / 2 * room(high, mode) <= slack):
+            break
         middle = (low + high) / 2
-        between = tilted_mode(potential, middle, mode.point)
-        if is_within(middle, between):
+        between = _numbers(tilted_mode(potential, middle, mode.point))
+        if room(middle, between) >= 0:
             high, mode = middle, between
-            if high - low < 1e-10 * high:
-                break
         else:
             low = middle
     return high, mode
+
+
+def _numbers(mode: Mode) -> Mode:
+    """The mode. Raise DataError where it or the gradient there is not a number: a search among such modes would not end."""
+    if not (math.isfinite(mode.left) and np.all(np.isfinite(mode.point))):
+        raise DataError("The loss or its gradient is not a number everywhere in the ball.", "Check loss and gradient.")
+    return mode

@@ -221,7 +221,12 @@ class PrivateEstimator(BaseEstimator):
             raise InvalidParameter("schema must be a Schema.", "Load one with Schema.load(…).")
         if self.schema is not None and self.bounds is not None:
             raise InvalidParameter("Both a schema and bounds were given.", "Give one of them: the schema has bounds.")
-        if self.account is not None and self._undeclared():
+        if self.account is not None:
+            self._check_chargeable()
+
+    def _check_chargeable(self) -> None:
+        """Raise unless an account may be charged for a fit with these parameters: its own one, or that of a selection that it is a try of."""
+        if self._undeclared():
             raise undeclared(self)
 
     def _undeclared(self) -> str:

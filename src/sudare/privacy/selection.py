@@ -31,7 +31,7 @@ from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, undeclared
+from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed
 from sudare.privacy.source_identity import given_source
@@ -92,9 +92,10 @@ def select_privately(
     plan = selection_plan(candidates, X, y, epsilon=epsilon, score_share=score_share, tries_parameter=tries_parameter)
     selection = plan.mechanism
     for candidate in selection.candidates:
-        if account is not None and candidate._undeclared():
-            raise undeclared(candidate)
-        if account is not None and not is_learner(candidate):
+        if account is None:
+            break
+        candidate._check_chargeable()
+        if not is_learner(candidate):
             raise InvalidParameter(
                 f"{type(candidate).__name__} is not a learner of sudare itself: what a derived class computes has no proof, and "
                 "what it does to the table would reach the other tries. Nothing was charged.",
