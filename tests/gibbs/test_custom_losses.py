@@ -333,3 +333,10 @@ def test_a_smaller_beta_costs_the_full_epsilon_where_delta_is_zero():
         GibbsPosterior(distance, pull, beta=beta, **facts)._plan_for(X, None).mechanism.cost for beta in (None, 1e-6)
     ]
     assert costs[0] == costs[1]
+
+
+def test_so_steep_a_posterior_on_a_ball_that_floats_miss_its_tilt_is_refused(account):
+    facts = {"delta": 0.0, "loss_range": (0, 9), "radius": 1.0, "smoothness": 1.0, "regularization": 1.0}
+    with pytest.raises(InvalidParameter, match="exact sampler"):
+        GibbsPosterior(distance, pull, epsilon=1e8, **facts, account=account).fit(np.zeros((5, 2)))
+    assert account.spent().epsilon == 0
