@@ -299,3 +299,44 @@ def test_a_gradient_that_is_no_number_in_the_ball_ends_the_fit():
     )
     with pytest.raises(DataError, match="not a number"):
         model.fit(np.ones((5, 2)))
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        NormalPrior(1.0, (0.0, 0.0, 0.0)),
+        LogConcavePrior(lambda theta: 1 / 0, lambda theta: -theta, 1.0, 1.0),
+        LogConcavePrior(lambda theta: 0.0, lambda theta: np.zeros(5), 1.0, 1.0),
+        LogConcavePrior(lambda theta: np.nan, lambda theta: -theta, 1.0, 1.0),
+    ],
+)
+def test_a_prior_that_gives_no_numbers_is_refused_before_the_charge(prior, account):
+    facts = {"delta": 0.0, "loss_range": (0, 9), "radius": 1.0, "smoothness": 1.0, "account": account}
+    with pytest.raises(InvalidParameter, match="prior"):
+        GibbsPosterior(distance, pull, prior=prior, **facts).fit(np.zeros((5, 2)))
+    assert account.spent().epsilon == 0
+
+
+@pytest.mark.parametrize("log_density", [-np.inf, np.nan, np.inf])
+def test_a_prior_without_a_possible_candidate_is_refused_before_the_charge(log_density, account):
+    prior = LogConcavePrior(lambda theta: log_density, lambda theta: theta, 0.0)
+    facts = {"delta": 0.0, "loss_range": (0, 9), "candidates": np.eye(2), "account": account}
+    with pytest.raises(InvalidParameter, match="prior"):
+        GibbsPosterior(distance, prior=prior, **facts).fit(np.zeros((5, 2)))
+    assert account.spent().epsilon == 0
+
+
+def test_a_smaller_beta_costs_the_full_epsilon_where_delta_is_zero():
+    facts = {"delta": 0.0, "loss_range": (0, 9), "radius": 1.0, "smoothness": 1.0}
+    X = np.zeros((5, 2))
+    costs = [
+        GibbsPosterior(distance, pull, beta=beta, **facts)._plan_for(X, None).mechanism.cost for beta in (None, 1e-6)
+    ]
+    assert costs[0] == costs[1]
+
+
+def test_so_steep_a_posterior_on_a_ball_that_floats_miss_its_tilt_is_refused(account):
+    facts = {"delta": 0.0, "loss_range": (0, 9), "radius": 1.0, "smoothness": 1.0, "regularization": 1.0}
+    with pytest.raises(InvalidParameter, match="exact sampler"):
+        GibbsPosterior(distance, pull, epsilon=1e8, **facts, account=account).fit(np.zeros((5, 2)))
+    assert account.spent().epsilon == 0

@@ -16,7 +16,7 @@ from sudare.errors import InvalidParameter
 from sudare.gibbs.exponential_mechanism import ExponentialLaw, candidate_draws, grid_draws
 from sudare.gibbs.float_rejection_sampler import MOST_PROPOSALS, rejection_draws
 from sudare.gibbs.langevin import LangevinPlan, langevin_draws
-from sudare.gibbs.mechanisms import FIXED_PROPOSALS, chain_distance
+from sudare.gibbs.mechanisms import FIXED_PROPOSALS, chain_distance, check_log_range
 from sudare.gibbs.potentials import Curvature, Potential
 from sudare.gibbs.priors import Prior, QuadraticPrior
 from sudare.gibbs.smooth_proximal import SmoothProximalPlan, smooth_proximal_draws
@@ -100,6 +100,8 @@ class CustomDraws:
             raise InvalidParameter("The proximal sampler has no fixed work.", 'Use sampler="rejection" or "langevin".')
 
     def _check_acceptance(self) -> None:
+        if self.chosen_sampler == "exact":
+            check_log_range(self.inverse_temperature * self.rows * self._range)
         if not self.curvature.least_acceptance * MOST_PROPOSALS >= 1:
             raise InvalidParameter(
                 "The sampler could need too many proposals with so many rows and parameters, depending on the records.",

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.errors import DataError, InvalidParameter
 from sudare.gibbs.custom_draws import CUSTOM_SAMPLERS, CandidateDraws, CustomDraws
 from sudare.gibbs.mechanisms import check_drawing
-from sudare.gibbs.priors import Prior, check_prior
+from sudare.gibbs.priors import Prior, check_prior, check_prior_at, check_prior_of_candidates
 from sudare.linear.rows import bounded_rows, norm_bounded_columns
 from sudare.linear.targets import check_lengths, checked_numbers, missing_y
 from sudare.parameter_checks import Numbers
@@ -74,8 +74,10 @@ class GibbsPosterior(PrivateEstimator):
     prior : NormalPrior, LogConcavePrior, or anything with their names: strongly log-concave unless delta = 0. β does not change it.
     radius : θ lies within this distance of zero; None for everywhere.
     loss_range : (low, high), between which losses lie for all θ within `radius`; with `candidates` they are clipped to it.
-    beta : β; None for the largest that epsilon and delta allow. One that is larger is refused; a smaller one is charged for what it is.
-    candidates : an array of points, one a row, among which one is drawn (delta = 0); fixed before the records were seen. Losses may be of any shape.
+    beta : β; None for the largest that epsilon and delta allow. One that is larger is refused; a smaller one is charged for what it is with
+        delta > 0, and with the full epsilon where delta = 0.
+    candidates : an array of points, one a row, among which one is drawn (delta = 0); fixed before the records were seen and never rows of the table. Losses may be
+        of any shape.
     sampler : "exact" (delta = 0 only: total variation zero to the last bit), "rejection" (zero but for rounding in floats), "proximal" (a chain in floats, whose distance
         is charged), "langevin" (a chain in floats that is private by itself, near the posterior only as `wasserstein_distance_` says), or "auto".
     draws, fixed_work, account, random_state : as in GibbsLogisticRegression; Langevin's work is always fixed.
@@ -142,6 +144,10 @@ class GibbsPosterior(PrivateEstimator):
                 beta,
                 self.sampler,
             )
+        if self.prior is not None and isinstance(method, CandidateDraws):
+            check_prior_of_candidates(self.prior, self._candidates())
+        elif self.prior is not None and isinstance(method, CustomDraws):
+            check_prior_at(self.prior, np.zeros(method.dimension))
         return Plan(method, self._guarantee(declared))
 
     def _plan_for(self, X: Any, y: Any) -> Plan[CustomDraws | CandidateDraws]:

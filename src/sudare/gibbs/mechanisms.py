@@ -70,6 +70,9 @@ _PURE_ACCEPTANCE: Final = 1e-6
 _TILT_BISECTIONS: Final = 60
 _LEAST_TILT_BISECTIONS: Final = 6
 _TILT_SLACK: Final = 0.125
+# The most by which the log density of pure draws may vary over a ball: acceptance falls like the inverse of its root, and beyond this floats do not find the
+# tilt well enough.
+LARGEST_LOG_RANGE: Final = 1e8
 
 
 class Sampled(NamedTuple):
@@ -137,6 +140,15 @@ def check_gradient_cost(cost: float) -> None:
         raise InvalidParameter(
             "The mode of a posterior of this many rows cannot be found well enough in floats.",
             "Use a larger regularization.",
+        )
+
+
+def check_log_range(log_range: float) -> None:
+    """Raise InvalidParameter unless the losses on a ball, times β, vary so little that their posterior can be drawn exactly."""
+    if not log_range <= LARGEST_LOG_RANGE:
+        raise InvalidParameter(
+            "The exact sampler could need too many proposals on a ball with so many rows and this epsilon, depending on the records.",
+            "Use a smaller epsilon, or more draws.",
         )
 
 
@@ -238,6 +250,8 @@ class LogisticDraws(LinearDraws):
                 "Use a larger regularization or delta, or a smaller epsilon.",
             )
         check_gradient_cost(gradient_cost(self.inverse_temperature, self.tolerance, self.penalty))
+        if self.radius is not None:
+            check_log_range(self.inverse_temperature * self.facts.rows * self.facts.norm_bound * self.radius)
         if self.proximal_plan is None and not self._least_acceptance * _MOST_IN_WORST_CASE >= 1:
             raise InvalidParameter(
                 "The exact sampler could need too many proposals with so many rows and columns, depending on the records.",

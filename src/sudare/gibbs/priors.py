@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -112,3 +113,32 @@ def check_prior(prior: Any) -> None:
     strong, smooth = getattr(prior, "strong_convexity", None), getattr(prior, "smoothness", None)
     _CURVATURES.check("strong_convexity of the prior", strong)
     _OPTIONAL_CURVATURES.check("smoothness of the prior", smooth)
+
+
+def check_prior_at(prior: Prior, point: Floats) -> None:
+    """Raise InvalidParameter unless log density and gradient give finite numbers of the right shapes at a public point."""
+    try:
+        log_density, slope = float(prior.log_density(point)), np.asarray(prior.gradient(point), dtype=np.float64)
+    except Exception as error:
+        raise InvalidParameter(
+            f"The prior's log density or gradient raised {type(error).__name__} at zero.", "Check the prior."
+        ) from error
+    if slope.shape != point.shape or not (math.isfinite(log_density) and np.all(np.isfinite(slope))):
+        raise InvalidParameter(
+            f"The prior must give a finite log density and {len(point)} finite slopes at zero.", "Check the prior."
+        )
+
+
+def check_prior_of_candidates(prior: Prior, candidates: Floats) -> None:
+    """Raise InvalidParameter unless the log density of every candidate is a number or −inf, and of some candidate a number."""
+    try:
+        log_densities = np.array([float(prior.log_density(point)) for point in candidates])
+    except Exception as error:
+        raise InvalidParameter(
+            f"The prior's log density raised {type(error).__name__} at a candidate.", "Check the prior."
+        ) from error
+    if np.any(np.isnan(log_densities)) or not np.isfinite(np.max(log_densities)):
+        raise InvalidParameter(
+            "The prior's log density must be a finite number at some candidate, and a number or -inf at the others.",
+            "Check the prior.",
+        )
