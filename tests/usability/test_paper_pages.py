@@ -12,7 +12,7 @@ from benchmarks.study_pages import DOCS, ERRATA, RESULTS, TABLE, committed_resul
 from sudare.papers import load_study
 
 ROOT = DOCS.parent
-COVERAGE_PAGES = sorted(RESULTS.glob("0*.md"))
+COVERAGE_PAGES = [RESULTS / f"{paper}.md" for paper in ("000", "001", "002", "003", "004")]
 HEADING = "| item | where | how | why |"
 HOW = {"faithful", "corrected", "cited", "cannot"}
 MEASURED_PAGES = [*COVERAGE_PAGES, DOCS / "studies.md"]
