@@ -30,7 +30,7 @@ LONGEST_SOURCE: Final = 8192
 MOST_FINGERPRINTS: Final = 256
 
 # The files that sudare.frames.sources reads, which is not loaded where only a ledger is opened.
-_FILE_ENDINGS: Final = (".parquet", ".pq", ".csv", ".csv.gz", ".csv.bz2", ".csv.zst")
+_FILE_ENDINGS: Final = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
 _FILE_SCHEME: Final = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
 _DEFAULT_PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521}
 _SAME_BACKENDS: Final = {"mariadb": "mysql"}
