@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sudare.errors import NotCharged, SourceMismatch
 from sudare.frames import read
@@ -25,6 +28,19 @@ OF_ARRAYS = ("GibbsPosterior",)
 NETWORKS = tuple(name for name, module in LEARNERS.items() if "network" in module or "neural" in module)
 
 
+@functools.cache
+def released_expert() -> Release:
+    """Somebody else's model of the classes, loaded from its file."""
+    key, random = Ed25519PrivateKey.generate(), np.random.default_rng(6)
+    ages = random.uniform(20, 90, 200)
+    rows = pd.DataFrame({"age": ages, "dose": ages / 10, "sick": np.where(ages > 50, "yes", "no")})
+    with tempfile.TemporaryDirectory() as place:
+        account = Ledger(Path(place) / "ledger.db").account("others", epsilon=1.0)
+        model = learner_class("PrivateLogisticRegression")(0.5, schema=CLASSES, account=account).fit(rows)
+        Release.of(model).save(Path(place) / "model.sudare", key)
+        return Release.load(Path(place) / "model.sudare", trusted=[key.public_key()])
+
+
 def learner(name: str, account: Account) -> Any:
     """A learner of that name for the table below, with a charge of at most one."""
     options: dict[str, Any] = {"epsilon": 0.5, "account": account}
@@ -36,6 +52,10 @@ def learner(name: str, account: Account) -> Any:
         options["schema"] = NUMBERS
     if name in (*NETWORKS, "GibbsLogisticRegression", "GibbsRidge"):
         options["delta"] = 1e-6
+    if name == "GroupedTable":
+        options["by"] = ["age"]
+    if name == "PrivateExponentialWeights":
+        options["experts"] = [released_expert()]
     return learner_class(name)(**options)
 
 
@@ -55,7 +75,7 @@ def table_of(name: str, folder: Path, whose: str) -> Path:
 
 
 def _has_classes(name: str) -> bool:
-    return name.endswith(("LogisticRegression", "SVC", "Classifier"))
+    return name.endswith(("LogisticRegression", "SVC", "Classifier", "ExponentialWeights"))
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in OF_ARRAYS])

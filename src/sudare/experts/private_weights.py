@@ -43,7 +43,7 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release import is_loaded
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Number, Schema
+from sudare.schema import Number, Schema, Table
 from sudare.schema.frame_conversion import no_rows
 
 
@@ -146,6 +146,8 @@ class PrivateExponentialWeights(PrivateEstimator):
         self._forget()
         self._check_parameters()
         self._keep_source(X)
+        # Experts are asked in blocks of rows, which a frame can be cut into.
+        X = X.arrow if isinstance(X, Table) else X
         experts = ExpertSet.of(self.experts)
         rows = self._own_rows(X, experts)
         self.expert_digests_: tuple[str | None, ...] = tuple(
