@@ -63,7 +63,7 @@ def test_what_is_utf_8_is_read_as_utf_8(text: str) -> None:
 def test_a_character_cut_by_the_end_of_the_sample_is_no_fault(tmp_path: Path) -> None:
     for encoding in ("utf-8", "cp932", "euc_jp"):
         lines = "a,b\n" + "1,とうきょう都\n" * 60_000
-        for shift in range(3):
+        for shift in (0, 1):
             written = ("x" * shift + lines).encode(encoding)
             assert detected_encoding(written[: 2**20], PATH) == encoding
 

@@ -39,6 +39,7 @@ def test_pruning_is_counted_and_ours_stands_beside(monkeypatch):
     assert rendered(panels).startswith(b"<?xml")
 
 
+@pytest.mark.long
 def test_em_forgives_small_errors_only_where_records_are_centred(monkeypatch):
     monkeypatch.setattr(figures, "EM_RECORDS", 450)
     monkeypatch.setattr(figures, "TEST_ROWS", 200)

@@ -127,6 +127,7 @@ def test_the_objective_rises_with_the_exact_update_and_falls_with_the_printed_on
     assert np.diff(printed).min() < -1.0
 
 
+@pytest.mark.long
 def test_a_small_positive_gamma_minus_one_does_not_prune():
     """From six patterns more than three are left in all of ten runs; merging by BIC finds the three in the same data."""
     left = [np.count_nonzero(chapter_em(seed, exact_update)[0] >= 1) for seed in range(10)]
