@@ -1005,3 +1005,12 @@ def test_released_values_lie_within():
     for values in ([0.0, 1.1], [-0.1, 1.0], [math.nan]):
         with unfit("its numbers lie outside of what was declared"):
             room.check_within(np.array(values), 0.0, 1.0)
+
+
+def test_an_account_pays_for_nothing_that_a_replaced_method_computes(tmp_path):
+    account = Ledger(tmp_path / "replaced.db").account("replaced", epsilon=1.0)
+    model = PrivateMean(0.5, bounds=(0, 1), account=account)
+    model.plan = lambda rows, declared: None
+    with pytest.raises(InvalidParameter, match="plan was replaced"):
+        model.fit(np.full((4, 1), 0.5))
+    assert account.spent().epsilon == 0
