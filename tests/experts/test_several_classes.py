@@ -66,6 +66,7 @@ class StackOfAnyClasses(AnyClasses, StackedExperts):
     """Weights for every class."""
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 @parametrize_with_checks(
     [kind((ClassColumns(), ClassColumns(shift=1))) for kind in (MirrorOfAnyClasses, StackOfAnyClasses)]

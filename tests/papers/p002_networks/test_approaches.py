@@ -174,6 +174,7 @@ def test_microaggregation_reads_numbers(table):
     assert accuracy(method.fitted(rows, targets, SeededNoise(1)), rows, ill) > 0.9
 
 
+@pytest.mark.long
 def test_a_number_can_be_the_target(table):
     rows, targets, _ = table
     goal = (2 * targets[:, 1:] - 1) * 0.5

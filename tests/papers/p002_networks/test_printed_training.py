@@ -53,6 +53,7 @@ def test_an_update_is_that_of_equations_5_and_6(start):
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(within)) <= np.float32(0.2)
 
 
+@pytest.mark.long
 def test_epochs_pass_over_the_same_batches(start, batches):
     """Two epochs, step by step, with the gradient of the loss that JAX finds."""
     expected = start

@@ -114,6 +114,7 @@ def test_what_a_record_is_promised_is_rounded_up():
     assert census.promised_text(254.60001) == "254.601"
 
 
+@pytest.mark.long
 def test_corrected_approaches_tell_both_guarantees(tiny):
     lines = [replace(line, epsilons=(0.1, 10.0)) for line in corrected_results.LINES if "1 epoch, rows" in line.name]
     found = corrected_results.measured(QUIET, 2, lines)

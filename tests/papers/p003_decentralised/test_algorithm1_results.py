@@ -17,6 +17,7 @@ def quiet(_):
     """Tell nobody."""
 
 
+@pytest.mark.long
 def test_figure_1_8_has_the_six_starting_indices(monkeypatch):
     monkeypatch.setattr(figures, "CHAPTER_ROWS", 100)
     table, panels = figures.figure_1_8()

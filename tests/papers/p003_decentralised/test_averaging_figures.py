@@ -31,6 +31,7 @@ def test_figure_1_5():
     assert rendered(panels).startswith(b"<?xml")
 
 
+@pytest.mark.long
 def test_figure_1_6():
     table, panels = figures.figure_1_6(largest=24)
     found = columns(table)

@@ -72,6 +72,7 @@ def test_the_private_dictionary_has_a_table_and_pictures(monkeypatch):
     assert rendered(panels).startswith(b"<?xml")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "rows"), [(10.0, 400), (None, 60)])
 def test_private_runs_are_trainings_with_and_without_epsilon(epsilon, rows):
     run = private.private_run(epsilon, 0, rows=rows)

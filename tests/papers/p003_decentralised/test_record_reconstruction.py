@@ -59,6 +59,7 @@ def test_exact_sums_of_two_members_show_every_record(seed):
     assert largest_error(frame.undone(found), matrix_of(other)) < 1e-7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 3])
 def test_noisy_sums_do_not(seed):
     """At ε = 10, far more than anybody should spend, the same equations lead nowhere: errors of the size of the range."""

@@ -60,6 +60,7 @@ def test_units_do_not_matter(one_component):
     np.testing.assert_allclose(again.components_.covariances[0, 0, 1] * 1000, found.components_.covariances[0, 0, 1])
 
 
+@pytest.mark.long
 def test_clusters_come_from_the_perturbed_rows_alone():
     generator = np.random.default_rng(1)
     component = generator.random(10_000) < 0.5

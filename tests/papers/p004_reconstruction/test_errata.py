@@ -272,6 +272,7 @@ def test_the_capital_gain_of_table_2_is_the_share_of_zeros():
     assert l1_accuracy(everything_at_zero, truth) == pytest.approx(TABLE_2["capital-gain"][PROPOSED], abs=0.005)
 
 
+@pytest.mark.long
 def test_the_printed_rate_is_too_long_for_many_records_and_too_short_in_dollars():
     """At the printed α every third step of equation (11) or more lowers L with 100,000 records; the mean of capital gains moves by less than a dollar."""
     size = 100_000
@@ -340,6 +341,7 @@ def test_the_education_of_table_2_is_that_of_one_component():
     assert TABLE_2["education-num"][PROPOSED] < 64
 
 
+@pytest.mark.long
 def test_mixtures_win_at_large_n_where_the_paper_says_the_opposite():
     """Printed: the mixture is better at 10³ and 10⁴, worse at 10⁵ and 10⁶ for local optima. Solved well, it is better at 10⁶ too."""
     size = 1_000_000
