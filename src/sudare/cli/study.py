@@ -28,9 +28,14 @@ def study(
     quick: Annotated[
         bool, typer.Option("--quick", help="Minutes instead of the printed setting: smaller, as each figure says.")
     ] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="Processes that share the repetitions; numbers are the same.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and a page."""
+    from joblib import parallel_config
+
     from sudare.papers import STUDIES, load_study, write_result
     from sudare.papers.study import result_values
 
@@ -42,7 +47,8 @@ def study(
     chosen = load_study(name)
     with progress(as_json) as tell:
         settings = chosen.settings(repeats, quick=quick)
-        result = chosen.run(tell, settings)
+        with parallel_config(n_jobs=jobs):
+            result = chosen.run(tell, settings)
         files = write_result(name, chosen, result, settings, out)
     values = {**result_values(name, chosen, result, settings), "files": [str(file) for file in files]}
     shown = [part for table in result.tables for part in (_shown(table), table.says, "")]

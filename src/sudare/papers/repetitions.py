@@ -1,14 +1,19 @@
-"""Numbers of every repetition of a study, and their means with standard errors."""
+"""Repetitions of a study, in one process or several, their numbers, and means with standard errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from sudare.papers.study import Cell, Estimate, Tell
 from sudare.report.plots import Panel, Series, curves
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -20,6 +25,11 @@ class Measurements:
     def note(self, name: Hashable, value: float, epsilon: float | None = None) -> None:
         """Keep a number of one repetition."""
         self.numbers.setdefault(_key(name, epsilon), []).append(value)
+
+    def extend(self, other: Measurements) -> None:
+        """Keep the numbers of later repetitions, too."""
+        for key, values in other.numbers.items():
+            self.numbers.setdefault(key, []).extend(values)
 
     def values(self, name: Hashable, epsilon: float | None = None) -> list[float]:
         """The numbers themselves; none if nothing was noted."""
@@ -47,21 +57,63 @@ def _key(name: Hashable, epsilon: float | None) -> Hashable:
     return name if epsilon is None else (name, epsilon)
 
 
-def repetitions(tell: Tell, title: str, count: int) -> Iterator[int]:
-    """0, 1, … count − 1; each is told before it begins."""
+def repetitions(title: str, count: int, result: Callable[[int], Result]) -> Iterable[tuple[str, Callable[[], Result]]]:
+    """result(0), … result(count − 1) as calls with titles."""
     for number in range(count):
-        tell(f"{title}, repetition {number + 1} of {count}")
-        yield number
+        yield f"{title}, repetition {number + 1} of {count}", partial(result, number)
+
+
+def results(tell: Tell, calls: Iterable[tuple[str, Callable[[], Result]]]) -> list[Result]:
+    """What the calls return, in their order; titles are told as they end, or begin where there is one process.
+
+    Runs in as many processes as `joblib.parallel_config` says (`sudare study --jobs`), else in this one. Calls draw from
+    generators of their own, so that the numbers are the same.
+    """
+    titled = list(calls)
+    parallel = Parallel(return_as="generator")
+    if parallel.n_jobs == 1:
+        return [_told(tell, title, call) for title, call in titled]
+    found = []
+    for (title, _), result in zip(titled, parallel(delayed(call)() for _, call in titled), strict=True):
+        tell(title)
+        found.append(result)
+    return found
+
+
+def _told(tell: Tell, title: str, call: Callable[[], Result]) -> Result:
+    tell(title)
+    return call()
+
+
+def repeated_results(tell: Tell, title: str, count: int, result: Callable[[int], Result]) -> list[Result]:
+    """result(0), … result(count − 1)."""
+    return results(tell, repetitions(title, count, result))
+
+
+def noted(note: Callable[..., None], *arguments: Any) -> Measurements:
+    """The numbers that `note`, called with new measurements and the arguments, keeps."""
+    found = Measurements()
+    note(found, *arguments)
+    return found
+
+
+def measurements(tell: Tell, notes: Iterable[tuple[str, Callable[[], Measurements]]]) -> Measurements:
+    """The numbers that all calls return, in their order."""
+    found = Measurements()
+    for part in results(tell, notes):
+        found.extend(part)
+    return found
 
 
 def repeated(
     tell: Tell, title: str, count: int, seed: int, note: Callable[[Measurements, np.random.Generator], None]
 ) -> Measurements:
     """Numbers of so many repetitions, each with a generator of its own."""
-    found = Measurements()
-    for number in repetitions(tell, title, count):
-        note(found, np.random.default_rng((seed, number)))
-    return found
+
+    def repetition(number: int) -> Measurements:
+        return noted(note, np.random.default_rng((seed, number)))
+
+    return measurements(tell, repetitions(title, count, repetition))
 
 
 def estimated_series(label: str, estimates: Sequence[Estimate]) -> Series:

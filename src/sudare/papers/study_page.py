@@ -9,7 +9,10 @@ from sudare.papers.study import Erratum, Figure, ResultTable, Study, StudyResult
 from sudare.report import Page, Part, Table, page_html
 from sudare.report.plots import picture
 
-QUICK_NOTE = "A quick run: smaller than the printed setting, for a look. Run it without --quick for numbers to cite."
+QUICK_NOTE = (
+    "A quick run: smaller than the printed setting, for a look. What captions conclude was seen in the full run. "
+    "Run it without --quick for numbers to cite."
+)
 MADE_BY = f"sudare study, version {__version__}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -22,6 +22,14 @@ from sudare.safe_text import escaped_for_terminal
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 SERIES_COLOURS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY)
 MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES: Final[tuple[str | tuple[int, tuple[int, ...]], ...]] = (
+    "--",
+    ":",
+    "-.",
+    (0, (8, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (1, 4)),
+)
 
 PANEL_WIDTH_INCHES = 5.6
 PANEL_HEIGHT_INCHES = 3.3
@@ -131,11 +139,13 @@ def curves(
     """One line for each series over common x."""
 
     def panel(axes: Axes, theme: Theme) -> None:
+        labels = list(dict.fromkeys(line.label for line in series if line.dashed))
         for index, line in enumerate(series):
             colour, marker = SERIES_COLOURS[index % 6], MARKERS[index % 6]
             if line.dashed:
+                dash = DASHES[labels.index(line.label) % len(DASHES)]
                 axes.plot(
-                    x, line.values, linestyle="--", color=theme.ink, label=line.label, lw=1, zorder=1 + index / 10
+                    x, line.values, linestyle=dash, color=theme.ink, label=line.label, lw=1, zorder=1 + index / 10
                 )
             else:
                 errors = line.standard_errors

@@ -34,7 +34,7 @@ def test_a_small_run_fills_both_tables():
         assert len(table.rows[0]) == len(table.columns)
         assert all(isinstance(cell, Estimate) for cell in table.rows[0][4:10])
     assert multivariate.covariance_table(found, [TWO]).rows[0][10].endswith("of 2")
-    assert found.at((TWO, "accuracy", "auto")).value > 60
+    assert found.at((TWO.settings, "accuracy", "auto")).value > 60
 
 
 @pytest.mark.long
@@ -51,7 +51,7 @@ def test_square_waves_have_no_lines_of_the_paper():
     assert row[5] is None
     assert all(isinstance(cell, Estimate) for cell in (row[6], *row[8:10]))
     assert row[10] is None
-    assert found.at((waves, "accuracy", "auto")).value > 60
+    assert found.at((waves.settings, "accuracy", "auto")).value > 60
 
 
 @pytest.mark.long

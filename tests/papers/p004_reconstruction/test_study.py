@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sudare.papers import load_study
-from sudare.papers.p004_reconstruction import own_repeats
 
 
 def test_the_study_is_registered():
@@ -12,7 +11,3 @@ def test_the_study_is_registered():
     assert study.repeats >= 10
     assert study.settings(quick=True).repeats == 2
     assert len({erratum.place for erratum in study.errata}) == len(study.errata)
-
-
-def test_our_own_comparisons_are_repeated_twice_at_least():
-    assert [own_repeats(repeats) for repeats in (2, 10, 30)] == [2, 3, 10]

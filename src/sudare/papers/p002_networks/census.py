@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,8 @@ from sklearn.metrics import f1_score
 
 from sudare.papers.adult import ADULT_SCHEMA, LABEL
 from sudare.papers.datasets import DataName, data
-from sudare.papers.repetitions import Measurements
+from sudare.papers.repetitions import Measurements, results
+from sudare.papers.study import Tell
 from sudare.privacy.guarantee import readable_up
 from sudare.schema import Category, Column, Number, Schema
 
@@ -92,10 +93,24 @@ class ScoresByMethod:
     macro_f1: Measurements = field(default_factory=Measurements)
     record_epsilon: dict[tuple[str, float], float] = field(default_factory=dict)
 
+    def extend(self, other: ScoresByMethod) -> None:
+        """Keep the scores of later repetitions, too."""
+        self.accuracy.extend(other.accuracy)
+        self.macro_f1.extend(other.macro_f1)
+        self.record_epsilon.update(other.record_epsilon)
+
     def note(self, name: str, found: Scores, epsilon: float | None = None) -> None:
         """Keep the scores of one repetition."""
         self.accuracy.note(name, found.accuracy, epsilon)
         self.macro_f1.note(name, found.macro_f1, epsilon)
+
+
+def all_scores(tell: Tell, calls: Iterable[tuple[str, Callable[[], ScoresByMethod]]]) -> ScoresByMethod:
+    """The scores that all calls return, in their order."""
+    found = ScoresByMethod()
+    for part in results(tell, calls):
+        found.extend(part)
+    return found
 
 
 def scores(model: Any, test: pd.DataFrame) -> Scores:

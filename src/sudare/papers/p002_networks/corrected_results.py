@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from sudare.papers.p002_networks.census import (
     Scores,
     ScoresByMethod,
     Split,
+    all_scores,
     folds,
     promised_text,
     scores,
@@ -103,17 +105,24 @@ def shown(lines: Sequence[Line]) -> list[Line]:
 
 def measured(tell: Tell, repeats: int, lines: Sequence[Line] = LINES) -> ScoresByMethod:
     """Every line at every ε on so many of ten folds."""
-    found = ScoresByMethod()
-    for number, split in enumerate(folds(repeats, SEED)):
-        tell(f"corrected approaches, fold {number + 1} of {repeats}")
-        generator = np.random.default_rng((SEED, 2, number))
+
+    def fold(number: int, split: Split) -> ScoresByMethod:
+        found, generator = ScoresByMethod(), np.random.default_rng((SEED, 2, number))
         found.note(NO_PRIVACY, plain_scores(split, int(generator.integers(2**31))))
         for line in lines:
             for epsilon in line.epsilons:
                 model = line.make(epsilon, int(generator.integers(2**31))).fit(split.train)
                 found.note(line.name, scores(model, split.test), epsilon)
                 found.record_epsilon[line.name, epsilon] = model.guarantee_.epsilon
-    return found
+        return found
+
+    return all_scores(
+        tell,
+        (
+            (f"corrected approaches, fold {number + 1} of {repeats}", partial(fold, number, split))
+            for number, split in enumerate(folds(repeats, SEED))
+        ),
+    )
 
 
 def plain_scores(split: Split, seed: int) -> Scores:

@@ -29,6 +29,7 @@ from sudare.papers.p002_networks.census import (
     Scores,
     ScoresByMethod,
     Split,
+    all_scores,
     folds,
     promised_text,
     scores_of,
@@ -88,11 +89,16 @@ QUICK_SETTING: Final = replace(PRINTED_SETTING, sgd=replace(PRINTED_SETTING.sgd,
 
 def measured(tell: Tell, repeats: int, setting: Setting = PRINTED_SETTING) -> ScoresByMethod:
     """Every approach at every ε on so many of ten folds."""
-    figure = ScoresByMethod()
-    for number, split in enumerate(folds(repeats, SEED, PAPER_SCHEMA)):
-        tell(f"figure 5, fold {number + 1} of {repeats}")
-        Fold(split, setting, np.random.default_rng((SEED, 1, number))).note_all(figure, tell)
-    return figure
+    return all_scores(
+        tell,
+        (
+            (
+                f"figure 5, fold {number + 1} of {repeats}",
+                Fold(split, setting, np.random.default_rng((SEED, 1, number))).all_scores,
+            )
+            for number, split in enumerate(folds(repeats, SEED, PAPER_SCHEMA))
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -103,15 +109,13 @@ class Fold:
     setting: Setting
     generator: np.random.Generator
 
-    def note_all(self, figure: ScoresByMethod, tell: Tell) -> None:
-        """Keep the scores of every approach at every ε."""
-        setting = self.setting
+    def all_scores(self) -> ScoresByMethod:
+        """The scores of every approach at every ε."""
+        figure, setting = ScoresByMethod(), self.setting
         most = self.split.train[LABEL].mode().iloc[0]
         figure.note(MAJORITY, scores_of(np.full(len(self.split.test), most, dtype=object), self.split.test))
         start, batches = self.start(), self.batches(self.split.train)
-        tell("raw data")
         figure.note(RAW, self.scores(self.learned(start, batches)))
-        tell(LEARNING_FIRST)
         within = self.learned(start, batches, setting.limit)
         for epsilon in setting.epsilons:
             method = LearningFirst(self.facts, epsilon, limit=setting.limit)
@@ -121,12 +125,11 @@ class Fold:
                 cost = record_cost(epsilon, parameters_in(setting.sizes), 1, 0.0)
                 figure.record_epsilon[approach, epsilon] = decimal_up(cost.epsilon)
         for epsilon in setting.epsilons:
-            tell(f"{ANONYMIZING_FIRST}, ε = {epsilon:g}")
             table = individually_ranked(self.split.train, PAPER_SCHEMA, epsilon, self.generator)
             figure.note(ANONYMIZING_FIRST, self.scores(self.learned(start, self.batches(table))), epsilon)
-        tell(ANONYMIZED_LEARNING)
         for epsilon, network in zip(setting.epsilons, self.learned_with_noise(start, batches), strict=True):
             figure.note(ANONYMIZED_LEARNING, self.scores(network), epsilon)
+        return figure
 
     @property
     def facts(self) -> Facts:

@@ -18,9 +18,9 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.neural import PrivateMLPClassifier
 from sudare.neural.estimators import NetworkClassifier
 from sudare.papers.adult import ADULT_SCHEMA, LABEL
-from sudare.papers.p002_networks.census import Scores, ScoresByMethod, Split, official, scores, scores_of
+from sudare.papers.p002_networks.census import Scores, ScoresByMethod, Split, all_scores, official, scores, scores_of
 from sudare.papers.p002_networks.estimators import AnonymizingFirstClassifier
-from sudare.papers.repetitions import Measurements
+from sudare.papers.repetitions import Measurements, repetitions
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.privacy.guarantee import Guarantee, readable_up
 from sudare.report.numbers import rounded_up
@@ -80,16 +80,19 @@ MODELS: Final[Mapping[str, Callable[[float, int], Any]]] = {
 
 def measured(tell: Tell, repeats: int, epsilons: Sequence[float] = EPSILONS) -> ScoresByMethod:
     """Every method at every ε, each fit with noise of its own."""
-    found, split = ScoresByMethod(), official()
-    found.note("no privacy", logistic_scores(split.train, split.test, max_iter=1000))
-    for repeat in range(repeats):
-        tell(f"record level, repetition {repeat + 1} of {repeats}")
-        generator = np.random.default_rng((SEED, repeat))
+    split = official()
+
+    def repetition(number: int) -> ScoresByMethod:
+        found, generator = ScoresByMethod(), np.random.default_rng((SEED, number))
         for epsilon in epsilons:
             for name, made in MODELS.items():
                 model = made(epsilon, int(generator.integers(2**31))).fit(split.train)
                 found.note(name, scores(model, split.test), epsilon)
             found.note(SYNTHETIC, synthetic_scores(split, epsilon, int(generator.integers(2**31))), epsilon)
+        return found
+
+    found = all_scores(tell, repetitions("record level", repeats, repetition))
+    found.note("no privacy", logistic_scores(split.train, split.test, max_iter=1000))
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -32,7 +34,7 @@ from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.lossy_averaging import Links, dynamic_consensus, push_sum, robust_push_sum
 from sudare.papers.p003_decentralised.made_up_consortia import Floats, Truth, chapter_truth
 from sudare.papers.p003_decentralised.paillier import answer, keypairs, paillier_cost, request, step_from
-from sudare.papers.repetitions import repetitions
+from sudare.papers.repetitions import repeated_results, repetitions, results
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.report.plots import SERIES_COLOURS, Panel, Series, Theme, curves, finished
 
@@ -154,12 +156,12 @@ def pruning_results(repeats: int, tell: Tell) -> tuple[ResultTable, list[Panel]]
     gaps: dict[str, list[float]] = {name: [] for name in NAMES.values()}
     for updates, name in NAMES.items():
         for rho0 in RHOS:
-            seeds = repetitions(tell, f"γ-pruning, {name}, ρ₀ = {rho0:g}", repeats)
-            runs = [pruned(updates, rho0, seed) for seed in seeds]
+            title = f"γ-pruning, {name}, ρ₀ = {rho0:g}"
+            runs = repeated_results(tell, title, repeats, partial(pruned, updates, rho0))
             rows.append(_pruning_row(name, rho0, [run.patterns for run in runs], [run.gap for run in runs]))
             counts[name].append(float(np.mean([run.patterns for run in runs if run.patterns])))
             gaps[name].append(float(np.nanmedian([run.gap for run in runs])))
-    ours = [recovered(chapter_truth(), CHAPTER_ROWS, START, seed) for seed in range(repeats)]
+    ours = repeated_results(tell, "γ-pruning, ours", repeats, partial(recovered, chapter_truth(), CHAPTER_ROWS, START))
     rows.append(_pruning_row("ours", None, [run.patterns for run in ours], [run.gap for run in ours]))
     table = ResultTable(
         f"γ-pruning: patterns left from K₀ = {START} on the chapter's example",
@@ -223,10 +225,17 @@ def em_over_sums_table(repeats: int, tell: Tell) -> ResultTable:
             1,
         ),
     ]
-    rows = []
-    for members, name, consensus, offset, count in ways:
-        seeds = repetitions(tell, f"EM over sums of {members}: {name}", count)
-        rows.append(_em_row(members, name, [em_run(consensus, seed, members, offset) for seed in seeds]))
+    calls = [
+        call
+        for members, name, consensus, offset, count in ways
+        for call in repetitions(
+            f"EM over sums of {members}: {name}",
+            count,
+            partial(em_run, consensus, members=members, offset=offset),
+        )
+    ]
+    runs = iter(results(tell, calls))
+    rows = [_em_row(members, name, list(islice(runs, count))) for members, name, _, _, count in ways]
     exchanges = paillier_cost(three, ENCRYPTED_TOLERANCE, LONG_KEY_BITS).rounds * 2 * len(three.edges) * EM_NUMBERS
     seconds = exchanges * exchange_seconds(LONG_KEY_BITS)
     rows.append((3, f"Paillier with {LONG_KEY_BITS} bits (counted)", None, None, None, None, seconds))

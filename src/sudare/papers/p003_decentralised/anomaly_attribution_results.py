@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,10 +18,11 @@ from sudare.papers.p003_decentralised.likelihood_compensation import (
 )
 from sudare.papers.p003_decentralised.made_up_consortia import Floats, Truth, chapter_truth, hard_truth
 from sudare.papers.p003_decentralised.rho_by_detection import rho0_by_detection
-from sudare.papers.repetitions import repetitions
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Estimate, ResultTable, Tell
 
 FAULTS: Final = 200
+_CHOSEN: Final = "chosen"
 SHIFTS: Final = (2.0, 3.0, 5.0)
 DETECTION_ROWS: Final = 60
 LABELLED_ROWS: Final = 200
@@ -49,8 +51,8 @@ def marginal_surprise(model: MemberModel, records: Floats) -> Floats:
 
 def fault_table(repeats: int, tell: Tell) -> ResultTable:
     """How often the sensor that was shifted is the one to be blamed most."""
-    hits: dict[tuple[str, float], list[float]] = {}
-    for seed in repetitions(tell, "which sensor is at fault", repeats):
+
+    def note(hits: Measurements, seed: int) -> None:
         generator = np.random.default_rng([seed, 5])
         truth = hard_truth(generator)
         fitted = PatternDictionary(10, hide="nothing").fit(truth.records(generator, 150))
@@ -62,11 +64,13 @@ def fault_table(repeats: int, tell: Tell) -> ResultTable:
             faulty[np.arange(FAULTS), sensors] += shift * signs
             for name, blame in blames().items():
                 found = float(np.mean(np.argmax(blame(model, faulty), axis=1) == sensors))
-                hits.setdefault((name, shift), []).append(found)
+                hits.note((name, shift), found)
+
+    hits = measurements(tell, repetitions("which sensor is at fault", repeats, partial(noted, note)))
     return ResultTable(
         "Which sensor is at fault: share of faults whose sensor is blamed most",
         ("blame", *(f"shifted by {shift:g} deviations" for shift in SHIFTS)),
-        [(name, *(Estimate.of(hits[name, shift]) for shift in SHIFTS)) for name in blames()],
+        [(name, *(hits.at((name, shift)) for shift in SHIFTS)) for name in blames()],
         f"No ε. One sensor of ten is shifted in each of {FAULTS} records of a member of the hard case, scored by the member's model of the product's dictionary; ± one standard error over {repeats} truths. "
         "A tenth would be right by chance. Compensation of single variables asks how many nats one correction brings back; the conditional asks how strange one reading is: where patterns are Gaussian and one of them "
         "explains the record the two rank alike.",
@@ -83,25 +87,25 @@ def detection_data(truth: Truth, generator: np.random.Generator, rows: int) -> l
 def rho_table(repeats: int, tell: Tell) -> ResultTable:
     """AUC on fresh faults at every ρ₀, at the one that labelled faults choose, and of the product, which asks BIC."""
     truth = chapter_truth()
-    areas: dict[str, list[float]] = {}
-    chosen = []
-    for seed in repetitions(tell, "ρ₀ by detection", repeats):
+
+    def note(areas: Measurements, seed: int) -> None:
         generator = np.random.default_rng([seed, 6])
         tables = truth.records(generator, DETECTION_ROWS)
         labelled, fresh = (detection_data(truth, generator, LABELLED_ROWS) for _ in range(2))
         model = CollaborativeDictionary(6, updates="corrected", random_state=seed, max_iter=60)
         choice = rho0_by_detection(model, tables, labelled, RHOS)
-        chosen.append(choice.rho0)
         for rho0, fitted in zip(choice.rho0s, choice.fitted, strict=True):
-            areas.setdefault(f"ρ₀ = {rho0:g}", []).append(_area(fitted, fresh))
-        areas.setdefault("ρ₀ by labelled faults", []).append(_area(choice.best, fresh))
-        areas.setdefault("ours, by BIC without labels", []).append(
-            _area(PatternDictionary(6, hide="nothing").fit(tables), fresh)
-        )
+            areas.note(f"ρ₀ = {rho0:g}", _area(fitted, fresh))
+        areas.note("ρ₀ by labelled faults", _area(choice.best, fresh))
+        areas.note("ours, by BIC without labels", _area(PatternDictionary(6, hide="nothing").fit(tables), fresh))
+        areas.note(_CHOSEN, choice.rho0)
+
+    areas = measurements(tell, repetitions("ρ₀ by detection", repeats, partial(noted, note)))
+    chosen = areas.numbers.pop(_CHOSEN)
     return ResultTable(
         "ρ₀ chosen by detection: AUC on fresh faults",
         ("dictionary", "AUC, mean of the members"),
-        [(name, Estimate.of(values)) for name, values in areas.items()],
+        [(str(name), Estimate.of(values)) for name, values in areas.numbers.items()],
         f"No ε. The chapter's example with {DETECTION_ROWS} records a member, corrected updates from six patterns. A fault has its first two sensors from another record of the same member. {LABELLED_ROWS} usual records and as many "
         f"labelled faults a member choose ρ₀ (section 1.5.3), others judge; ± one standard error over {repeats} seeds. Chosen: {', '.join(f'{rho0:g}' for rho0 in sorted(set(chosen)))}.",
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from sudare.dictionary import PatternDictionary
 from sudare.papers.p003_decentralised.dictionary_figures import mixture_by_bic, own_weights_score
 from sudare.papers.p003_decentralised.made_up_consortia import CHAPTER_WEIGHTS, Floats, Truth
-from sudare.papers.repetitions import estimated_series, repetitions
+from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, Figure, ResultTable, StudySettings, Tell
 from sudare.report.plots import Panel, Series, curves
 
@@ -130,15 +131,18 @@ def detection_results(tell: Tell, settings: StudySettings) -> tuple[ResultTable,
     """AUC of three faults for members alone, records in one place, and dictionaries without and with ε."""
     members = QUICK_MEMBERS if settings.quick else MEMBERS
     epsilons = QUICK_EPSILONS if settings.quick else EPSILONS
-    samples: dict[str, dict[str, list[float]]] = {}
-    for seed in repetitions(tell, "faults that are hard to see", settings.repeats):
+
+    def note(found: Measurements, seed: int) -> None:
         trial = new_trial(seed, members)
         tried = (*epsilons, None) if seed < EXACT_REPEATS else epsilons
         dictionaries = ((_name(epsilon), dictionary_scorer(trial, epsilon, seed)) for epsilon in tried)
         for name, scorer in (*without_epsilon(trial, seed), *dictionaries):
             for fault, area in trial.areas(scorer).items():
-                samples.setdefault(name, {}).setdefault(fault, []).append(area)
-    found = {name: {fault: Estimate.of(areas) for fault, areas in each.items()} for name, each in samples.items()}
+                found.note((name, fault), area)
+
+    samples = measurements(tell, repetitions("faults that are hard to see", settings.repeats, partial(noted, note)))
+    names = (*WAYS, *map(_name, (*epsilons, None)))
+    found = {name: {fault: samples.at((name, fault)) for fault in FAULTS} for name in names}
     rows: list[Sequence[Cell]] = [(name, *(each[fault] for fault in FAULTS)) for name, each in found.items()]
     table = ResultTable(
         f"Faults that are hard to see: AUC, {members} members with {ROWS} records each, {SENSORS} sensors, three states",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from sudare.papers.p003_decentralised.made_up_consortia import (
     hard_truth,
     support_f1,
 )
-from sudare.papers.repetitions import estimated_series, repetitions
+from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repeated_results, repetitions
 from sudare.papers.study import Estimate, ResultTable, Tell
 from sudare.report.plots import Panel, curves
 
@@ -59,7 +60,7 @@ def recovery_table(repeats: int, tell: Tell) -> ResultTable:
     truth, rows = chapter_truth(), []
     for start in STARTS:
         title = f"chapter's example from {start} patterns"
-        runs = [recovered(truth, CHAPTER_ROWS, start, seed) for seed in repetitions(tell, title, repeats)]
+        runs = repeated_results(tell, title, repeats, partial(recovered, truth, CHAPTER_ROWS, start))
         rows.append(
             (
                 start,
@@ -132,11 +133,11 @@ def own_weights_score(mixture: Any, own: Floats, tests: Floats) -> Floats:
 
 def hard_table(repeats: int, tell: Tell) -> ResultTable:
     """Ten members, five overlapping patterns, ten sensors."""
-    runs, lonely = [], 0
-    for seed in repetitions(tell, "hard case", repeats):
-        truth = hard_truth(np.random.default_rng(seed))
-        lonely += bool(np.any(np.count_nonzero(truth.weights, axis=0) == 1))
-        runs.append(compared(truth, HARD_ROWS, HARD_START, seed, most=8))
+    truths = [hard_truth(np.random.default_rng(seed)) for seed in range(repeats)]
+    lonely = sum(bool(np.any(np.count_nonzero(truth.weights, axis=0) == 1)) for truth in truths)
+    runs = repeated_results(
+        tell, "hard case", repeats, lambda seed: compared(truths[seed], HARD_ROWS, HARD_START, seed, most=8)
+    )
     found = sum(run.patterns == 5 for run in runs)
     rows = [
         (
@@ -163,7 +164,7 @@ def few_records_results(repeats: int, tell: Tell) -> tuple[ResultTable, Panel]:
     by_name: dict[str, list[Estimate]] = {}
     for count in RECORD_COUNTS:
         title = f"{count} records a member"
-        runs = [compared(truth, count, STARTS[0], seed, most=6) for seed in repetitions(tell, title, repeats)]
+        runs = repeated_results(tell, title, repeats, partial(compared, truth, count, STARTS[0], most=6))
         estimates = {name: Estimate.of([run.gaps[name] for run in runs]) for name in runs[0].gaps}
         rows.append((count, *estimates.values()))
         for name, estimate in estimates.items():
@@ -201,19 +202,21 @@ def anomaly_scorers(records: Sequence[Floats], member: int, start: int, seed: in
 def anomaly_table(repeats: int, tell: Tell, rows: int = 30) -> ResultTable:
     """A pattern that is usual elsewhere and absent at the member: AUC of the member's scores."""
     truth = chapter_truth()
-    found: dict[str, list[float]] = {}
-    for seed in repetitions(tell, f"anomalies with {rows} records a member", repeats):
+
+    def note(found: Measurements, seed: int) -> None:
         generator = np.random.default_rng([seed, 2])
         records = truth.records(generator, rows)
         usual = truth.records(generator, 1000)[0]
         strange = truth.of_patterns(generator, np.full(1000, 2))
         labels = np.repeat([0, 1], 1000)
         for name, score in anomaly_scorers(records, 0, STARTS[0], seed).items():
-            area = roc_auc_score(labels, np.concatenate([score(usual), score(strange)]))
-            found.setdefault(name, []).append(float(area))
+            found.note(name, float(roc_auc_score(labels, np.concatenate([score(usual), score(strange)]))))
+
+    title = f"anomalies with {rows} records a member"
+    found = measurements(tell, repetitions(title, repeats, partial(noted, note)))
     return ResultTable(
         f"Anomalies: a pattern absent at the member, {rows} records a member",
         ("scores", "AUC", "worst"),
-        [(name, Estimate.of(areas), min(areas)) for name, areas in found.items()],
+        [(str(name), Estimate.of(areas), min(areas)) for name, areas in found.numbers.items()],
         "No ε. Member 1 never has pattern C, which members 2 and 3 know well; its appearance at member 1 is a fault. Pooled scores call it usual.",
     )

@@ -22,7 +22,6 @@ from sudare.papers.p003_decentralised.lossy_averaging import (
     robust_push_sum,
     rounds_until,
 )
-from sudare.papers.repetitions import repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.report.plots import Panel, Series
 
@@ -64,7 +63,8 @@ def lost_messages_table(repeats: int, tell: Tell) -> ResultTable:
     for name, links in conditions().items():
         found: dict[str, list[float]] = {way: [] for way in WAYS}
         expected, needed = [], []
-        for seed in repetitions(tell, f"averaging, {name}", repeats):
+        for seed in range(repeats):
+            tell(f"averaging, {name}, repetition {seed + 1} of {repeats}")
             values = uniform_values(MEMBERS, np.random.default_rng([LINKS_SEED, seed]))
             for way, averaging in WAYS.items():
                 if suits(way, links):

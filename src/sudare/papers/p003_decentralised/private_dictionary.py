@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from sudare.dictionary import PatternDictionary
 from sudare.papers.p003_decentralised.dictionary_figures import mixture_by_bic
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth, dictionary_scores
-from sudare.papers.repetitions import estimated_series, repetitions
+from sudare.papers.repetitions import estimated_series, repeated_results
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.report.plots import Panel, Series, curves
 
@@ -65,13 +66,13 @@ def private_results(repeats: int, tell: Tell) -> tuple[ResultTable, list[Panel]]
     gaps = []
     for epsilon in (*EPSILONS, None):
         title = f"private dictionary at ε = {'∞' if epsilon is None else f'{epsilon:g}'}"
-        runs = [private_run(epsilon, seed) for seed in repetitions(tell, title, repeats)]
+        runs = repeated_results(tell, title, repeats, partial(private_run, epsilon))
         gap = Estimate.of([run.gap for run in runs])
         found = sum(run.patterns == 3 for run in runs)
         rows.append(("none" if epsilon is None else epsilon, gap, f"{found} of {repeats}"))
         if epsilon is not None:
             gaps.append(gap)
-    own = Estimate.of([own_gap(seed) for seed in range(repeats)])
+    own = Estimate.of(repeated_results(tell, "own mixture", repeats, own_gap))
     rows.append(("own mixture, nothing shared", own, None))
     table = ResultTable(
         "The dictionary with ε: ten members, 1,000 records each, four sensors, three patterns",

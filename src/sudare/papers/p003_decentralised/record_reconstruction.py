@@ -24,7 +24,7 @@ from sudare.dictionary.private_sum_questions import NoisyMoments, unpacked
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.sum_questions import Counts, Moments, Own, Question, answered
 from sudare.dictionary.training import trained
-from sudare.papers.repetitions import repetitions
+from sudare.papers.repetitions import repeated_results
 from sudare.papers.study import ResultTable, Tell
 from sudare.privacy.noise import NoiseSource, SeededNoise
 
@@ -181,16 +181,18 @@ def _jacobian(Z: Floats, equations: Sequence[Equation]) -> Floats:
 
 def records_attack_table(repeats: int, tell: Tell) -> ResultTable:
     """How far a curious member of two comes with exact sums, and with noisy ones."""
-    exact, noisy = [], []
-    for seed in repetitions(tell, "a curious member computes the other's records", repeats):
+
+    def errors_found(seed: int) -> tuple[float, float]:
         generator = np.random.default_rng([seed, 4])
         means = 3 * generator.normal(size=(2, 2))
         curious, other = (
             Records.of(means[generator.integers(2, size=rows)] + generator.normal(size=(rows, 2)))
             for rows in (40, ATTACKED_ROWS)
         )
-        exact.append(_exact_attack_error(curious, other))
-        noisy.append(_noisy_attack_error(curious, other, seed))
+        return _exact_attack_error(curious, other), _noisy_attack_error(curious, other, seed)
+
+    runs = repeated_results(tell, "a curious member computes the other's records", repeats, errors_found)
+    exact, noisy = zip(*runs, strict=True)
     rows = [
         (name, f"{sum(error < 1e-6 for error in errors)} of {repeats}", float(np.median(errors)), max(errors))
         for name, errors in (("exact sums", exact), (f"ε = {ATTACK_EPSILON:g}, δ = 1e-6", noisy))

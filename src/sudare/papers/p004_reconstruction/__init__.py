@@ -31,25 +31,18 @@ __all__ = [
 
 QUICK_SIZES: Final = (1_000, 10_000, 100_000)
 _QUICK: Final = "Quick run: few repetitions, up to 100,000 records, and a part of our own comparisons."
-_OWN_PART: Final = 3
-_LEAST_REPEATS: Final = 2
-
-
-def own_repeats(repeats: int) -> int:
-    """How often our own comparisons are repeated, which take longest and are not the paper's: a third."""
-    return max(_LEAST_REPEATS, repeats // _OWN_PART)
 
 
 def run(tell: Tell, settings: StudySettings) -> StudyResult:
     """All tables and figures."""
-    repeats, own = settings.repeats, own_repeats(settings.repeats)
+    repeats = settings.repeats
     sizes = QUICK_SIZES if settings.quick else figure2.SIZES
     columns = table2.measured(tell, repeats)
     simulated = figure2.measured(tell, repeats, sizes)
     several = several_columns.MIXTURES[:1] if settings.quick else several_columns.MIXTURES
-    joint = several_columns.measured(tell, own, several)
-    grouped = clusters.measured(tell, own)
-    waves = square_waves.measured(tell, own)
+    joint = several_columns.measured(tell, repeats, several)
+    grouped = clusters.measured(tell, repeats)
+    waves = square_waves.measured(tell, repeats)
     tables = [
         several_columns.table_1(),
         table2.table_2(columns),
@@ -61,7 +54,7 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
         clusters.table(grouped),
         several_columns.accuracy_table(joint, several),
         several_columns.covariance_table(joint, several),
-        several_columns.census_table(tell, own),
+        several_columns.census_table(tell, repeats),
         square_waves.accuracy_table(waves),
         figure2.speed_table(tell),
     ]
@@ -69,7 +62,7 @@ def run(tell: Tell, settings: StudySettings) -> StudyResult:
         tables += [
             limits.limits_table(tell, columns, simulated, repeats),
             other_columns.accuracy_table(other_columns.measured(tell, repeats)),
-            bands_table.coverage_table(bands_table.measured(tell, own)),
+            bands_table.coverage_table(bands_table.measured(tell, repeats)),
         ]
     figures = [
         figure2.figure_1(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.printed_values import FIGURE_2_NOISE
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation
@@ -98,11 +99,14 @@ def trials() -> list[Trial]:
 
 def measured(tell: Tell, repeats: int, chosen: list[Trial] | None = None) -> Measurements:
     """Coverage and width of each trial's bands, for bins and for running sums."""
-    found = Measurements()
-    for trial in trials() if chosen is None else chosen:
-        for repetition in repetitions(tell, f"bands, {trial.name}", trial.more * repeats):
-            note_trial(found, trial, repetition)
-    return found
+    return measurements(
+        tell,
+        (
+            call
+            for trial in (trials() if chosen is None else chosen)
+            for call in repetitions(f"bands, {trial.name}", trial.more * repeats, partial(noted, note_trial, trial))
+        ),
+    )
 
 
 def note_trial(found: Measurements, trial: Trial, repetition: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointRecon
 from sudare.papers.p004_reconstruction.normal_laplace import expectation
 from sudare.papers.p004_reconstruction.printed_values import FIGURE_1
 from sudare.papers.p004_reconstruction.several_columns import MIXTURES, MOST_STEPS, Mixture
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.joint_distribution import JointReconstruction
@@ -34,8 +35,8 @@ SEVERAL: Final = tuple(one for one in MIXTURES if one.is_papers and not one.spli
 
 def measured(tell: Tell, repeats: int, several: Sequence[Mixture] = SEVERAL, records: int = RECORDS) -> Measurements:
     """Adjusted Rand indices: 1 if the clusters are the true ones, 0 if they are no better than chance."""
-    found = Measurements()
-    for repetition in repetitions(tell, "clusters", repeats):
+
+    def note(found: Measurements, repetition: int) -> None:
         truth, assigned = one_column(records, SEED + repetition)
         for way, clusters in assigned.items():
             found.note((ONE_COLUMN, way), adjusted_rand_score(truth, clusters))
@@ -43,7 +44,8 @@ def measured(tell: Tell, repeats: int, several: Sequence[Mixture] = SEVERAL, rec
             truth, assigned = several_columns(mixture, records, SEED + repetition)
             for way, clusters in assigned.items():
                 found.note((_name(mixture), way), adjusted_rand_score(truth, clusters))
-    return found
+
+    return measurements(tell, repetitions("clusters", repeats, partial(noted, note)))
 
 
 def one_column(records: int, seed: int) -> tuple[Integers, dict[str, Integers]]:

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from sudare.papers.p004_reconstruction.printed_values import (
     TECHNIQUE,
     l1_accuracy,
 )
-from sudare.papers.repetitions import Measurements, estimated_series, repetitions
+from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, Figure, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import bin_edges, cell_count, continuous_states
@@ -75,14 +76,23 @@ def repeats_at(size: int, repeats: int) -> int:
 
 def measured(tell: Tell, repeats: int, sizes: Sequence[int] = SIZES) -> Measurements:
     """Accuracy of every method at every size and width."""
-    found = Measurements()
-    for size in sizes:
-        for repetition in repetitions(tell, f"Figure 2, {size:,} records", repeats_at(size, repeats)):
-            note_size(found, size, repetition)
-            if repetition < repeats:
-                note_algorithm_1(found, size, repetition)
-                note_fixed_rate(found, size, repetition)
-    return found
+
+    def note(found: Measurements, size: int, repetition: int) -> None:
+        note_size(found, size, repetition)
+        if repetition < repeats:
+            note_algorithm_1(found, size, repetition)
+            note_fixed_rate(found, size, repetition)
+
+    return measurements(
+        tell,
+        (
+            call
+            for size in sizes
+            for call in repetitions(
+                f"Figure 2, {size:,} records", repeats_at(size, repeats), partial(noted, note, size)
+            )
+        ),
+    )
 
 
 def note_size(found: Measurements, size: int, repetition: int) -> None:

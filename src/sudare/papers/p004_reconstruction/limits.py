@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.special import ndtr
 
 from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.printed_values import FIGURE_1, l1_accuracy
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import States, bin_edges, cell_count, continuous_states, counted
@@ -137,7 +138,8 @@ def known_family_rows(tell: Tell, simulated: Measurements, repeats: int, draws: 
     """Figure 2 with 1,000 records: auto, and the posterior mean of somebody who knows the family."""
     family = known_family(figure2.perturbation_of(SMALL), draws, np.random.default_rng(figure2.SEED))
     found = Measurements()
-    for repetition in repetitions(tell, "limits", repeats):
+    for repetition in range(repeats):
+        tell(f"limits, repetition {repetition + 1} of {repeats}")
         note_known_family(found, family, repetition)
     effective = found.at(("known", "draws")).value
     return [
@@ -153,8 +155,8 @@ def known_family_rows(tell: Tell, simulated: Measurements, repeats: int, draws: 
 
 def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: int = LARGE) -> list[Sequence[Cell]]:
     """Figure 2 with a million records: auto, and the mixture of somebody who knows how many components there are."""
-    found = Measurements()
-    for repetition in repetitions(tell, f"limits, {size:,} records", repeats):
+
+    def note(found: Measurements, repetition: int) -> None:
         original, perturbation, y = figure2.repetition_of(size, repetition)
         distribution = (
             Reconstruction(perturbation, "mixture", components=len(FIGURE_1.weights), atoms=()).fit(y).distribution_
@@ -162,6 +164,8 @@ def known_count_rows(tell: Tell, simulated: Measurements, repeats: int, size: in
         for width in figure2.WIDTHS:
             edges = figure2.edges_of(width)
             found.note(width, l1_accuracy(distribution.histogram(edges), np.histogram(original, edges)[0] / size))
+
+    found = measurements(tell, repetitions(f"limits, {size:,} records", repeats, partial(noted, note)))
     rows: list[Sequence[Cell]] = []
     for width in figure2.WIDTHS:
         problem, auto = f"figure 2, {size:,} records, bins of {width:g}", simulated.at((size, width, "auto"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
-from sudare.papers.repetitions import Measurements
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.estimators import each_method
@@ -104,19 +105,30 @@ def measured(
     tell: Tell, repeats: int, names: Sequence[str] = tuple(COLUMNS), sizes: Sequence[int] = SIZES
 ) -> Measurements:
     """Accuracy of every method, noise for k = 2; a third of the repetitions."""
-    found = Measurements()
-    for place, name in enumerate(names):
-        for size in sizes:
-            tell(f"other columns, {name}, {size:,} records")
-            perturbation = LaplacePerturbation((0, 1), k=2, n_records=size)
-            for repetition in range(max(_LEAST_REPEATS, repeats // _REPEATS_IN_ONE)):
-                generator = np.random.default_rng((SEED, place, size, repetition))
-                original = np.clip(COLUMNS[name](generator, size), 0, 1)
-                y = perturbation.perturb(original, random_state=SEED + repetition)
-                truth = np.histogram(original, edges_of(name))[0] / size
-                for method, distribution in each_method(perturbation, y).items():
-                    found.note((name, size, method), l1_accuracy(distribution.histogram(edges_of(name)), truth))
-    return found
+
+    def note(found: Measurements, place: int, size: int, repetition: int) -> None:
+        name = names[place]
+        perturbation = LaplacePerturbation((0, 1), k=2, n_records=size)
+        generator = np.random.default_rng((SEED, place, size, repetition))
+        original = np.clip(COLUMNS[name](generator, size), 0, 1)
+        y = perturbation.perturb(original, random_state=SEED + repetition)
+        truth = np.histogram(original, edges_of(name))[0] / size
+        for method, distribution in each_method(perturbation, y).items():
+            found.note((name, size, method), l1_accuracy(distribution.histogram(edges_of(name)), truth))
+
+    return measurements(
+        tell,
+        (
+            call
+            for place, name in enumerate(names)
+            for size in sizes
+            for call in repetitions(
+                f"other columns, {name}, {size:,} records",
+                max(_LEAST_REPEATS, repeats // _REPEATS_IN_ONE),
+                partial(noted, note, place, size),
+            )
+        ),
+    )
 
 
 def accuracy_table(

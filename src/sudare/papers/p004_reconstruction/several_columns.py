@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointReconstruction
 from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.perturbation.categorical import RetainReplace
 from sudare.perturbation.laplace import LaplacePerturbation
@@ -51,6 +52,12 @@ class Mixture:
     def columns(self) -> int:
         """How many columns there are."""
         return int(self.means.shape[1])
+
+    @property
+    def settings(self) -> tuple[int, str, str, str]:
+        """Columns, name, noise, and how ε is shared: what tells mixtures apart."""
+        noise = "Laplace" if self.noise is LaplacePerturbation else "Square Wave"
+        return self.columns, self.name, noise, "split" if self.split else "k = 2 each"
 
     @property
     def edges(self) -> list[Floats]:
@@ -118,12 +125,19 @@ MIXTURES: Final = tuple(
 
 def measured(tell: Tell, repeats: int, mixtures: Sequence[Mixture] = MIXTURES, records: int = RECORDS) -> Measurements:
     """Accuracy, error of the covariance, and error of the components' covariances, for every method."""
-    found = Measurements()
-    for number, mixture in enumerate(mixtures):
-        for repetition in repetitions(tell, f"{mixture.columns} columns, {mixture.name}", repeats):
-            generator = np.random.default_rng((SEED, number, repetition))
-            note_mixture(found, mixture, mixture.rows(records, generator), SEED + 100 * repetition)
-    return found
+
+    def note(found: Measurements, number: int, repetition: int) -> None:
+        generator = np.random.default_rng((SEED, number, repetition))
+        note_mixture(found, mixtures[number], mixtures[number].rows(records, generator), SEED + 100 * repetition)
+
+    return measurements(
+        tell,
+        (
+            call
+            for number, mixture in enumerate(mixtures)
+            for call in repetitions(f"{mixture.columns} columns, {mixture.name}", repeats, partial(noted, note, number))
+        ),
+    )
 
 
 def note_mixture(found: Measurements, mixture: Mixture, rows: Floats, seed: int) -> None:
@@ -138,11 +152,11 @@ def note_mixture(found: Measurements, mixture: Mixture, rows: Floats, seed: int)
     model = JointReconstruction(channels).fit(columns)
     for method, result in (("bayes", model.technique_), ("mixture", known), ("auto", model.distribution_)):
         if result is not None:
-            found.note((mixture, "accuracy", method), l1_accuracy(result.histogram(mixture.edges), truth))
-            found.note((mixture, "covariance", method), relative_error(result.covariance(), np.cov(rows.T)))
+            found.note((mixture.settings, "accuracy", method), l1_accuracy(result.histogram(mixture.edges), truth))
+            found.note((mixture.settings, "covariance", method), relative_error(result.covariance(), np.cov(rows.T)))
     if known.components is not None:
         error = component_error(mixture, known.components.means, known.components.covariances)
-        found.note((mixture, "components", "mixture"), error)
+        found.note((mixture.settings, "components", "mixture"), error)
     if mixture.is_papers:
         note_paper(found, mixture, rows, columns, seed)
 
@@ -160,12 +174,16 @@ def note_paper(found: Measurements, mixture: Mixture, rows: Floats, columns: Seq
             warnings.simplefilter("ignore", ConvergenceWarning)
             fit = model.fit(columns)
         components = fit.components_
-        found.note((mixture, "at rest", name), float(fit.converged_))
-        found.note((mixture, "components", name), component_error(mixture, components.means, components.covariances))
+        found.note((mixture.settings, "at rest", name), float(fit.converged_))
+        found.note(
+            (mixture.settings, "components", name), component_error(mixture, components.means, components.covariances)
+        )
         total = total_covariance(components.weights, components.means, components.covariances)
-        found.note((mixture, "covariance", name), relative_error(total, np.cov(rows.T)))
+        found.note((mixture.settings, "covariance", name), relative_error(total, np.cov(rows.T)))
         if fit.distribution_ is not None:
-            found.note((mixture, "accuracy", name), l1_accuracy(fit.distribution_.histogram(mixture.edges), truth))
+            found.note(
+                (mixture.settings, "accuracy", name), l1_accuracy(fit.distribution_.histogram(mixture.edges), truth)
+            )
 
 
 def relative_error(estimate: Floats, truth: Floats) -> float:
@@ -187,15 +205,10 @@ def component_error(mixture: Mixture, means: Floats, covariances: Floats) -> flo
     )
 
 
-def _settings(mixture: Mixture) -> tuple[int, str, str, str]:
-    noise = "Laplace" if mixture.noise is LaplacePerturbation else "Square Wave"
-    return mixture.columns, mixture.name, noise, "split" if mixture.split else "k = 2 each"
-
-
 def accuracy_table(found: Measurements, mixtures: Sequence[Mixture] = MIXTURES) -> ResultTable:
     """L1 accuracy of joint histograms."""
     rows = [
-        (*_settings(one), *(_cell(found, (one, "accuracy", name)) for name in (DIAGONAL, ROTATED, *METHODS)))
+        (*one.settings, *(_cell(found, (one.settings, "accuracy", name)) for name in (DIAGONAL, ROTATED, *METHODS)))
         for one in mixtures
     ]
     return ResultTable(
@@ -213,11 +226,11 @@ def covariance_table(found: Measurements, mixtures: Sequence[Mixture] = MIXTURES
     """Errors of covariances, of components and of all."""
     rows: list[Sequence[Cell]] = []
     for one in mixtures:
-        keys: list[Hashable] = [(one, "components", name) for name in (DIAGONAL, ROTATED, "mixture")]
-        keys += [(one, "covariance", name) for name in (ROTATED, "bayes", "auto")]
-        at_rest = found.values((one, "at rest", ROTATED))
+        keys: list[Hashable] = [(one.settings, "components", name) for name in (DIAGONAL, ROTATED, "mixture")]
+        keys += [(one.settings, "covariance", name) for name in (ROTATED, "bayes", "auto")]
+        at_rest = found.values((one.settings, "at rest", ROTATED))
         share = f"{sum(at_rest):.0f} of {len(at_rest)}" if at_rest else None
-        rows.append((*_settings(one), *(_cell(found, key) for key in keys), share))
+        rows.append((*one.settings, *(_cell(found, key) for key in keys), share))
     return ResultTable(
         "Several columns: error of covariances in percent",
         (
@@ -285,7 +298,8 @@ def census_table(
             other = LaplacePerturbation(pair.second_bounds, epsilon=epsilon)
             bins = [np.array(pair.first_edges), np.array(pair.second_edges)]
             truth = np.histogramdd([first, second], bins)[0] / len(first)
-        for repetition in repetitions(tell, f"{pair.first} × {pair.second}", repeats):
+        tell(f"{pair.first} × {pair.second}")
+        for repetition in range(repeats):
             y = own.perturb(first, shuffle=False, random_state=SEED + repetition)
             z = other.perturb(second, shuffle=False, random_state=SEED + 1000 + repetition)
             model = CrossTable(own, other, first_edges=pair.first_edges, second_edges=pair.second_edges)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
-from sudare.papers.repetitions import Measurements, estimated_series, repetitions
+from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation
@@ -102,12 +103,17 @@ def measured(
     tell: Tell, repeats: int, chosen: Sequence[Trial] | None = None, epsilons: Sequence[float] = EPSILONS
 ) -> Measurements:
     """Accuracy of the three ways for every column and ε."""
-    found = Measurements()
-    for trial in trials() if chosen is None else chosen:
-        for epsilon in epsilons:
-            for repetition in repetitions(tell, f"square wave, {trial.name}, ε = {epsilon:g}", repeats):
-                note_trial(found, trial, epsilon, repetition)
-    return found
+    return measurements(
+        tell,
+        (
+            call
+            for trial in (trials() if chosen is None else chosen)
+            for epsilon in epsilons
+            for call in repetitions(
+                f"square wave, {trial.name}, ε = {epsilon:g}", repeats, partial(noted, note_trial, trial, epsilon)
+            )
+        ),
+    )
 
 
 def note_trial(found: Measurements, trial: Trial, epsilon: float, repetition: int) -> None:

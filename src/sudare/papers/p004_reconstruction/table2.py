@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from sudare.papers.p004_reconstruction.printed_values import (
     TECHNIQUE,
     l1_accuracy,
 )
-from sudare.papers.repetitions import Measurements, repetitions
+from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.estimators import Reconstruction, each_method
@@ -73,16 +74,23 @@ def perturbation_of(column: Column, records: int) -> LaplacePerturbation:
 
 def measured(tell: Tell, repeats: int, columns: Sequence[Column] = COLUMNS, rows: int | None = None) -> Measurements:
     """Accuracy of every method, on all rows or the first few; the noise is drawn anew in every repetition."""
-    found = Measurements()
-    for column in columns:
+
+    def note(found: Measurements, column: Column, repetition: int) -> None:
         original = column.values()[:rows]
         perturbation = perturbation_of(column, len(original))
-        for repetition in repetitions(tell, f"Table 2, {column.name}", repeats):
-            y = perturbation.perturb(original, random_state=SEED + repetition)
-            note_product(found, column, original, perturbation, y)
-            note_technique(found, column, original, perturbation, y)
-            note_proposed(found, column, original, perturbation, y, SEED + repetition)
-    return found
+        y = perturbation.perturb(original, random_state=SEED + repetition)
+        note_product(found, column, original, perturbation, y)
+        note_technique(found, column, original, perturbation, y)
+        note_proposed(found, column, original, perturbation, y, SEED + repetition)
+
+    return measurements(
+        tell,
+        (
+            call
+            for column in columns
+            for call in repetitions(f"Table 2, {column.name}", repeats, partial(noted, note, column))
+        ),
+    )
 
 
 def note_product(
