@@ -21,7 +21,7 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.approvals import permit, required
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
-from sudare.consortium.agreement.signed_statements import check_is_key_of, keys_in_force, statements_path
+from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.dropped_messages import DropLines
@@ -82,7 +82,8 @@ class Node:
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
         self.agreement.check_complete()
-        keys, identity = keys_in_force(self.agreement, self.member.statements()), self.identity
+        self._keys, identity = KeysInForce(self.agreement, self.member.agreement_path), self.identity
+        keys = self._keys.keys
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
         check_unshared(self.member.state_folder, "The state folder")
@@ -91,12 +92,10 @@ class Node:
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
         session = Session(self.member.name, identity, sum_keys.public, pins_of(self.agreement, keys))
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks])
-        self._keys_in_force = dict(keys)
         of_members = {name: keys[name] for name in self.agreement.member_names}
         self._environment = TaskEnvironment(self.member, self.agreement, identity, sum_keys, of_members, session)
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
-        self._statements_seen = self._version_of_statements()
         self._present: frozenset[str] = frozenset()
         self._drop_lines = DropLines()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
@@ -276,12 +275,9 @@ class Node:
 
     def _check_statements(self) -> None:
         """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""
-        seen = self._version_of_statements()
-        if seen == self._statements_seen:
-            return
-        self._statements_seen = seen
         try:
-            keys = keys_in_force(self.agreement, self.member.statements())
+            if self._keys.have_changed():
+                self.tell("a member has rotated its key: start the node again, so that it takes the new one")
         except KeyRevoked as error:
             for run in self.task_runs.values():
                 if run.activity is not None and not run.is_over:
@@ -289,17 +285,6 @@ class Node:
             raise
         except SudareError as error:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
-            return
-        if dict(keys) != self._keys_in_force:
-            self.tell("a member has rotated its key: start the node again, so that it takes the new one")
-
-    def _version_of_statements(self) -> tuple[int, ...]:
-        """What changes whenever the file of statements is written."""
-        try:
-            status = os.stat(statements_path(self.member.agreement_path))
-        except OSError:
-            return ()
-        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _log_presence(self, now: float) -> None:
         present, names = self.dispatcher.session.present(now, _PRESENT_SECONDS), self.agreement.member_names

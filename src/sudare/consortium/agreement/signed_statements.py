@@ -235,6 +235,32 @@ def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, 
     return found.keys
 
 
+class KeysInForce:
+    """The keys in force when a process was started, compared with the statements beside the agreement whenever those were written."""
+
+    def __init__(self, agreement: Agreement, agreement_path: Path) -> None:
+        """Raise as `keys_in_force` does."""
+        self._agreement, self._path, self._seen = agreement, agreement_path, _version_of(agreement_path)
+        self.keys = dict(keys_in_force(agreement, Statements.load(agreement_path)))
+
+    def have_changed(self) -> bool:
+        """Whether the file was written since this was asked last, and other keys count now. Raise as `keys_in_force` does."""
+        seen = _version_of(self._path)
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        return dict(keys_in_force(self._agreement, Statements.load(self._path))) != self.keys
+
+
+def _version_of(agreement_path: Path) -> tuple[int, ...]:
+    """What changes whenever the statements beside an agreement are written."""
+    try:
+        status = os.stat(statements_path(agreement_path))
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def check_is_key_of(agreement: Agreement, statements: Statements, name: str, public_key: bytes) -> None:
     """Raise KeyRevoked or IdentityError unless the key is the current one of a member, or of the relay."""
     agreement.check_has_key(name)
