@@ -460,14 +460,14 @@ def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consorti
     )
     four = replace(agreement, members=(*agreement.members, *more), sums=Sums(threshold=3, dishonest=1))
     four.save("agreement.toml")
-    line = "In sums 3 of 4 members must stay; 1 may be dishonest; the noise counts on 1 share of 4."
+    line = "In sums 3 of 4 members must stay; 1 may be dishonest; members collect by turns; the noise counts on 1 share of 4."
     for command in commands:
         assert line in unwrapped(sudare(*command).stdout)
 
     exact = DictionaryTask("patterns", 2, consent=True)
     replace(four, tasks=(exact, *four.tasks)).save("agreement.toml")
     approved = unwrapped(sudare("approve", "patterns", *words, "--dry-run").stdout)
-    assert "In sums 3 of 4 members must stay; 1 may be dishonest." in approved
+    assert "In sums 3 of 4 members must stay; 1 may be dishonest; members collect by turns." in approved
     replace(four, tasks=(CensusTask("ages", ("age",), 0.5),)).save("agreement.toml")
     assert "In sums" not in sudare("consortium", "check", "agreement.toml").stdout
     assert sudare("approve", "ages", *words, "--dry-run", "--json").values["sums"] is None
