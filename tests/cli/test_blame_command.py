@@ -12,10 +12,11 @@ import pytest
 from sudare.consortium import Agreement, Identity, Member
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.relayed_sums import RelayedSums
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Words
 from sudare.errors import StatementsContradict
 from sudare.joint.sum_script import Finished
-from sudare.sums.context import Participant
+from sudare.sums.context import RELAY_NAME, Participant
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import Message, Opened, Passed, heard_content
 from sudare.sums.statements import stated
@@ -23,7 +24,7 @@ from tests.cli.conftest import Sudare
 from tests.consortium.documents import DOCUMENT, MEMBER
 
 NAMES = ("anna", "east", "north", "south", "west")
-IDENTITIES = {name: Identity.generated() for name in NAMES}
+IDENTITIES = {name: Identity.generated() for name in (*NAMES, RELAY_NAME)}
 KEYS = {name: identity.member_keys(b"test") for name, identity in IDENTITIES.items()}
 PUBLICS: Mapping[str, PublicKeys] = {name: keys.public for name, keys in KEYS.items()}
 SECRET = 123_456_789
@@ -46,22 +47,25 @@ Lie = Callable[[SumRunner, Message], Message]
 
 @dataclass
 class House:
-    """Members with folders of their own, of one agreement. What `liar` sends goes through `lie`."""
+    """Members with folders of their own, of one agreement, and a relay that may collect. What `liar` sends goes through `lie`."""
 
     folder: Path
     threshold: int
     liar: str = ""
     lie: Lie = lambda runner, message: message
-    runners: dict[str, SumRunner] = field(default_factory=dict)
+    is_relayed: bool = False
+    runners: dict[str, SumRunner | RelayedSums] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         members = {
-            name: {"key": identity.public_key.hex(), "budget": {"epsilon": 4.0, "delta": 1e-5}}
-            for name, identity in IDENTITIES.items()
+            name: {"key": IDENTITIES[name].public_key.hex(), "budget": {"epsilon": 4.0, "delta": 1e-5}}
+            for name in NAMES
         }
         tasks = {name: task for name, task in DOCUMENT["tasks"].items() if name in ("models", "patterns")}
         sums = {"hidden_by": "masks", "threshold": self.threshold, "dishonest": 1}
-        self.agreement = Agreement.from_dict({**DOCUMENT, "members": members, "tasks": tasks, "sums": sums})
+        sums |= {"collector": "relay"} if self.is_relayed else {}
+        relay = {"relay": {"key": IDENTITIES[RELAY_NAME].public_key.hex()}} if self.is_relayed else {}
+        self.agreement = Agreement.from_dict({**DOCUMENT, "members": members, "tasks": tasks, "sums": sums, **relay})
         self.agreement.save(self.folder / "agreement.toml")
         for name in NAMES:
             (self.folder / name).mkdir()
@@ -71,15 +75,20 @@ class House:
     def sums_made(self) -> House:
         for name in NAMES:
             own = Member.load(self.folder / name / "member.toml")
-            group = SumGroup(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1)
             store = CheckpointStore(own.task_folder(self.agreement, "patterns"))
-            self.runners[name] = SumRunner("patterns", group, TwoSums(), store, lambda: PUBLICS)
+            self.runners[name] = SumRunner("patterns", self.group(name), TwoSums(), store, lambda: PUBLICS)
+        if self.is_relayed:
+            store = CheckpointStore(self.folder / RELAY_NAME)
+            self.runners[RELAY_NAME] = RelayedSums("patterns", self.group(RELAY_NAME), store, lambda: PUBLICS)
         for now in range(4):
             for runner in self.runners.values():
                 runner.begin(0.0) if now == 0 else runner.tick(float(now), frozenset(NAMES))
             while self._delivered(float(now)):
                 pass
         return self
+
+    def group(self, name: str) -> SumGroup:
+        return SumGroup(self.agreement.digest, NAMES, name, KEYS[name], self.threshold, 1, self.is_relayed)
 
     def _delivered(self, now: float) -> bool:
         posts = [(name, *post) for name, runner in self.runners.items() for post in runner.posts()]
@@ -125,9 +134,16 @@ def false_parcel(house: House) -> Lie:
     return lie
 
 
-def built(folder: Path, threshold: int, liar: str = "", lie: Callable[[House], Lie] | None = None) -> House:
+def built(
+    folder: Path,
+    threshold: int,
+    liar: str = "",
+    lie: Callable[[House], Lie] | None = None,
+    *,
+    is_relayed: bool = False,
+) -> House:
     folder.mkdir()
-    house = House(folder, threshold, liar)
+    house = House(folder, threshold, liar, is_relayed=is_relayed)
     if lie is not None:
         house.lie = lie(house)
     return house.sums_made()
@@ -141,6 +157,8 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, House]:
         "serverless": built(folder / "serverless", 5),
         "collector lies": built(folder / "collector", 4, "anna", two_totals),
         "parcel lies": built(folder / "parcel", 5, "north", false_parcel),
+        "honest relay": built(folder / "relay", 4, is_relayed=True),
+        "relay lies": built(folder / "lies", 4, RELAY_NAME, two_totals, is_relayed=True),
     }
 
 
@@ -148,7 +166,7 @@ def blame(sudare: Sudare, house: House, name: str, *words: object, task: str = "
     return sudare("consortium", "blame", task, "--member", house.folder / name / "member.toml", *words)
 
 
-@pytest.mark.parametrize("which", ["honest", "serverless"])
+@pytest.mark.parametrize("which", ["honest", "serverless", "honest relay"])
 def test_honest_members_contradict_nobody(which: str, houses: dict[str, House], sudare: Sudare) -> None:
     for name in NAMES:
         assert houses[which].runners[name].finished
@@ -176,6 +194,26 @@ def test_a_collector_that_tells_two_totals_is_named(houses: dict[str, House], su
     digests = [side[0]["digest"] for side in found["sides"]]
     assert len(set(digests)) == 2
     assert all(len(digest) == 64 for digest in digests)
+
+
+def test_a_relay_that_tells_two_totals_is_named(houses: dict[str, House], tmp_path: Path, sudare: Sudare) -> None:
+    house = houses["relay lies"]
+    told = blame(sudare, house, "east")
+    assert told.exit_code == 86
+    assert (
+        "relay lied (patterns, iteration 0, attempt 0): it signed two different statements of one kind" in told.stdout
+    )
+    assert "revoke --of relay" in told.stdout
+    blame(sudare, house, "north", "--output", tmp_path / "north")
+    both = blame(sudare, house, "anna", "--with", tmp_path / "north", "--json")
+    assert {each["liar"] for each in both.values["contradictions"]} == {"relay"}
+    # The same members where they collect themselves: another agreement.
+    assert "another agreement" in blame(sudare, houses["honest"], "east", "--with", tmp_path / "north").stderr
+    forged = (tmp_path / "north").read_bytes().replace(PUBLICS[RELAY_NAME].signing, bytes([9]) * 32)
+    (tmp_path / "forged").write_bytes(forged)
+    refused = blame(sudare, house, "east", "--with", tmp_path / "forged")
+    assert refused.exit_code == 93
+    assert "other keys than this member knows for: relay" in refused.stderr
 
 
 def test_without_a_collector_it_says_that_nobody_can_be_named(houses: dict[str, House], sudare: Sudare) -> None:

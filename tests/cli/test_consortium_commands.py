@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,6 +21,7 @@ from sudare.consortium import (
     Member,
     MemberEntry,
     ModelsTask,
+    Relay,
     Statements,
     Sums,
     permit,
@@ -94,6 +96,24 @@ def consortium(built_consortium: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
     monkeypatch.delenv("SUDARE_MEMBER", raising=False)
     return folder
+
+
+def test_an_agreement_takes_the_relay_s_key(tmp_path: Path, sudare: Sudare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUDARE_PASSPHRASE", PASSPHRASE)
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    key = sudare("key", "new", "relay.pem", "--public", "relay.pub", "--json").values["public_key"]
+    assert "Give a --threshold" in sudare(*NEW, "--relay-key", "relay.pub").stderr
+    made = sudare(*NEW, "--relay-key", "relay.pub", "--threshold", 3)
+    assert made.exit_code == 0, made.stderr
+    agreement = Agreement.load("agreement.toml")
+    assert (agreement.relay, agreement.relay_collects) == (Relay(key), True)
+    assert "'relay'" in join(sudare, "relay").stderr
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    (tmp_path / "east").mkdir()
+    shutil.copy("relay.pem", "east/key.pem")
+    assert "the public key of 'east'" in join(sudare, "east").stderr
+    assert "is not an Ed25519 public key" in sudare(*NEW, "--relay-key", "schema.toml", "--threshold", 3).stderr
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -443,7 +463,7 @@ def test_a_private_dictionary_from_its_words_to_the_status(
 def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consortium: Path, sudare: Sudare) -> None:
     words = ("--member", "east/member.toml")
     two = "In sums all 2 members must stay; none may be dishonest; the noise counts on 1 share of 2."
-    numbers = {"members": 2, "threshold": 2, "dishonest": 0, "colluders": 1}
+    numbers = {"members": 2, "threshold": 2, "dishonest": 0, "colluders": 1, "collector": None}
     commands: list[tuple[str, ...]] = [
         ("consortium", "check", "agreement.toml"),
         ("consortium", "sign", *words, "--dry-run"),
@@ -460,14 +480,24 @@ def test_who_must_stay_who_may_lie_and_what_the_noise_counts_on_is_said(consorti
     )
     four = replace(agreement, members=(*agreement.members, *more), sums=Sums(threshold=3, dishonest=1))
     four.save("agreement.toml")
-    line = "In sums 3 of 4 members must stay; 1 may be dishonest; the noise counts on 1 share of 4."
+    line = "In sums 3 of 4 members must stay; 1 may be dishonest; members collect by turns; the noise counts on 1 share of 4."
     for command in commands:
         assert line in unwrapped(sudare(*command).stdout)
+
+    relay = Relay(Identity.generated().public_key.hex())
+    replace(four, sums=replace(four.sums, collector="relay"), relay=relay).save("agreement.toml")
+    for command in commands:
+        assert line.replace("members collect by turns", "the relay collects, and sees totals") in unwrapped(
+            sudare(*command).stdout
+        )
+        assert sudare(*command, "--json").values["sums"]["collector"] == "relay"
+    checked = sudare("consortium", "check", "agreement.toml")
+    assert re.search(r"\(the relay\) +[0-9a-f]{4} .* collects sums", checked.stdout)
 
     exact = DictionaryTask("patterns", 2, consent=True)
     replace(four, tasks=(exact, *four.tasks)).save("agreement.toml")
     approved = unwrapped(sudare("approve", "patterns", *words, "--dry-run").stdout)
-    assert "In sums 3 of 4 members must stay; 1 may be dishonest." in approved
+    assert "In sums 3 of 4 members must stay; 1 may be dishonest; members collect by turns." in approved
     replace(four, tasks=(CensusTask("ages", ("age",), 0.5),)).save("agreement.toml")
     assert "In sums" not in sudare("consortium", "check", "agreement.toml").stdout
     assert sudare("approve", "ages", *words, "--dry-run", "--json").values["sums"] is None

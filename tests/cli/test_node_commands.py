@@ -8,18 +8,22 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sudare.consortium import LearningTask
+from sudare.consortium import Agreement, Identity, LearningTask, Relay
+from sudare.consortium.network.transport.certificates import common_name, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_requests import REQUESTS, STATES
-from sudare.errors import ConsortiumError, InvalidParameter
+from sudare.errors import ConsortiumError, InvalidParameter, NotConnected
 from sudare.files import held_alone
+from sudare.sums.context import RELAY_NAME
 from tests.cli.conftest import invoked
 from tests.consortium.clinics import IDENTITIES, NAMES, founded, node_of
 from tests.consortium.local_transport import LocalHub
+from tests.e2e.test_walkthrough import free_port
 
 PASSPHRASE = "only for these tests"
 
@@ -152,6 +156,30 @@ def test_a_relay_needs_its_certificates() -> None:
     outcome = invoked("relay")
     assert outcome.exit_code == InvalidParameter.exit_code
     assert "sudare relay kits" in outcome.stderr
+
+
+def test_a_relay_that_collects_needs_an_agreement_that_lets_it_and_its_key(clinics: Path) -> None:
+    pytest.importorskip("nvflare")
+    assert "both an agreement and its key" in invoked("relay", "--kit", "kits/relay", "--key", "relay.pem").stderr
+    invoked("relay", "kits", "agreement.toml", "-o", "kits")
+    invoked("key", "new", "relay.pem")
+    address = f"localhost:{free_port()}"
+    words = ("relay", "--kit", "kits/relay", "--listen", address, "--agreement", "agreement.toml", "--key", "relay.pem")
+    without = invoked(*words)
+    assert without.exit_code == NotConnected.exit_code
+    assert "has no startup/client.crt" in without.stderr
+    write_kits(clinics / "more", "localhost", [], RELAY_NAME)
+    refused = invoked(*words[:2], "more/relay", *words[3:])
+    assert refused.exit_code == InvalidParameter.exit_code
+    assert "does not let the relay collect" in refused.stderr
+
+
+def test_kits_for_a_relay_that_collects_have_a_certificate_to_connect_with(clinics: Path) -> None:
+    agreement = Agreement.load("agreement.toml")
+    replace(agreement, relay=Relay(Identity.generated().public_key.hex())).save("agreement.toml")
+    assert invoked("relay", "kits", "agreement.toml", "-o", "kits").exit_code == 0
+    assert common_name(clinics / "kits/relay", "server") == "localhost"
+    assert common_name(clinics / "kits/relay", "client") == "relay"
 
 
 def test_kits_are_made_for_the_relay_and_every_member(clinics: Path) -> None:

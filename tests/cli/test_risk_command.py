@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sudare.errors import InvalidParameter
 from sudare.sums.neighbour_graph import neighbourhood
 from tests.cli.conftest import Sudare
 
@@ -64,6 +65,16 @@ def test_the_table_on_the_page_is_the_codes(sizes: range) -> None:
             assert cell == ("all" if found.is_complete(members) else f"{found.degree}, {found.threshold}")
 
 
+def test_who_collects_is_said_and_refused_where_nobody_does(sudare: Sudare) -> None:
+    some = ("--members", 5, "--leaving", 1)
+    assert sudare("risk", "sums", *some, "--json").values["collector"] == "member"
+    assert sudare("risk", "sums", *some, "--collector", "relay", "--json").values["collector"] == "relay"
+    assert sudare("risk", "sums", "--members", 5, "--json").values["collector"] is None
+    refused = sudare("risk", "sums", "--members", 5, "--collector", "relay")
+    assert refused.exit_code == InvalidParameter.exit_code
+    assert "has no collector" in refused.stderr
+
+
 def test_sums_as_json(sudare: Sudare) -> None:
     values = sudare("risk", "sums", *LARGE, "--threshold", 9_500, "--json").values
     assert (values["threshold"], values["degree"], values["share_threshold"]) == (9_500, 55, 32)
@@ -78,6 +89,8 @@ def test_sums_as_json(sudare: Sudare) -> None:
     [
         (("--members", 5, "--dishonest", 1, "--leaving", 1), "everybody masks with everybody"),
         (("--members", 5, "--dishonest", 0, "--leaving", 1), "; the collector may be dishonest"),
+        (("--members", 5, "--leaving", 1), "Members collect by turns"),
+        (("--members", 5, "--leaving", 1, "--collector", "relay"), "The relay, who is no member, collects every sum"),
         (("--members", 5, "--threshold", 5), "no collector, one total or none"),
         (("--members", 5, "--dishonest", 0, "--threshold", 5), "nobody may be dishonest; nobody may leave"),
         (("--members", 3), "at least 2 honest members' addends"),

@@ -10,7 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sudare.consortium import Agreement, Budget, Deadlines, Identity, Member, MemberEntry, Statements, Sums, Task
+from sudare.consortium import (
+    Agreement,
+    Budget,
+    Deadlines,
+    Identity,
+    Member,
+    MemberEntry,
+    Relay,
+    Statements,
+    Sums,
+    Task,
+)
 from sudare.consortium.agreement.member_settings import new_member_file
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.node import Node
@@ -49,11 +60,14 @@ def founded(
     approval: frozenset[str] = frozenset(),
     schema: Schema = SCHEMA,
     tables: list[pd.DataFrame] | None = None,
+    relay: Identity | None = None,
 ) -> list[Member]:
-    """Members whose files stand in folder/NAME, under one agreement that is in force."""
+    """Members whose files stand in folder/NAME, under one agreement that is in force. With a `relay` it collects, and one of three may leave."""
     path = folder / "agreement.toml"
     given = Deadlines(30.0, 300.0) if deadlines is None else deadlines
-    agreement = Agreement("clinics", schema, tasks=tasks, sums=Sums(threshold=threshold), deadlines=given)
+    sums = Sums(threshold=threshold) if relay is None else Sums(threshold=2, dishonest=0, collector="relay")
+    collector = None if relay is None else Relay(relay.public_key.hex())
+    agreement = Agreement("clinics", schema, tasks=tasks, sums=sums, deadlines=given, relay=collector)
     for number, name in enumerate(names):
         home = folder / name
         home.mkdir()

@@ -12,15 +12,17 @@ import numpy as np
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import PinnedAgreement, Session
+from sudare.consortium.tasks.relayed_sums import RelayedSums
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts, Words
 from sudare.errors import SudareError
 from sudare.joint.sum_script import Finished, Walk
-from sudare.sums.context import most_dishonest
+from sudare.sums.context import RELAY_NAME, most_dishonest
 from sudare.sums.wire import packed, unpacked
 from tests.consortium.memory_store import MemoryStore
 from tests.consortium.simulated_network import GoodNetwork, SimulatedNetwork
 
 IDENTITIES = [Identity.generated() for _ in range(12)]
+RELAY = Identity.generated()
 
 
 class Killed(BaseException):
@@ -157,25 +159,43 @@ class Consortium:
     pins: dict[int, PinnedAgreement] = field(default_factory=dict)
     identities: dict[int, Identity] = field(default_factory=dict)
     dishonest: int | None = None
+    relay: type[RelayedSums] | None = None
 
     def __post_init__(self) -> None:
         self.names = names_of(self.members)
-        self.stores = {name: CrashingStore() for name in self.names}
+        relays = [] if self.relay is None else [RELAY_NAME]
+        self.stores = {name: CrashingStore() for name in (*self.names, *relays)}
         self.runners: dict[str, SumRunner] = {}
         starts = {
             name: lambda now, position=position: self.started(position, now) for position, name in enumerate(self.names)
         }
+        starts |= dict.fromkeys(relays, self.relay_started)
         self.simulation = SimulatedNetwork(starts, self.network, self.restart_seconds, Killed)
+
+    def dispatcher_and_group(
+        self, name: str, identity: Identity, pins: PinnedAgreement | None = None
+    ) -> tuple[MessageDispatcher, SumGroup]:
+        """What a participant's process begins with."""
+        relay = {} if self.relay is None else {RELAY_NAME: RELAY.public_key}
+        pins, keys = pins_of(self.members, keys=relay) if pins is None else pins, identity.member_keys(b"test")
+        threshold = self.members if self.threshold is None else self.threshold
+        dishonest = min(1, most_dishonest(self.members, threshold)) if self.dishonest is None else self.dishonest
+        counts = threshold, dishonest, self.relay is not None
+        group = SumGroup(pins.agreement_digest.hex(), self.names, name, keys, *counts)
+        return MessageDispatcher(Session(name, identity, keys.public, pins)), group
+
+    def relay_started(self, now: float) -> MessageDispatcher:
+        dispatcher, group = self.dispatcher_and_group(RELAY_NAME, RELAY)
+        known = dispatcher.session.known_publics
+        assert self.relay is not None
+        self.collecting = self.relay("joint", group, self.stores[RELAY_NAME], known, self.silence_seconds)
+        dispatcher.start(self.collecting, now)
+        return dispatcher
 
     def started(self, position: int, now: float) -> MessageDispatcher:
         name = self.names[position]
         identity = self.identities.get(position, IDENTITIES[position])
-        pins = self.pins.get(position, pins_of(self.members))
-        keys = identity.member_keys(b"test")
-        dispatcher = MessageDispatcher(Session(name, identity, keys.public, pins))
-        threshold = self.members if self.threshold is None else self.threshold
-        dishonest = min(1, most_dishonest(self.members, threshold)) if self.dishonest is None else self.dishonest
-        group = SumGroup(pins.agreement_digest.hex(), self.names, name, keys, threshold, dishonest)
+        dispatcher, group = self.dispatcher_and_group(name, identity, self.pins.get(position))
         timeouts = Timeouts(self.silence_seconds, self.gathering_seconds)
         runner = SumRunner(
             "joint", group, self.walks(position), self.stores[name], dispatcher.session.known_publics, timeouts

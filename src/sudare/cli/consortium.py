@@ -13,7 +13,7 @@ from rich.text import Text
 from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.consortium_blame import blame
-from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase
+from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
 from sudare.cli.options import Encoding, HasHeader
 from sudare.cli.sums import sums_lines, sums_values
 
@@ -65,13 +65,22 @@ def new(
             help="How many members may cheat in a sum and open nothing. Default: 1, of two members none.",
         ),
     ] = None,
+    relay_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--relay-key",
+            metavar="FILE",
+            help="The public key (PEM) of whoever runs the relay, as `sudare key new --public FILE` writes it: then the relay collects the sums. "
+            "Needs a --threshold. Default: members collect by turns.",
+        ),
+    ] = None,
     round_seconds: Annotated[float, typer.Option("--round-seconds", help="How long to wait in one round.")] = 60.0,
     task_seconds: Annotated[float, typer.Option("--task-seconds", help="How long a task may take.")] = 86_400.0,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a first agreement; members join it next."""
-    from sudare.consortium import Agreement, Deadlines, Sums
+    from sudare.consortium import Agreement, Deadlines, Relay, Sums
     from sudare.consortium.agreement.membership import task_from_words
     from sudare.errors import AgreementError
     from sudare.schema import Schema
@@ -80,11 +89,17 @@ def new(
         name,
         Schema.load(schema),
         tasks=tuple(map(task_from_words, tasks)),
-        sums=Sums(threshold=threshold, dishonest=dishonest),
+        sums=Sums(threshold=threshold, dishonest=dishonest, collector="member" if relay_key is None else "relay"),
         deadlines=Deadlines(round_seconds, task_seconds),
+        relay=None if relay_key is None else Relay(public_key(relay_key).public_bytes_raw().hex()),
     )
     made = Agreement.from_dict(made.to_dict())
     made.check_tasks()
+    if relay_key is not None and threshold is None:
+        raise AgreementError(
+            "Where all members must stay in a sum it has no collector, and a relay cannot be one.",
+            "Give a --threshold.",
+        )
     if agreement.exists():
         raise AgreementError(f"'{agreement.name}' exists already.", "Choose another name, or edit the file.")
     if not dry_run:
@@ -383,6 +398,7 @@ def _values(agreement: Agreement, found: SignatureStatus) -> dict[str, Any]:
 
 def _table(agreement: Agreement, found: SignatureStatus) -> Table:
     from sudare.privacy.release_file import fingerprint
+    from sudare.sums.context import RELAY_NAME
 
     words = dict.fromkeys(found.signed, "signed")
     words |= dict.fromkeys(found.missing, "not signed") | dict.fromkeys(found.invalid, "signed something else")
@@ -391,4 +407,8 @@ def _table(agreement: Agreement, found: SignatureStatus) -> Table:
     for name in agreement.member_names:
         key = found.keys.get(name)
         table.add_row(Text(name), Text(fingerprint(key) if key else "none"), Text(words[name]))
+    if agreement.relay is not None:
+        key = found.keys.get(RELAY_NAME)
+        part = words.get(RELAY_NAME, "collects sums" if agreement.relay_collects else "collects nothing")
+        table.add_row(Text("(the relay)"), Text(fingerprint(key) if key else "none"), Text(part))
     return table

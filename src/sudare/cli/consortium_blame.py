@@ -49,7 +49,7 @@ def blame(
     found = contradictions([*transcripts, *received])
     if output is not None:
         write_transcripts(output, transcripts)
-    names = transcripts[0].context.members
+    names = transcripts[0].context.names
     values = {
         "task": task,
         "agreement": agreement.digest,
@@ -78,11 +78,11 @@ def _received(path: Path, own: SumContext) -> list[Transcript]:
     found = received_transcripts(path)
     for each in found:
         context = each.context
-        if (context.agreement, context.task, context.members) != (own.agreement, own.task, own.members):
+        if (context.agreement, context.task, context.names) != (own.agreement, own.task, own.names):
             raise InvalidParameter(
                 f"'{path}' holds transcripts of another agreement or task.", "Give files of the task that is named."
             )
-        pairs = zip(own.members, own.roster.publics, context.roster.publics, strict=True)
+        pairs = zip(own.names, own.publics, context.publics, strict=True)
         strangers = [name for name, known, given in pairs if known != given]
         if strangers:
             raise IdentityError(

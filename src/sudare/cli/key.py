@@ -99,7 +99,7 @@ def revoke(
         typer.Option(
             "--of",
             metavar="MEMBER",
-            help="Another member's key; counts once as many members say so as must stay in a sum.",
+            help="Another member's key, or that of the relay; counts once as many members say so as must stay in a sum.",
         ),
     ] = None,
     passphrase_file: PassphraseFile = None,
@@ -113,11 +113,12 @@ def revoke(
 
     own = Member.load(member)
     agreement, whose = own.agreement(), of or own.name
+    agreement.check_has_key(whose)
     before = signature_status(agreement, own.statements())
     phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
     identity = Identity.load(own.key_path, phrase) if of is None else own.identity(phrase)
     # Of the own key it is the one in the file that is given up, whichever stands in the agreement.
-    target = identity.public_key if of is None else before.keys.get(agreement.member(whose).name)
+    target = identity.public_key if of is None else before.keys.get(whose)
     values = {"member": whose, "already_revoked": target is None, "dry_run": dry_run}
     if dry_run or target is None:
         text = "That key no longer counts already." if target is None else "Dry run: nothing was changed."

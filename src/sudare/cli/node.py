@@ -184,7 +184,7 @@ def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Ite
     """The node, connected; None if another process of this member is running."""
     from sudare.consortium.event_log import EventLog
     from sudare.consortium.health_endpoint import HealthEndpoint
-    from sudare.consortium.node import Node, transport_of
+    from sudare.consortium.node import Node, talking_names, transport_of
     from sudare.files import held_alone, make_private_folder
 
     make_private_folder(own.state_folder)
@@ -194,7 +194,7 @@ def _started(own: Member, passphrase_file: Path | None, log: Path | None) -> Ite
             return
         phrase = passphrase(passphrase_file, f"Passphrase of {own.key_path.name}")
         identity = own.identity(phrase)
-        peers = [name for name in own.agreement().member_names if name != own.name]
+        peers = [name for name in talking_names(own.agreement()) if name != own.name]
         transport = transport_of(own.name, own.transport, peers=peers, folder=own.state_folder)
         health = None
         stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115

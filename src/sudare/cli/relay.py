@@ -1,17 +1,24 @@
-"""`sudare relay`: the place where members' outbound connections meet. It passes on what it cannot read."""
+"""`sudare relay`: the place where members' outbound connections meet. It passes on what it cannot read, and collects sums where that is agreed."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines
+from sudare.cli.key_files import PassphraseFile, passphrase
+from sudare.safe_text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    from sudare.consortium.relay_node import RelayNode
 
 app = typer.Typer(
     help="Run a relay for a consortium, or make the certificates that it takes.", invoke_without_command=True
@@ -34,8 +41,34 @@ def relay(
         int | None,
         typer.Option("--health-port", min=1, max=65_535, help="Answer GET /health on 127.0.0.1 at this port."),
     ] = None,
+    agreement: Annotated[
+        Path | None,
+        typer.Option(
+            "--agreement",
+            metavar="FILE",
+            help="The agreement (TOML) that lets this relay collect sums, with its statements beside it.",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key", metavar="FILE", help="The relay's private key (PEM), whose public key the agreement has."
+        ),
+    ] = None,
+    state: Annotated[
+        Path,
+        typer.Option("--state", metavar="FOLDER", help="Where the relay keeps what it must not forget of sums."),
+    ] = Path("relay-state"),
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", metavar="FILE", help="Append structured logs of collecting (JSON lines) to this file."),
+    ] = None,
+    passphrase_file: PassphraseFile = None,
 ) -> None:
-    """Run a relay. It needs no account and no data, and sees who talks to whom, when, and how much: never what."""
+    """Run a relay. It needs no account and no data, and sees who talks to whom, when, and how much: never what.
+
+    With --agreement and --key it also collects that agreement's sums, and so learns their totals; still no addend.
+    """
     if context.invoked_subcommand is not None:
         return
     from sudare.consortium.health_endpoint import HealthEndpoint
@@ -44,24 +77,75 @@ def relay(
 
     if kit is None:
         raise InvalidParameter("A relay needs its certificates.", "Give --kit; `sudare relay kits` makes them.")
+    if (agreement is None) != (key is None):
+        raise InvalidParameter(
+            "A relay that collects sums needs both an agreement and its key.", "Give --agreement and --key, or neither."
+        )
+    stopped = threading.Event()
     running = FlareRelay(kit, listen)
     running.start()
-    health = None
-    if health_port is not None:
-        health = HealthEndpoint(
-            health_port,
-            lambda: {"relay": listen, "connected": len(running.connected()), "dropped": running.drops.by_reason()},
-        )
-    for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
-        sys.stderr.write(f"{line}\n")
+    try:
+        with _collecting(kit, listen, agreement, key, state, log, passphrase_file) as collecting:
+
+            def facts() -> dict[str, Any]:
+                told = {"relay": listen, "connected": len(running.connected()), "dropped": running.drops.by_reason()}
+                return told if collecting is None else {**told, "collects": collecting.health()}
+
+            health = None if health_port is None else HealthEndpoint(health_port, facts)
+            for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
+                _say(line)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stopped.set())
+            if collecting is not None:
+                collecting.run(stopped.is_set)
+            stopped.wait()
+            if health is not None:
+                health.close()
+    finally:
+        running.close()
+
+
+@contextmanager
+def _collecting(
+    kit: Path,
+    listen: str,
+    agreement: Path | None,
+    key: Path | None,
+    state: Path,
+    log: Path | None,
+    passphrase_file: Path | None,
+) -> Iterator[RelayNode | None]:
+    """The relay's part in sums, connected to the relay itself as members are; None where it has none."""
+    if agreement is None or key is None:
+        yield None
+        return
+    from sudare.consortium.agreement.agreement import Agreement
+    from sudare.consortium.agreement.identity import Identity
+    from sudare.consortium.event_log import EventLog
+    from sudare.consortium.network.transport.flare import FlareTransport
+    from sudare.consortium.relay_node import RelayNode
+    from sudare.errors import ConsortiumError
+    from sudare.files import held_alone, make_private_folder
+    from sudare.sums.context import RELAY_NAME
+
+    members = Agreement.load(agreement).member_names
+    identity = Identity.load(key, passphrase(passphrase_file, f"Passphrase of {key.name}"))
+    make_private_folder(state)
+    with held_alone(state / "relay.lock") as alone:
+        if not alone:
+            raise ConsortiumError("Another relay collects with this state folder.", "Stop it first, or let it work.")
+        transport = FlareTransport(RELAY_NAME, kit, listen, peers=members, folder=state)
+        stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
+        try:
+            yield RelayNode(agreement, identity, state, transport, EventLog(stream, RELAY_NAME), _say)
+        finally:
+            transport.close()
+            stream.close()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{escaped_for_terminal(text)}\n")
     sys.stderr.flush()
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    stopped.wait()
-    if health is not None:
-        health.close()
-    running.close()
 
 
 @app.command("kits")
@@ -79,9 +163,11 @@ def kits(
     """Make certificates for the relay and for every member, in the layout of FLARE's kits."""
     from sudare.consortium.agreement.agreement import Agreement
     from sudare.consortium.network.transport.certificates import write_kits
+    from sudare.sums.context import RELAY_NAME
 
-    names = Agreement.load(agreement).member_names
-    written = write_kits(folder, host, names)
+    found = Agreement.load(agreement)
+    names = found.member_names
+    written = write_kits(folder, host, names, None if found.relay is None else RELAY_NAME)
     values = {
         "relay": str(written[0]),
         "members": {name: str(kit) for name, kit in zip(names, written[1:], strict=True)},

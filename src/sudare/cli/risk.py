@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import RenderableType
@@ -46,19 +46,38 @@ def sums(
             help="Votes that settle who is in a sum; by default all but those that may leave. All: nobody may leave.",
         ),
     ] = None,
+    collector: Annotated[
+        Literal["member", "relay"],
+        typer.Option("--collector", help="Who collects a sum that members may leave: they by turns, or the relay."),
+    ] = "member",
     as_json: AsJson = False,
 ) -> None:
     """Secure sums: votes, neighbours and shares, how probable failure is, and what dishonest members can and cannot do."""
+    from sudare.errors import InvalidParameter
     from sudare.sums.assessment import assessed_sum
 
     assessment = assessed_sum(members, dishonest, leaving, threshold)
-    shown: list[RenderableType] = [_who(assessment), "", _choices(assessment), ""]
-    answer(assessment.to_dict(), as_json, *shown, *_meaning(assessment))
+    if collector == "relay" and assessment.serverless:
+        raise InvalidParameter("A sum that nobody may leave has no collector.", "Say how many may leave: --leaving.")
+    shown: list[RenderableType] = [_who(assessment), *_collects(assessment, collector), "", _choices(assessment), ""]
+    told = {**assessment.to_dict(), "collector": None if assessment.serverless else collector}
+    answer(told, as_json, *shown, *_meaning(assessment))
 
 
 def _who(of: SumAssessment) -> str:
     leave = "nobody" if of.serverless else f"up to {of.leaving:,}"
     return f"{of.members:,} members; {_adversary(of)} may be dishonest; {leave} may leave a sum."
+
+
+def _collects(of: SumAssessment, collector: str) -> list[str]:
+    """Who collects, in a line; none where nobody does."""
+    if of.serverless:
+        return []
+    if collector == "relay":
+        return [
+            "The relay, who is no member, collects every sum: it sees the total, and has no addend that would be lost with it."
+        ]
+    return ["Members collect by turns: each attempt at a sum has another collector."]
 
 
 def _adversary(of: SumAssessment) -> str:

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from sudare.consortium import Agreement, Task
 
 
-def sums_values(agreement: Agreement, tasks: Iterable[Task]) -> dict[str, int | None] | None:
-    """Numbers of the sums of these tasks; None if they add nothing up.
+def sums_values(agreement: Agreement, tasks: Iterable[Task]) -> dict[str, int | str | None] | None:
+    """Numbers of the sums of these tasks, and who collects them; None if they add nothing up.
 
-    `colluders`, the members whose share of the noise is not counted on, is None where sums have no noise, or cannot be made.
+    `colluders`, the members whose share of the noise is not counted on, is None where sums have no noise, or cannot be made; `collector` is None
+    where all must stay.
     """
     from sudare.errors import AgreementError
 
@@ -30,6 +31,7 @@ def sums_values(agreement: Agreement, tasks: Iterable[Task]) -> dict[str, int | 
         "threshold": agreement.threshold,
         "dishonest": agreement.dishonest,
         "colluders": colluders,
+        "collector": None if agreement.threshold == len(agreement.members) else agreement.sums.collector,
     }
 
 
@@ -44,10 +46,12 @@ def sums_lines(agreement: Agreement, tasks: Iterable[Task]) -> list[str]:
         agreement.check_sums()
     except AgreementError as misfit:
         return [f"Sums cannot be made as things are: {misfit.problem}"]
-    members, stay, colluders = len(agreement.members), agreement.threshold, values["colluders"]
+    members, stay, collector = len(agreement.members), agreement.threshold, values["collector"]
     must = f"all {members} members must stay" if stay == members else f"{stay} of {members} members must stay"
     text = f"In sums {must}; {agreement.dishonest or 'none'} may be dishonest"
-    if colluders is not None:
-        counted = members - colluders
+    if collector is not None:
+        text += "; the relay collects, and sees totals" if collector == "relay" else "; members collect by turns"
+    if values["colluders"] is not None:
+        counted = members - agreement.colluders
         text += f"; the noise counts on {counted} {'share' if counted == 1 else 'shares'} of {members}"
     return [f"{text}."]

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
-    from sudare.consortium.agreement.agreement import Agreement, Budget, Deadlines, MemberEntry, Sums, differences
+    from sudare.consortium.agreement.agreement import (
+        Agreement,
+        Budget,
+        Deadlines,
+        MemberEntry,
+        Relay,
+        Sums,
+        differences,
+    )
     from sudare.consortium.agreement.approvals import Approvals, Decision, permit, required
     from sudare.consortium.agreement.identity import Identity, passphrase_from, verifies
     from sudare.consortium.agreement.member_settings import Member, Policy, TransportSettings
@@ -33,7 +41,7 @@ else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
-            "agreement.agreement": "Agreement Budget Deadlines MemberEntry Sums differences",
+            "agreement.agreement": "Agreement Budget Deadlines MemberEntry Relay Sums differences",
             "agreement.approvals": "Approvals Decision permit required",
             "agreement.identity": "Identity passphrase_from verifies",
             "event_log": "EventLog",
@@ -58,6 +66,7 @@ __all__ = [
     "MemberEntry",
     "ModelsTask",
     "Policy",
+    "Relay",
     "Revocation",
     "Rotation",
     "ScalerTask",

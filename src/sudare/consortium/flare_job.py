@@ -24,7 +24,7 @@ from sudare.consortium.agreement.member_settings import Member
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.transport.flare import CellTransport
 from sudare.consortium.node import Node
-from sudare.errors import SudareError
+from sudare.errors import InvalidParameter, SudareError
 
 JOB_TASK = "sudare"
 
@@ -72,6 +72,11 @@ class SudareExecutor(Executor):
 
     def _run(self, file: Path, cell: Any) -> bool:
         member = Member.load(file)
+        if member.agreement().relay_collects:
+            raise InvalidParameter(
+                "The agreement lets the relay collect sums, and the server of a FLARE job collects none.",
+                "Run `sudare node` and `sudare relay` beside the federation, or agree that members collect.",
+            )
         identity = member.identity(passphrase_from())
         job = cell.get_fqcn().partition(".")[2]
         transport = CellTransport(

@@ -21,7 +21,7 @@ from sudare.consortium.agreement.agreement import Agreement
 from sudare.consortium.agreement.approvals import permit, required
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.agreement.member_settings import Member, TransportSettings
-from sudare.consortium.agreement.signed_statements import check_is_key_of, keys_in_force, statements_path
+from sudare.consortium.agreement.signed_statements import KeysInForce, check_is_key_of
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.ledger_rollback import checked_ledger, remember_head
 from sudare.consortium.network.dropped_messages import DropLines
@@ -36,6 +36,7 @@ from sudare.consortium.tasks.task_activities import TaskEnvironment, activity_of
 from sudare.consortium.tasks.task_results import write_results
 from sudare.errors import InvalidParameter, KeyRevoked, NotApproved, NotConnected, SudareError
 from sudare.files import check_unshared, make_private_folder, write_atomically
+from sudare.sums.context import RELAY_NAME
 
 _LOOK_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 30.0
@@ -81,8 +82,8 @@ class Node:
     def __post_init__(self) -> None:
         self.agreement = self.member.agreement()
         self.agreement.check_complete()
-        keys = keys_in_force(self.agreement, self.member.statements())
-        identity = self.identity
+        self._keys, identity = KeysInForce(self.agreement, self.member.agreement_path), self.identity
+        keys = self._keys.keys
         check_is_key_of(self.agreement, self.member.statements(), self.member.name, identity.public_key)
         make_private_folder(self.member.state_folder)
         check_unshared(self.member.state_folder, "The state folder")
@@ -91,10 +92,10 @@ class Node:
         sum_keys = identity.member_keys(bytes.fromhex(self.agreement.digest))
         session = Session(self.member.name, identity, sum_keys.public, pins_of(self.agreement, keys))
         self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks])
-        self._environment = TaskEnvironment(self.member, self.agreement, identity, sum_keys, keys, session)
+        of_members = {name: keys[name] for name in self.agreement.member_names}
+        self._environment = TaskEnvironment(self.member, self.agreement, identity, sum_keys, of_members, session)
         self._workers = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._looked_at, self._started_at = float("-inf"), self.clock()
-        self._statements_seen = self._version_of_statements()
         self._present: frozenset[str] = frozenset()
         self._drop_lines = DropLines()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
@@ -127,7 +128,7 @@ class Node:
             "version": version("sudare"),
             "up_seconds": round(self.clock() - self._started_at, 1),
             "members": len(self.agreement.members),
-            "present": len(self._present),
+            "present": len(self._present & set(self.agreement.member_names)),
             "dropped": self._dropped_by_reason(),
             "held_bytes": self.dispatcher.held_bytes,
             "tasks": {name: each.state for name, each in list(self.task_runs.items())},
@@ -143,7 +144,8 @@ class Node:
         self._check_statements()
         self._log_presence(now)
         self._log_drops(now)
-        for name in self.dispatcher.wanted() & {task.name for task in self.agreement.tasks}:
+        wanted = self.dispatcher.wanted(self.agreement.member_names)
+        for name in wanted & {task.name for task in self.agreement.tasks}:
             self._add_run(name)
         self._take_requests()
         before = {name: each.state for name, each in self.task_runs.items()}
@@ -273,12 +275,9 @@ class Node:
 
     def _check_statements(self) -> None:
         """Raise `KeyRevoked` once the statements beside the agreement say so: a revoked key counts no more for a running node, either."""
-        seen = self._version_of_statements()
-        if seen == self._statements_seen:
-            return
-        self._statements_seen = seen
         try:
-            keys = keys_in_force(self.agreement, self.member.statements())
+            if self._keys.have_changed():
+                self.tell("a member has rotated its key: start the node again, so that it takes the new one")
         except KeyRevoked as error:
             for run in self.task_runs.values():
                 if run.activity is not None and not run.is_over:
@@ -286,28 +285,17 @@ class Node:
             raise
         except SudareError as error:
             self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
-            return
-        if dict(keys) != dict(self._environment.signing_keys):
-            self.tell("a member has rotated its key: start the node again, so that it takes the new one")
-
-    def _version_of_statements(self) -> tuple[int, ...]:
-        """What changes whenever the file of statements is written."""
-        try:
-            status = os.stat(statements_path(self.member.agreement_path))
-        except OSError:
-            return ()
-        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _log_presence(self, now: float) -> None:
-        present, count = self.dispatcher.session.present(now, _PRESENT_SECONDS), len(self.agreement.members)
+        present, names = self.dispatcher.session.present(now, _PRESENT_SECONDS), self.agreement.member_names
         for name in sorted(present - self._present - {self.member.name}):
             self.log.write("connected", peer=name)
         for name in sorted(self._present - present):
             self.log.write("disconnected", peer=name)
         if present != self._present:
-            absent = [name for name in self.agreement.member_names if name not in present]
+            absent = [name for name in talking_names(self.agreement) if name not in present]
             waiting = f", waiting for {', '.join(absent)}" if absent else ""
-            self.tell(f"{len(present)} of {count} members present{waiting}")
+            self.tell(f"{len(present & set(names))} of {len(names)} members present{waiting}")
         self._present = present
 
     def _log_drops(self, now: float) -> None:
@@ -357,9 +345,15 @@ def _has_ended(run: TaskRun) -> bool:
     return run.state == "running" and activity is not None and (activity.finished or bool(activity.failure))
 
 
+def talking_names(agreement: Agreement) -> tuple[str, ...]:
+    """Who talks to whom under an agreement: the members and, where it collects their sums, the relay."""
+    return (*agreement.member_names, RELAY_NAME) if agreement.relay_collects else agreement.member_names
+
+
 def pins_of(agreement: Agreement, keys: Mapping[str, bytes]) -> PinnedAgreement:
     """What a session takes from the agreement."""
-    return PinnedAgreement(bytes.fromhex(agreement.digest), dict(keys), agreement.field_digests)
+    talking = {name: keys[name] for name in talking_names(agreement)}
+    return PinnedAgreement(bytes.fromhex(agreement.digest), talking, agreement.field_digests)
 
 
 def transport_of(

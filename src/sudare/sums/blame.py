@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, MessageMalformed
-from sudare.sums.context import Roster, SumContext, members_in, set_digest
+from sudare.sums.context import RelayedSumContext, Roster, SumContext, members_in, set_digest
 from sudare.sums.keys import PublicKeys, is_of_small_order
 from sudare.sums.messages import Members, OpenedShares, SumKeys
 from sudare.sums.neighbour_graph import Neighbourhood
@@ -71,7 +71,7 @@ class Transcript:
     `context` is that of the last attempt. Shares in it are those that were given out after a vote: one half of what they open at most.
     """
 
-    context: SumContext
+    context: SumContext | RelayedSumContext
     statements: tuple[Statement, ...]
 
     def to_bytes(self) -> bytes:
@@ -81,7 +81,7 @@ class Transcript:
     @classmethod
     def from_bytes(cls, content: bytes, most_values: int | None = None) -> Transcript:
         """The transcript of these bytes. Raise MessageMalformed unless they are one; other members' may have so many values at most."""
-        inner = (SumContext, Roster, PublicKeys, Neighbourhood, Statement)
+        inner = (SumContext, RelayedSumContext, Roster, PublicKeys, Neighbourhood, Statement)
         return unpacked_as(cls, content, *inner, most_values=most_values)
 
     @property

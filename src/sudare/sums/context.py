@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from sudare.sums.neighbour_graph import Neighbourhood, chosen_neighbours, most_s
 
 NO_HISTORY: Final = bytes(32)
 RELAY_NAME: Final = "relay"
+Collector = Literal["member", "relay"]
+COLLECTORS: Final[tuple[Collector, ...]] = get_args(Collector)
 
 
 @dataclass(frozen=True)

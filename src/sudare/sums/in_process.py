@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from sudare.errors import DataError, InvalidParameter, MembersMissing
 from sudare.parameter_checks import Numbers
 from sudare.sums import dissemination
-from sudare.sums.context import Participant, RelayedSumContext, Roster, SumContext, check_threshold, most_dishonest
+from sudare.sums.context import (
+    COLLECTORS,
+    Collector,
+    Participant,
+    RelayedSumContext,
+    Roster,
+    SumContext,
+    check_threshold,
+    most_dishonest,
+)
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint
 from sudare.sums.keys import MemberKeys
 from sudare.sums.neighbour_graph import sum_neighbourhood
@@ -26,8 +35,6 @@ Words = NDArray[np.uint64]
 
 Hide = Literal["masks", "nothing"]
 HIDES: Final[tuple[Hide, ...]] = get_args(Hide)
-Collector = Literal["member", "relay"]
-COLLECTORS: Final[tuple[Collector, ...]] = get_args(Collector)
 _USUAL_GRID: Final = FixedPoint()
 _ARGUMENTS: Final = {
     "threshold": Numbers(whole=True, optional=True),

@@ -97,6 +97,16 @@ class RelayCollector:
         return self._collector.total
 
     @property
+    def included(self) -> Members:
+        """Whose addends came."""
+        return frozenset(self._collector.inputs)
+
+    @property
+    def progress(self) -> str:
+        """What the relay waits for: it changes from round to round."""
+        return self._collector.stage
+
+    @property
     def waits_for(self) -> Members:
         """Those whose answers this round still waits for."""
         return collector.waits_for(self.participant, self._collector)

@@ -271,11 +271,11 @@ class _Reader:
         expected = field_types(self.classes[name])
         if self.length() != len(expected):
             raise _malformed(f"{name} has another number of fields")
-        values = [self.value(depth) for _ in expected]
-        for value, annotation in zip(values, expected.values(), strict=True):
-            if not fits(value, annotation):
+        values = {field: self.value(depth) for field in expected}
+        for field, annotation in expected.items():
+            if not fits(values[field], annotation):
                 raise _malformed(f"a field of {name} has another type")
-        return self.classes[name](*values)
+        return self.classes[name](**values)
 
 
 @lru_cache(maxsize=64)

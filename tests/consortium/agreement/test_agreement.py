@@ -587,3 +587,59 @@ def test_the_mismatch_names_fields() -> None:
     assert "field0, field1" in error.problem
     assert "and 2 more" in error.problem
     assert "its hash" in mismatch(()).problem
+
+
+# A relay that collects
+
+RELAY_KEY = "44" * 32
+
+
+def relayed(key: str = RELAY_KEY, **sums: Any) -> dict[str, Any]:
+    return {**DOCUMENT, "relay": {"key": key}, "sums": {**DOCUMENT["sums"], "collector": "relay", **sums}}
+
+
+def test_the_relay_s_key_and_part_are_agreed_on() -> None:
+    agreement = Agreement.from_dict(relayed())
+    agreement.check_complete()
+    assert agreement.relay_collects
+    assert agreement.pinned_keys == {"east": "11" * 32, "north": "22" * 32, "west": "33" * 32, "relay": RELAY_KEY}
+    assert Agreement.from_toml(agreement.to_toml()) == agreement
+    assert differences(agreement, Agreement.from_dict(relayed("55" * 32))) == ("relay.key",)
+    assert differences(agreement, Agreement.from_dict(DOCUMENT)) == ("relay.key", "sums.collector")
+
+
+def test_an_agreement_that_names_no_relay_keeps_its_hash() -> None:
+    agreement = Agreement.from_dict(DOCUMENT)
+    assert not agreement.relay_collects
+    assert Agreement.from_dict(changed("sums", "collector", to="member")).digest == agreement.digest
+    assert "relay" not in agreement.to_toml()
+    # A key alone chooses nothing.
+    assert not Agreement.from_dict({**DOCUMENT, "relay": {"key": RELAY_KEY}}).relay_collects
+
+
+NO_KEYS = ["", "44", "zz" * 32, "00" * 32, "01" + "00" * 31, "ec" + "ff" * 30 + "7f", 44]
+
+
+@pytest.mark.parametrize("key", NO_KEYS)
+def test_a_relay_s_key_is_one_that_only_its_owner_signs_with(key: Any) -> None:
+    with pytest.raises(AgreementError, match=r"`relay\.key` is not"):
+        Agreement.from_dict(relayed(key))
+
+
+def test_a_relay_that_cannot_collect_is_refused_with_the_reason() -> None:
+    without = changed("sums", "collector", to="relay")
+    with pytest.raises(AgreementError, match=r"names no key of the relay.*section \[relay\]"):
+        Agreement.from_dict(without)
+    with pytest.raises(AgreementError, match="the public key of 'north'"):
+        Agreement.from_dict(relayed("22" * 32))
+    with pytest.raises(AgreementError, match="one of member, relay"):
+        Agreement.from_dict(relayed(collector="server"))
+    with pytest.raises(AgreementError, match="lacks the field `key`"):
+        Agreement.from_dict({**DOCUMENT, "relay": {}})
+    named = {**DOCUMENT["members"], "relay": {"key": "66" * 32, "budget": {"epsilon": 4.0, "delta": 1e-5}}}
+    with pytest.raises(AgreementError, match="can have the name 'relay'"):
+        Agreement.from_dict({**relayed(), "members": named})
+    assert "relay" in Agreement.from_dict({**DOCUMENT, "members": named}).member_names
+    everyone = Agreement.from_dict(relayed(threshold=3))
+    with pytest.raises(AgreementError, match=r"`sums\.collector`.*has no collector"):
+        everyone.check_complete()

@@ -11,7 +11,7 @@ import pytest
 from sudare.consortium import Identity, Revocation, Rotation, Statements, keys_in_force, signature_status
 from sudare.consortium.agreement.signed_statements import check_is_key_of, now, statements_path
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
-from tests.consortium.documents import agreement_of, signed_by_all, three_identities
+from tests.consortium.documents import DOCUMENT, agreement_of, signed_by_all, three_identities
 
 IDENTITIES = three_identities()
 EAST, NORTH, WEST = (IDENTITIES[name] for name in ("east", "north", "west"))
@@ -255,3 +255,38 @@ def test_a_file_of_another_form_is_refused(old: str, new: str, message: str) -> 
     assert old in text
     with pytest.raises(AgreementError, match=message):
         Statements.from_toml(text.replace(old, new, 1))
+
+
+# The relay's key
+
+RELAY = Identity.generated()
+RELAYED = agreement_of(
+    IDENTITIES, relay={"key": RELAY.public_key.hex()}, sums={**DOCUMENT["sums"], "collector": "relay"}
+)
+SIGNED_RELAYED = signed_by_all(RELAYED, IDENTITIES)
+
+
+def test_the_relay_signs_nothing_and_its_key_counts() -> None:
+    found = signature_status(RELAYED, SIGNED_RELAYED)
+    assert (found.is_in_force, found.signed) == (True, ("east", "north", "west"))
+    assert keys_in_force(RELAYED, SIGNED_RELAYED)["relay"] == RELAY.public_key
+    with pytest.raises(AgreementMismatch, match="not signed by west"):
+        keys_in_force(
+            RELAYED, Statements({name: each for name, each in SIGNED_RELAYED.signatures.items() if name != "west"})
+        )
+
+
+def test_the_relay_s_key_is_revoked_by_itself_or_by_members_and_revokes_nobody() -> None:
+    for signers in ((RELAY,), (EAST, WEST)):
+        statements = with_(SIGNED_RELAYED, revocations=(revocation_of(RELAY, *signers),))
+        assert signature_status(RELAYED, statements).revoked == ("relay",)
+        with pytest.raises(KeyRevoked, match="relay"):
+            keys_in_force(RELAYED, statements)
+    for key, signers in ((RELAY, (EAST,)), (NORTH, (EAST, RELAY))):
+        statements = with_(SIGNED_RELAYED, revocations=(revocation_of(key, *signers),))
+        assert signature_status(RELAYED, statements).is_in_force
+
+
+def test_a_member_that_takes_the_relay_s_key_stands_for_nobody() -> None:
+    statements = with_(SIGNED_RELAYED, rotations=(Rotation.made(NORTH, RELAY),))
+    assert signature_status(RELAYED, statements).revoked == ("north", "relay")

@@ -76,5 +76,5 @@ def test_a_fault_in_handling_a_message_is_told_once_and_the_node_goes_on(
     (line,) = [line for line in lines if line["event"] == "message-dropped"]
     assert (line["peer"], line["kind"], line["count"]) == ("west", "unexpected-error", 3)
     west.say(Envelope("risk", "sum").to_bytes())
-    assert node.dispatcher.wanted() == {"risk"}
+    assert node.dispatcher.wanted(node.agreement.member_names) == {"risk"}
     assert node.health()["dropped"]["unexpected-error"] == 3

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import tomli_w
 
-from sudare.consortium.agreement.document_fields import Field, parsed_toml, whole
+from sudare.consortium.agreement.document_fields import Field, Reader, parsed_toml, whole
 from sudare.consortium.agreement.identity import is_usable
 from sudare.consortium.tasks.definitions import (
     CensusTask,
@@ -33,7 +33,14 @@ from sudare.files import read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.safe_text import is_printable
 from sudare.schema import Number, Schema
-from sudare.sums.context import check_threshold, noise_colluders, usual_dishonest
+from sudare.sums.context import (
+    COLLECTORS,
+    RELAY_NAME,
+    Collector,
+    check_threshold,
+    noise_colluders,
+    usual_dishonest,
+)
 from sudare.sums.minimum_members import check_exact_sums
 
 FORMAT: Final = 1
@@ -71,15 +78,24 @@ class MemberEntry:
 
 
 @dataclass(frozen=True)
+class Relay:
+    """The relay that members reach each other by: its Ed25519 public key in hexadecimal, where it is to collect sums."""
+
+    key: str
+
+
+@dataclass(frozen=True)
 class Sums:
     """How addends are hidden in sums, how many members must stay for a sum to be finished (None: all), and how many may be dishonest.
 
     So many members, and whoever collects a sum, may do anything and still open nobody's addend. None is one, or nobody of two.
+    `collector` is who collects sums that members may leave: the members by turns, or the relay.
     """
 
     hidden_by: Literal["masks"] = "masks"
     threshold: int | None = None
     dishonest: int | None = None
+    collector: Collector = "member"
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,7 @@ class Agreement:
     tasks: tuple[Task, ...] = ()
     sums: Sums = field(default_factory=Sums)
     deadlines: Deadlines = field(default_factory=Deadlines)
+    relay: Relay | None = None
 
     def __post_init__(self) -> None:
         for listed in ("members", "tasks"):
@@ -117,7 +134,29 @@ class Agreement:
         keys = [member.key for member in self.members]
         if len(set(keys)) != len(keys):
             raise AgreementError("Two members have the same public key.", "Each member makes a key of its own.")
+        self._check_relay()
         self._check_tasks()
+
+    def _check_relay(self) -> None:
+        """Raise AgreementError unless the relay has a key and name of its own where it has one, and one where it is to collect."""
+        if self.relay is None:
+            if self.relay_collects:
+                raise AgreementError(
+                    '`sums.collector` is "relay", and the agreement names no key of the relay.',
+                    "Whoever runs the relay makes one with `sudare key new`: enter the public key as `key` in a section [relay].",
+                )
+            return
+        for member in self.members:
+            if member.key == self.relay.key:
+                raise AgreementError(
+                    f"The relay has the public key of '{member.name}'.",
+                    "The relay makes a key of its own: who collects as relay must not sign as a member.",
+                )
+            if member.name == RELAY_NAME:
+                raise AgreementError(
+                    f"No member can have the name '{RELAY_NAME}' where the relay has a key: it speaks under that name.",
+                    "Choose another name for the member, or leave [relay] out.",
+                )
 
     def _check_tasks(self) -> None:
         for task in self.tasks:
@@ -139,6 +178,17 @@ class Agreement:
     def member_names(self) -> tuple[str, ...]:
         """All members, in the order that sums use."""
         return tuple(member.name for member in self.members)
+
+    @property
+    def pinned_keys(self) -> dict[str, str]:
+        """The key that stands in the agreement for each member, and for the relay where it has one."""
+        relay = {} if self.relay is None else {RELAY_NAME: self.relay.key}
+        return {member.name: member.key for member in self.members} | relay
+
+    @property
+    def relay_collects(self) -> bool:
+        """Whether the relay collects the sums."""
+        return self.sums.collector == "relay"
 
     @property
     def threshold(self) -> int:
@@ -168,6 +218,11 @@ class Agreement:
     def member(self, name: str) -> MemberEntry:
         """One member by name."""
         return _by_name(self.members, name, "member", "Check the name, or join with `sudare consortium join`.")
+
+    def check_has_key(self, name: str) -> None:
+        """Raise AgreementError unless this is a member, or the relay where the agreement names its key."""
+        if name not in self.pinned_keys:
+            self.member(name)
 
     def task(self, name: str) -> Task:
         """One task by name."""
@@ -211,6 +266,11 @@ class Agreement:
         except InvalidParameter as error:
             wrong = "threshold" if 0 <= self.dishonest <= count - 2 else "dishonest"
             raise AgreementError(f"`sums.{wrong}`: {error.problem}", error.remedy) from None
+        if self.relay_collects and self.threshold == count:
+            raise AgreementError(
+                "`sums.collector`: a sum that all members must stay in has no collector.",
+                "Write a `sums.threshold` below the number of members, or let no relay collect.",
+            )
 
     def _check_number_columns(self, task: DictionaryTask) -> None:
         if not any(isinstance(column, Number) for column in self.schema.features.values()):
@@ -224,7 +284,9 @@ class Agreement:
     @classmethod
     def from_dict(cls, document: object, folder: Path | None = None) -> Agreement:
         """The agreement that nested dictionaries describe. A schema in a file of its own is looked for in `folder`."""
-        fields = Field("", document).table(("format", "name", "schema"), ("members", "tasks", "sums", "deadlines"))
+        fields = Field("", document).table(
+            ("format", "name", "schema"), ("members", "tasks", "sums", "deadlines", "relay")
+        )
         fields["format"].check_format(FORMAT, "agreements")
         members = fields["members"].named() if "members" in fields else {}
         tasks = fields["tasks"].named() if "tasks" in fields else {}
@@ -239,17 +301,22 @@ class Agreement:
             tasks=tuple(task_from(name, section) for name, section in tasks.items()),
             sums=_sums(fields["sums"]) if "sums" in fields else Sums(),
             deadlines=_deadlines(fields["deadlines"]) if "deadlines" in fields else Deadlines(),
+            relay=fields["relay"].built(Relay, {"key": _public_key}) if "relay" in fields else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries of plain types; `Agreement.from_dict` gives the same agreement back."""
-        counts = {"threshold": self.sums.threshold, "dishonest": self.sums.dishonest}
-        told = {name: value for name, value in counts.items() if value is not None}
+        # What is as it always was is not told: agreements that say nothing about it keep their hash.
+        collector = self.sums.collector if self.relay_collects else None
+        options = {"threshold": self.sums.threshold, "dishonest": self.sums.dishonest, "collector": collector}
+        told = {name: value for name, value in options.items() if value is not None}
+        relay = {} if self.relay is None else {"relay": {"key": self.relay.key}}
         return {
             "format": FORMAT,
             "name": self.name,
             "sums": {"hidden_by": self.sums.hidden_by, **told},
             "deadlines": vars(self.deadlines).copy(),
+            **relay,
             "members": {each.name: {"key": each.key, "budget": vars(each.budget).copy()} for each in self.members},
             "tasks": {task.name: task.to_dict() for task in self.tasks},
             "schema": self.schema.to_dict(),
@@ -415,8 +482,9 @@ def _budget(section: Field) -> Budget:
 
 
 def _sums(section: Field) -> Sums:
-    counts = {"threshold": whole(1, MOST_MEMBERS), "dishonest": whole(0, MOST_MEMBERS)}
-    return section.built(Sums, {"hidden_by": lambda field: field.word(("masks",))}, counts)
+    options: dict[str, Reader] = {"threshold": whole(1, MOST_MEMBERS), "dishonest": whole(0, MOST_MEMBERS)}
+    options["collector"] = lambda field: field.word(COLLECTORS)
+    return section.built(Sums, {"hidden_by": lambda field: field.word(("masks",))}, options)
 
 
 def _deadlines(section: Field) -> Deadlines:

@@ -27,6 +27,7 @@ from sudare.consortium.agreement.identity import Identity, verifies
 from sudare.errors import AgreementError, AgreementMismatch, IdentityError, KeyRevoked
 from sudare.files import LARGEST_DOCUMENT_BYTES, read_text, write_document
 from sudare.privacy.ledger_chain import canonical_json
+from sudare.sums.context import RELAY_NAME
 
 FORMAT: Final = 1
 ENDING: Final = ".statements"
@@ -204,22 +205,23 @@ class SignatureStatus:
 
 
 def signature_status(agreement: Agreement, statements: Statements) -> SignatureStatus:
-    """Who has signed, and which key stands for each member now; revoked members have none."""
+    """Who has signed, and which key stands for each member, and for the relay, now; those whose key was revoked have none."""
     chains = _chains(agreement, statements)
-    keys = {name: chains.current(name) for name in agreement.member_names}
+    keys = {name: chains.current(name) for name in agreement.pinned_keys}
     good = set(_good_signatures(agreement, statements, chains))
-    given = set(statements.signatures) & set(keys)
+    members = set(agreement.member_names)
+    given = set(statements.signatures) & members
     return SignatureStatus(
         keys=MappingProxyType({name: bytes.fromhex(key) for name, key in keys.items() if key is not None}),
         signed=tuple(sorted(good)),
-        missing=tuple(sorted(set(keys) - given)),
+        missing=tuple(sorted(members - given)),
         invalid=tuple(sorted(given - good - chains.lost)),
         revoked=tuple(sorted(chains.lost)),
     )
 
 
 def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, bytes]:
-    """The public key in use of every member, if all have signed and no key is revoked."""
+    """The public key in use of every member, and of the relay where it has one, if all members have signed and no key is revoked."""
     agreement.check_complete()
     found = signature_status(agreement, statements)
     if found.revoked:
@@ -233,9 +235,36 @@ def keys_in_force(agreement: Agreement, statements: Statements) -> Mapping[str, 
     return found.keys
 
 
+class KeysInForce:
+    """The keys in force when a process was started, compared with the statements beside the agreement whenever those were written."""
+
+    def __init__(self, agreement: Agreement, agreement_path: Path) -> None:
+        """Raise as `keys_in_force` does."""
+        self._agreement, self._path, self._seen = agreement, agreement_path, _version_of(agreement_path)
+        self.keys = dict(keys_in_force(agreement, Statements.load(agreement_path)))
+
+    def have_changed(self) -> bool:
+        """Whether the file was written since this was asked last, and other keys count now. Raise as `keys_in_force` does."""
+        seen = _version_of(self._path)
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        return dict(keys_in_force(self._agreement, Statements.load(self._path))) != self.keys
+
+
+def _version_of(agreement_path: Path) -> tuple[int, ...]:
+    """What changes whenever the statements beside an agreement are written."""
+    try:
+        status = os.stat(statements_path(agreement_path))
+    except OSError:
+        return ()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def check_is_key_of(agreement: Agreement, statements: Statements, name: str, public_key: bytes) -> None:
-    """Raise KeyRevoked or IdentityError unless the key is the member's current one."""
-    current = _chains(agreement, statements).current(agreement.member(name).name)
+    """Raise KeyRevoked or IdentityError unless the key is the current one of a member, or of the relay."""
+    agreement.check_has_key(name)
+    current = _chains(agreement, statements).current(name)
     if current is None:
         raise KeyRevoked(f"The key of {name} no longer counts.", KeyRevoked.help)
     if current != public_key.hex():
@@ -257,7 +286,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class _Chains:
-    """The keys that each member has had, the pinned one first, and the members whose chain no longer counts."""
+    """The keys that each member and the relay have had, the pinned one first, and those of them whose chain no longer counts."""
 
     keys: Mapping[str, tuple[str, ...]]
     lost: frozenset[str]
@@ -276,8 +305,9 @@ def _chains(agreement: Agreement, statements: Statements) -> _Chains:
     for each in statements.rotations:
         if each.is_valid():
             successors.setdefault(each.old, set()).add(each.new)
-    keys = {member.name: _chain_from(member.key, successors) for member in agreement.members}
-    reached = {member.name: _reached_from(member.key, successors) for member in agreement.members}
+    pinned = agreement.pinned_keys
+    keys = {name: _chain_from(key, successors) for name, key in pinned.items()}
+    reached = {name: _reached_from(key, successors) for name, key in pinned.items()}
     # Two successors: somebody else has the old key. A cycle: nobody knows which is the last.
     torn = {name for name, chain in keys.items() if chain[-1] in successors}
     owners: dict[str, set[str]] = {}
@@ -313,7 +343,7 @@ def _revoked_keys(needed: int, revocations: Iterable[Revocation], owners: Mappin
     revoked = set()
     for each in revocations:
         signers = each.signers()
-        others = {name for key in signers for name in owners.get(key, ())} - owners.get(each.key, set())
+        others = {name for key in signers for name in owners.get(key, ())} - owners.get(each.key, set()) - {RELAY_NAME}
         if each.key in signers or len(others) >= needed:
             revoked.add(each.key)
     return frozenset(revoked)
@@ -321,12 +351,12 @@ def _revoked_keys(needed: int, revocations: Iterable[Revocation], owners: Mappin
 
 def _good_signatures(agreement: Agreement, statements: Statements, chains: _Chains) -> dict[str, str]:
     """Signatures over this agreement by the keys of its members."""
-    text = agreement.digest.encode()
+    text, members = agreement.digest.encode(), frozenset(agreement.member_names)
     # A rotation does not undo what the key before it has signed.
     return {
         name: signature
         for name, signature in statements.signatures.items()
-        if name in chains.keys
+        if name in members
         and name not in chains.lost
         and any(verifies(bytes.fromhex(key), _AGREEING, text, bytes.fromhex(signature)) for key in chains.keys[name])
     }

@@ -187,9 +187,13 @@ class MessageDispatcher:
         for task in [task for task in self._held if task in self._activities]:
             self._offer_held(task, now)
 
-    def wanted(self) -> frozenset[str]:
-        """Tasks that others have sent messages for and that were not started here."""
-        return frozenset(task for task in self._held if task not in self._activities)
+    def wanted(self, members: Collection[str]) -> frozenset[str]:
+        """Tasks that these members have sent messages for and that were not started here. A relay's messages start nothing."""
+        return frozenset(
+            task
+            for task, held in self._held.items()
+            if task not in self._activities and any(delivery.sender in members for delivery, _ in held.values())
+        )
 
     def due(self, now: float) -> Iterator[Packet]:
         """Packets to be sent now, each with its receiver."""

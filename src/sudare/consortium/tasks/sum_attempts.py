@@ -1,12 +1,11 @@
 """One sum among the members of an agreement: attempts at it, deadlines, and its messages in envelopes.
 
-Each attempt has another collector. A member begins the next one when its own was stopped or made no progress, or when more members speak of it
+Each attempt has another collector, or all of them the relay. A member begins the next one when its own was stopped or made no progress, or when more members speak of it
 than may be dishonest. A vote that was cast stays: no later attempt makes a total over other members.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -15,53 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.errors import MembersMissing, MessageMalformed, SumError
+from sudare.consortium.tasks.sum_steps import COLLECT, PART_FOR_THE_LATE, Attempt, SumGroup, SumRequest, SumSteps
+from sudare.errors import MembersMissing, SumError
 from sudare.sums.blame import Transcript
-from sudare.sums.context import Participant, Roster, SumContext
-from sudare.sums.keys import MemberKeys, PublicKeys
-from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after, most_message_bytes
-from sudare.sums.neighbour_graph import sum_neighbourhood
+from sudare.sums.context import RELAY_NAME, Participant, SumContext
+from sudare.sums.keys import PublicKeys
+from sudare.sums.messages import GivenUp, Message, Withdrawn, history_after
 from sudare.sums.party import Party
 from sudare.sums.statements import Statement
+from sudare.sums.wire import packed
 
 Words = NDArray[np.uint64]
-SUM = "sum"
-# A collector goes on without those who are there and say nothing after two deadlines; members wait for it longer than that.
-_DEADLINES_OF_A_ROUND: Final = 2
+# Longer than a collector waits for members.
 _DEADLINES_OF_A_COLLECTOR: Final = 5
-# Those who were left out of the sum before are waited for by a small part of a deadline.
-_PART_FOR_THE_LATE: Final = 0.1
-_MOST_UNACKNOWLEDGED: Final = 4096
 # In one life of the process every member collects a sum so many times at most, and no sum is tried for longer.
 _TURNS: Final = 2
 _DEADLINES_OF_A_SUM: Final = 20
-
-
-@dataclass(frozen=True)
-class SumGroup:
-    """Among whom sums are made: the agreement's digest, its members in their order, this one's name and keys, the threshold, how many may lie."""
-
-    agreement: str
-    members: tuple[str, ...]
-    name: str
-    keys: MemberKeys
-    threshold: int
-    dishonest: int
-
-    @property
-    def position(self) -> int:
-        """Which of the members this one is."""
-        return self.members.index(self.name)
-
-    @property
-    def everyone(self) -> frozenset[int]:
-        """All positions."""
-        return frozenset(range(len(self.members)))
-
-    @property
-    def may_lose_some(self) -> bool:
-        """Whether the agreement lets members leave."""
-        return self.threshold < len(self.members)
 
 
 @dataclass(frozen=True)
@@ -90,26 +58,12 @@ class Total:
     included: frozenset[int]
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt at a sum, saved before its messages are sent."""
-
-    iteration: int
-    number: int
-    sum_state: bytes
-
-
-class SumAttempts:
+class SumAttempts(SumSteps[Party]):
     """This member in one sum.
 
     `earlier` is what was signed in attempts before, and `late` are the members that were left out of the sum before. One that does not take part
     looks on: it tells collectors not to wait for it.
     """
-
-    number: int
-    _party: Party
-    _stage: tuple[str, str]
-    _progress_at: float
 
     def __init__(
         self,
@@ -121,13 +75,9 @@ class SumAttempts:
         earlier: tuple[Statement, ...] = (),
         late: frozenset[str] = frozenset(),
     ) -> None:
-        self.iteration, self._start, self._late = start.iteration, start, late
-        self._task, self._group, self._save = task, group, save
-        self._roster = Roster(group.members, publics)
-        self._posts: list[tuple[str, Envelope]] = []
-        self._is_saved = True
-        self._unacknowledged: set[tuple[str, int, bytes]] = set()
-        self._present = frozenset(group.members)
+        request = SumRequest(start.history, len(start.addend))
+        super().__init__(task, group, publics, start.iteration, request, save, late)
+        self._start = start
         self._others_at: dict[str, int] = {}
         self._earlier = earlier
         self._is_closed = False
@@ -141,8 +91,7 @@ class SumAttempts:
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message of this sum in. True once it may be acknowledged: what follows from it is saved, or nothing does.
 
-        What leads to no message yet is saved with the next one that is sent, or at the next tick. False also if the message is of a
-        later attempt than this member's; those of earlier ones change nothing.
+        False also if the message is of a later attempt than this member's; those of earlier ones change nothing.
         """
         self.notice_attempt(sender, envelope.attempt, now)
         if not self._start.takes_part:
@@ -152,32 +101,19 @@ class SumAttempts:
             return True
         if envelope.attempt != self.number:
             return envelope.attempt < self.number
-        key = sender, envelope.attempt, hashlib.sha256(envelope.body).digest()
-        if key not in self._unacknowledged:
-            if len(self._unacknowledged) >= _MOST_UNACKNOWLEDGED:
-                # Those that are offered again are read again.
-                self._unacknowledged.clear()
-            self._unacknowledged.add(key)
-            self._received(sender, envelope, now)
-        if self._is_saved:
-            self._unacknowledged.discard(key)
+        self._take_once(sender, envelope, now)
+        self._look_whether_stopped(now)
         return self._is_saved
 
     def notice_attempt(self, sender: str, number: int, now: float) -> None:
-        """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it."""
+        """Go to an attempt that more members speak of than may be dishonest: an honest one among them has begun it. A relay's word is nobody's."""
+        if sender not in self._group.members:
+            return
         self._others_at[sender] = number
         dishonest = self._group.dishonest
         numbers = sorted(self._others_at.values(), reverse=True)
         if len(numbers) > dishonest and self._may_try_again and numbers[dishonest] > self.number:
             self._begin_attempt(numbers[dishonest], now)
-
-    def _received(self, sender: str, envelope: Envelope, now: float) -> None:
-        message = self._read(sender, envelope)
-        if message is None:
-            # Whoever sends what cannot be read is heard as if it were silent.
-            return
-        self._take_step(self._party.receive(message), now)
-        self._look_whether_stopped(now)
 
     def note(self, sender: str, envelope: Envelope) -> None:
         """Keep what is signed in a message that came after the end: it may prove a lie."""
@@ -196,29 +132,6 @@ class SumAttempts:
             self._is_saved = False
             self.flush()
 
-    def _take_step(self, outgoing: tuple[Message, ...], now: float) -> None:
-        self._is_saved = False
-        self._send(outgoing)
-        if self._party.progress != self._stage:
-            self._stage, self._progress_at = self._party.progress, now
-
-    def _read(self, sender: str, envelope: Envelope) -> Message | None:
-        """The message in an envelope; None unless it is one that this sender can send to this member."""
-        if len(envelope.body) > most_message_bytes(len(self._start.addend), len(self._group.members)):
-            return None
-        try:
-            message = Message.from_bytes(envelope.body)
-        except MessageMalformed:
-            return None
-        ends = self._group.members.index(sender), self._group.position
-        return message if (message.sender, message.receiver) == ends else None
-
-    def flush(self) -> None:
-        """Save what was not saved yet. Messages are sent only after it."""
-        if not self._is_saved:
-            self._save(Attempt(self.iteration, self.number, self._party.state.to_bytes()))
-            self._is_saved = True
-
     def close(self) -> None:
         """The total is known, from here or from others, and saved: nothing that comes changes anything."""
         self._is_closed = True
@@ -230,10 +143,11 @@ class SumAttempts:
 
     def wait_anew(self, now: float) -> None:
         """Count the time that the others were waited for from now on."""
-        self._began_at = self._progress_at = now
+        super().wait_anew(now)
+        self._began_at = now
 
     def tick(self, now: float, present: frozenset[str], deadline_seconds: float) -> None:
-        """Time passed. `present` are the members heard of within the deadline."""
+        """Time passed. `present` are the participants heard of within the deadline."""
         self._present = present
         if self.failure is not None:
             return
@@ -241,12 +155,11 @@ class SumAttempts:
             if now - self._began_at >= _DEADLINES_OF_A_SUM * deadline_seconds:
                 self.failure = self._last_failure()
             return
-        awaited = {self._group.members[position] for position in self._party.waits_for}
-        waited = now - self._progress_at
+        awaited, waited = self._awaited(), now - self._progress_at
         if not self._group.may_lose_some:
             self._look_for_everyone(awaited, waited, deadline_seconds)
         elif self._collects:
-            self._look_for_answers(awaited, waited, deadline_seconds, now)
+            self._look_for_answers(now, deadline_seconds)
         elif awaited and (not awaited <= present or waited >= self._deadlines_for(awaited) * deadline_seconds):
             self._next_attempt(now)
         self._look_whether_stopped(now)
@@ -256,10 +169,10 @@ class SumAttempts:
             self.failure = self._last_failure()
         self.flush()
 
-    def _deadlines_for(self, collector: set[str]) -> float:
-        return _PART_FOR_THE_LATE if collector <= self._late else _DEADLINES_OF_A_COLLECTOR
+    def _deadlines_for(self, collector: frozenset[str]) -> float:
+        return PART_FOR_THE_LATE if collector <= self._late else _DEADLINES_OF_A_COLLECTOR
 
-    def _look_for_everyone(self, awaited: set[str], waited: float, deadline_seconds: float) -> None:
+    def _look_for_everyone(self, awaited: frozenset[str], waited: float, deadline_seconds: float) -> None:
         """Stop where nobody may leave and somebody has, or where all have spoken and it is not finished for long.
 
         Whoever has said nothing of the task yet may wait for its steward; that is waited for until the task's own deadline.
@@ -280,17 +193,6 @@ class SumAttempts:
                 "Nothing was opened. Wait until they are back and run the task again.",
             )
 
-    def _look_for_answers(self, awaited: set[str], waited: float, deadline_seconds: float, now: float) -> None:
-        """Collect without those who are silent: at once where they are absent and the others are enough."""
-        if not awaited:
-            return
-        are_absent, are_late = not awaited & self._present, awaited <= self._late
-        waited_for_late = waited >= _PART_FOR_THE_LATE * deadline_seconds
-        is_over = self._party.has_enough and (are_absent or (are_late and waited_for_late))
-        is_over |= are_absent and waited >= deadline_seconds
-        if is_over or waited >= _DEADLINES_OF_A_ROUND * deadline_seconds:
-            self._take_step(self._party.expire(), now)
-
     def _look_for_enough(self) -> None:
         """Stop where more members are absent than may leave."""
         absent = sorted(frozenset(self._group.members) - self._present)
@@ -309,11 +211,6 @@ class SumAttempts:
     def history_with(self, total: Total) -> bytes:
         """The digest of all totals heard, with this one."""
         return history_after(self._start.history, self._party.participant.context, total.included, total.words)
-
-    def posts(self) -> list[tuple[str, Envelope]]:
-        """What is to be sent."""
-        posts, self._posts = self._posts, []
-        return posts
 
     @property
     def transcript(self) -> Transcript:
@@ -345,10 +242,9 @@ class SumAttempts:
             self._next_attempt(now)
 
     def _next_attempt(self, now: float) -> None:
-        """The next attempt whose collector is there; none is left after every member had its turns."""
-        count = len(self._group.members)
-        for number in range(self.number + 1, self._first + _TURNS * count):
-            collector = self._group.members[(self.iteration + number) % count]
+        """The next attempt whose collector is there; none is left after as many as let every member have its turns."""
+        for number in range(self.number + 1, self._first + _TURNS * len(self._group.members)):
+            collector = self._group.collector_of(self.iteration, number)
             if collector in self._present or collector == self._group.name:
                 self._begin_attempt(number, now)
                 return
@@ -366,6 +262,11 @@ class SumAttempts:
                 f"This member's addend is for a total over {len(promised)} members; missing: {_named(left)}. No total over others is made of it.",
                 "No total was used. Run the task again when they are back; it goes on where it stopped.",
             )
+        if self._group.relay_collects and RELAY_NAME not in self._present:
+            return MembersMissing(
+                "The relay, which collects the sums of this agreement, is missing.",
+                "No total was used. Run the task again when it is back; it goes on where it stopped.",
+            )
         return self._party.failure or MembersMissing(
             f"{self.number + 1} attempts at a sum among {count} members were not finished.",
             "No total was used. Look at `sudare status`, and run the task again when members are there.",
@@ -376,18 +277,17 @@ class SumAttempts:
         self._attempt(number, self._party.state.to_bytes(), now)
 
     def _attempt(self, number: int, saved: bytes | None, now: float) -> None:
-        group = self._group
-        self.number, self._progress_at = number, now
-        counts = group.threshold, group.dishonest
-        neighbourhood = sum_neighbourhood(len(group.members), group.dishonest, group.threshold)
-        which = group.agreement, self._task, self.iteration, number
-        context = SumContext(*which, self._roster, *counts, self._start.history, neighbourhood)
-        participant = Participant(context, group.position, group.keys)
-        self._party = Party(participant, self._start.addend, saved=saved, saves_state=True, among=self._start.among)
-        self._unacknowledged.clear()
-        self._stage = self._party.progress
-        self._take_step(self._party.begin() if self._start.takes_part else self._refusals(context), now)
-        self.flush()
+        context = self._context(number)
+        participant = Participant(context, self._group.position, self._group.keys)
+        party = Party(participant, self._start.addend, saved=saved, saves_state=True, among=self._start.among)
+        self._begin(number, party, party.begin() if self._start.takes_part else self._refusals(context), now)
+        self.ask_relay()
+
+    def ask_relay(self) -> None:
+        """Ask the relay to collect this attempt, where that is its part. Asked again it hears nothing new, unless it was restarted."""
+        if self._group.relay_collects and self.total is None:
+            request = Envelope(self._task, COLLECT, self.iteration, self.number, packed(self.request))
+            self._posts.append((RELAY_NAME, request))
 
     def _refusals(self, context: SumContext) -> tuple[Message, ...]:
         """What a member that looks on says at the beginning of an attempt: as collector that it gives up, to all; else that it is not there."""
@@ -395,14 +295,6 @@ class SumAttempts:
         if context.collector != own:
             return (Message(own, context.collector, Withdrawn()),)
         return tuple(Message(own, other, GivenUp()) for other in sorted(self._group.everyone - {own}))
-
-    def _send(self, messages: tuple[Message, ...]) -> None:
-        if messages:
-            self.flush()
-        for message in messages:
-            receiver = self._group.members[message.receiver]
-            envelope = Envelope(self._task, SUM, self.iteration, self.number, message.to_bytes())
-            self._posts.append((receiver, envelope))
 
 
 def _named(names: list[str]) -> str:

@@ -4,25 +4,26 @@ Everything that a restart needs is in the store before a message is handed out: 
 drawn once), and the state of the sum. A member that takes them up again says the same bytes. The sum before stays open,
 because somebody may still wait for a message of it. Where the agreement lets members leave (t < S), one who was left out of a sum
 asks for its total, which it believes once more members say the same than may be dishonest (an honest one uses no other
-total), and looks on until the task ends. There one that says it stops has left, and the others go on.
+total), and looks on until the task ends. There one that says it stops has left, and the others go on. Where the agreement says so the relay
+collects, and is asked again and again to: it may have been restarted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.consortium.network.message_dispatch import STOP, Activity, Envelope
+from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.sum_attempts import SUM, Attempt, IterationStart, SumAttempts, SumGroup, Total
+from sudare.consortium.tasks.sum_attempts import IterationStart, SumAttempts, Total
+from sudare.consortium.tasks.sum_steps import SUM, Attempt, Known, SumActivity, SumGroup
 from sudare.consortium.tasks.sum_transcripts import Transcripts
 from sudare.errors import AgreementMismatch, IdentityError, MessageMalformed, NotConnected, SudareError, TaskStopped
 from sudare.joint.sum_script import Finished, Walk
-from sudare.sums.context import NO_HISTORY
+from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.keys import PublicKeys
 from sudare.sums.messages import most_message_bytes, total_digest
 from sudare.sums.wire import MOST_VALUES, packed, unpacked_as
@@ -51,19 +52,11 @@ class Checkpoint:
     attempt: Attempt | None
 
 
-@dataclass(frozen=True)
-class _Keys:
-    """Everyone's public keys for masks and votes, which must not change in the middle of a task."""
-
-    exchange: tuple[bytes, ...]
-    signing: tuple[bytes, ...]
-
-
-class SumRunner(Activity):
+class SumRunner(SumActivity):
     """An activity that runs through sums.
 
-    `known` gives the public keys for masks and votes of the members met so far. The first sum begins once all are known and, where
-    members may leave, everyone has taken the task up, or after a deadline as many as a sum needs.
+    The first begins once everyone's public keys are known and, where members may leave, everyone has taken the task up, or after a deadline as
+    many as a sum needs.
     """
 
     def __init__(
@@ -72,14 +65,14 @@ class SumRunner(Activity):
         group: SumGroup,
         script: Walk,
         store: CheckpointStore,
-        known: Callable[[], Mapping[str, PublicKeys]],
+        known: Known,
         timeouts: Timeouts | None = None,
     ) -> None:
         self._timeouts = Timeouts() if timeouts is None else timeouts
-        super().__init__(task, group.name, group.members, self._timeouts.silence_seconds)
+        super().__init__(task, group, store, known, self._timeouts.silence_seconds)
         self.iteration = 0
         self.result: Finished | None = None
-        self._group, self._script, self._store, self._known = group, script, store, known
+        self._script = script
         self._publics: tuple[PublicKeys, ...] | None = None
         self._transcripts: Transcripts | None = None
         self._sums: dict[int, SumAttempts] = {}
@@ -88,7 +81,6 @@ class SumRunner(Activity):
         self._spoken = {group.name}
         self._stopped_by: set[str] = set()
         self._late: frozenset[str] = frozenset()
-        self._begun_at = self._looked_at = 0.0
         self._asked_at = float("-inf")
         self._answered: dict[str, tuple[int, float]] = {}
 
@@ -114,8 +106,12 @@ class SumRunner(Activity):
             # Whoever was started again after this member had given up waits for nothing.
             self._posts.append((sender, Envelope(self.task, STOP)))
             return True
-        self._spoken.add(sender)
         self._stopped_by.discard(sender)
+        if sender in self._group.members:
+            self._spoken.add(sender)
+        elif envelope.kind != SUM:
+            # A relay takes part in sums, and says nothing beside them that counts.
+            return True
         if self._publics is None:
             self._guarded(self._gather, now)
         if self._publics is None:
@@ -140,11 +136,12 @@ class SumRunner(Activity):
             self._guarded(self._keep_transcripts)
 
     def _handle_stop(self, sender: str) -> None:
-        """A member has stopped: so has the task, unless enough others are left."""
+        """A member has stopped: so has the task, unless enough others are left. A relay that has is missing."""
         self._stopped_by.add(sender)
-        left = len(self._group.members) - len(self._stopped_by)
+        stopped = sorted(self._stopped_by & frozenset(self._group.members))
+        left = len(self._group.members) - len(stopped)
         if left < self._group.threshold and not self.finished and self.failure is None:
-            named = ", ".join(f"'{name}'" for name in sorted(self._stopped_by))
+            named = ", ".join(f"'{name}'" for name in stopped)
             self.failure = TaskStopped(f"{named} stopped the task.", TaskStopped.help)
             self._guarded(self._keep_transcripts)
 
@@ -152,21 +149,16 @@ class SumRunner(Activity):
 
     def _gather(self, now: float, present: frozenset[str] = frozenset()) -> None:
         """Everyone's keys, from the store or from their hellos; then the script begins."""
-        known, members = self._known(), self._group.members
-        content = self._store.load("keys")
-        if content is not None:
-            saved = unpacked_as(_Keys, content)
-            self._publics = tuple(map(PublicKeys, saved.exchange, saved.signing))
-        elif all(name in known for name in members) and self._is_gathered(now):
-            self._publics = tuple(known[name] for name in members)
-            keys = _Keys(tuple(each.exchange for each in self._publics), tuple(each.signing for each in self._publics))
-            self._store.save("keys", packed(keys))
+        self._publics = self._saved_publics()
+        if self._publics is None and self._is_gathered(now):
+            self._publics = self._gathered_publics()
         if self._publics is not None:
             self._begun_at = self._looked_at = now
             self._transcripts = Transcripts(self._store)
             self._take_up(now)
         elif now - self._begun_at > self._timeouts.gathering_seconds:
-            absent = [name for name in members if name not in known or name not in self._spoken]
+            known, spoken = self._known(), self._spoken | {RELAY_NAME}
+            absent = [name for name in self._group.participants if name not in known or name not in spoken]
             named = ", ".join(f"'{name}'" for name in absent)
             raise NotConnected(f"Not all members came in time; missing: {named}. Nothing was sent.", NotConnected.help)
         else:
@@ -298,19 +290,14 @@ class SumRunner(Activity):
         return total if is_of_form and len(total.included) >= self._group.threshold else None
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
-        """Let the sum look at who is there. In the first seconds of its life a member cannot have heard of the others yet."""
+        """Let the sum look at who is there."""
         changed, attempts = self._changed_keys(), self._sums.get(self.iteration)
-        if now - self._looked_at > self.deadline_seconds / 2:
-            # This member itself computed for long, or its machine slept: what the others said meanwhile is yet to be read.
-            self._begun_at = now
+        if self._was_away(now):
             for each in self._sums.values():
                 each.wait_anew(now)
-        self._looked_at = now
-        if now - self._begun_at < self.deadline_seconds:
-            present = frozenset(self._group.members)
         if attempts is not None and not self.finished:
             attempt = attempts.number
-            attempts.tick(now, present - changed - self._stopped_by, self.deadline_seconds)
+            attempts.tick(now, self._seen(now, present) - changed - self._stopped_by, self.deadline_seconds)
             self._after(attempts, attempt, now)
         if self.finished:
             self._keep_transcripts()
@@ -323,12 +310,15 @@ class SumRunner(Activity):
             self._asked_at = now
             attempts = self._sums.get(self.iteration)
             self._post_to_all(Envelope(self.task, ASK, self.iteration, 0 if attempts is None else attempts.number))
+            if attempts is not None:
+                attempts.ask_relay()
+                self._collect(attempts)
 
     def _changed_keys(self) -> frozenset[str]:
         """Members that came back with other keys; nothing they say counts. Raise IdentityError where nobody may leave."""
         if self._publics is None:
             return frozenset()
-        known, pinned = self._known(), zip(self._group.members, self._publics, strict=True)
+        known, pinned = self._known(), zip(self._group.participants, self._publics, strict=True)
         changed = frozenset(name for name, keys in pinned if known.get(name, keys) != keys)
         if changed and not self._group.may_lose_some:
             raise IdentityError(
@@ -385,11 +375,6 @@ class SumRunner(Activity):
         among = total.included if self._script.is_exact and self._group.may_lose_some else None
         start = IterationStart(self.iteration + 1, state, following, attempts.history_with(total), takes_part, among)
         self._begin_sum(start, None, now)
-
-    # Sending
-
-    def _collect(self, attempts: SumAttempts) -> None:
-        self._posts += attempts.posts()
 
 
 __all__ = ["Checkpoint", "SumGroup", "Timeouts", "IterationStart", "SumRunner", "Total"]

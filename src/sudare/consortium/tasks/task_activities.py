@@ -149,7 +149,7 @@ def _sums(task: Task, here: TaskEnvironment, store: CheckpointStore, walk: Walk)
     agreement = here.agreement
     threshold, dishonest = agreement.threshold, agreement.dishonest
     names, own = agreement.member_names, here.member.name
-    group = SumGroup(agreement.digest, names, own, here.keys, threshold, dishonest)
+    group = SumGroup(agreement.digest, names, own, here.keys, threshold, dishonest, agreement.relay_collects)
     timeouts = Timeouts(agreement.deadlines.round_seconds, agreement.deadlines.task_seconds)
     return SumRunner(task.name, group, walk, store, here.session.known_publics, timeouts)
 

@@ -1,0 +1,127 @@
+"""What a relay runs beside passing messages on, where an agreement lets it collect sums: its part in them, and nothing else.
+
+It needs the agreement, its own key and a folder for its state; no data and no account. A relay that was killed is started again and goes on:
+what it promised members is in its folder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from sudare.consortium.agreement.agreement import Agreement
+from sudare.consortium.agreement.identity import Identity
+from sudare.consortium.agreement.signed_statements import KeysInForce, Statements, check_is_key_of
+from sudare.consortium.event_log import EventLog
+from sudare.consortium.network.message_dispatch import MessageDispatcher, drive
+from sudare.consortium.network.session import Session
+from sudare.consortium.network.transport.base import Transport
+from sudare.consortium.node import pins_of
+from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.relayed_sums import RelayedSums
+from sudare.consortium.tasks.sum_steps import SumGroup
+from sudare.errors import InvalidParameter, KeyRevoked, SudareError
+from sudare.files import check_unshared, make_private_folder
+from sudare.sums.context import RELAY_NAME
+
+_LOOK_SECONDS: Final = 0.5
+# A task whose sums could not be collected, by a disk that is full or members that show one key, is taken up again after a while.
+_AGAIN_SECONDS: Final = 30.0
+
+
+@dataclass
+class RelayNode:
+    """The relay as collector of an agreement's sums, for one life of its process."""
+
+    agreement_path: Path
+    identity: Identity
+    state_folder: Path
+    transport: Transport
+    log: EventLog
+    tell: Callable[[str], None] = lambda text: None
+    clock: Callable[[], float] = time.monotonic
+    tasks: dict[str, RelayedSums] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.agreement = Agreement.load(self.agreement_path)
+        if not self.agreement.relay_collects:
+            raise InvalidParameter(
+                "The agreement does not let the relay collect sums.",
+                'Run the relay without --agreement, or agree on [sums] collector = "relay".',
+            )
+        self._keys = KeysInForce(self.agreement, self.agreement_path)
+        own = self.identity.public_key
+        check_is_key_of(self.agreement, Statements.load(self.agreement_path), RELAY_NAME, own)
+        make_private_folder(self.state_folder)
+        check_unshared(self.state_folder, "The state folder")
+        self._sum_keys = self.identity.member_keys(bytes.fromhex(self.agreement.digest))
+        pins = pins_of(self.agreement, self._keys.keys)
+        session = Session(RELAY_NAME, self.identity, self._sum_keys.public, pins)
+        self.dispatcher = MessageDispatcher(session, [task.name for task in self.agreement.tasks if task.has_sums])
+        self._looked_at, self._failed_at = float("-inf"), dict[str, float]()
+        self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Collect until the condition holds, or a key no longer counts. Members are not told: who is restarted at once was not away."""
+        try:
+            drive(self.dispatcher, self.transport, lambda: until() or self._poll(), clock=self.clock)
+        finally:
+            self.log.write("stopped")
+
+    def health(self) -> dict[str, Any]:
+        """Names and counts; no data."""
+        return {
+            "agreement": self.agreement.digest[:12],
+            "sums": {task: each.iteration + 1 for task, each in list(self.tasks.items())},
+            "held_bytes": self.dispatcher.held_bytes,
+        }
+
+    def _poll(self) -> bool:
+        """Take up tasks that members speak of, and those that failed again. True once a key no longer counts."""
+        now = self.clock()
+        for task in self.dispatcher.wanted(self.agreement.member_names):
+            self._start(task, now)
+        if now - self._looked_at < _LOOK_SECONDS:
+            return False
+        self._looked_at = now
+        for task, failed_at in list(self._failed_at.items()):
+            if now - failed_at >= _AGAIN_SECONDS:
+                del self._failed_at[task]
+                self._start(task, now)
+        for task, activity in self.tasks.items():
+            if activity.failure is not None and task not in self._failed_at:
+                self._failed_at[task] = now
+                self.log.write("task-failed", task=task, error=type(activity.failure).__name__)
+                self.tell(f"sums of task '{task}' are not collected: {activity.failure}")
+        return self._is_over()
+
+    def _start(self, task: str, now: float) -> None:
+        """Take part in the sums of a task, as far as its store says."""
+        agreement = self.agreement
+        counts = agreement.threshold, agreement.dishonest
+        group = SumGroup(
+            agreement.digest, agreement.member_names, RELAY_NAME, self._sum_keys, *counts, relay_collects=True
+        )
+        store = CheckpointStore(self.state_folder / "tasks" / agreement.digest[:16] / task)
+        known = self.dispatcher.session.known_publics
+        self.tasks[task] = RelayedSums(task, group, store, known, agreement.deadlines.round_seconds)
+        self.dispatcher.start(self.tasks[task], now)
+        self.log.write("task-started", task=task)
+        self.tell(f"collecting the sums of task '{task}'")
+
+    def _is_over(self) -> bool:
+        """Whether a key no longer counts; a revoked key counts no more for a running relay, either."""
+        try:
+            if self._keys.have_changed():
+                self.tell("a key was rotated: start the relay again, so that it takes the new one")
+        except KeyRevoked as error:
+            self.tell(f"nothing is collected any more: {error}")
+            return True
+        except SudareError as error:
+            self.tell(f"the statements beside the agreement cannot be used: {type(error).__name__}: {error}")
+        return False

@@ -1,0 +1,195 @@
+"""The relay as collector of the sums of a task, between machines. No I/O but the store, no clock.
+
+It knows neither script nor records: which sum is next, after which totals and over how many words it hears from members, and believes what
+more of them say than may be dishonest. What it promised is in the store before a message is handed out, so that a relay that was restarted
+says the same bytes. Of a task it keeps the current sum and the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.tasks.checkpoints import CheckpointStore
+from sudare.consortium.tasks.sum_steps import (
+    COLLECT,
+    SUM,
+    Attempt,
+    Known,
+    SumActivity,
+    SumGroup,
+    SumRequest,
+    SumSteps,
+)
+from sudare.errors import MessageMalformed
+from sudare.sums.context import Participant
+from sudare.sums.relay_collector import RelayCollector
+from sudare.sums.wire import packed, unpacked_as
+
+
+@dataclass(frozen=True)
+class CollectedAttempt:
+    """What a relay saves of a sum: what members asked for, and the attempt at it."""
+
+    request: SumRequest
+    attempt: Attempt
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What one member asked for last."""
+
+    iteration: int
+    attempt: int
+    request: SumRequest
+
+
+class RelayedSum(SumSteps[RelayCollector]):
+    """The relay in one sum."""
+
+    def begin(self, number: int, saved: bytes | None, now: float) -> None:
+        """Begin an attempt, or take up what was saved: the same bytes again. What was saved of an earlier attempt binds."""
+        me = Participant(self._context(number), self._group.position, self._group.keys)
+        collector = RelayCollector(me, self.request.length, saved=saved)
+        self._begin(number, collector, collector.begin(), now)
+
+    def begin_next(self, number: int, now: float) -> None:
+        """Begin a later attempt."""
+        self.begin(number, self._party.state.to_bytes(), now)
+
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take a message in. True once it may be acknowledged; False also if it is of a later attempt. Those of earlier ones change nothing."""
+        if envelope.attempt != self.number:
+            return envelope.attempt < self.number
+        self._take_once(sender, envelope, now)
+        return self._is_saved
+
+    def tick(self, now: float, present: frozenset[str], deadline_seconds: float) -> None:
+        """Time passed. `present` are the members heard of within the deadline."""
+        self._present = present
+        self._look_for_answers(now, deadline_seconds)
+        self.flush()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The members whose addends are not in the total; none as long as there is no total."""
+        members = self._group.members
+        return frozenset() if self._party.total is None else frozenset(members) - self._names(self._party.included)
+
+    def _names(self, positions: frozenset[int]) -> frozenset[str]:
+        return frozenset(self._group.members[each] for each in positions)
+
+
+class RelayedSums(SumActivity):
+    """The relay in all sums of one task. It is never finished: members may run the task again, or need something once more."""
+
+    def __init__(
+        self, task: str, group: SumGroup, store: CheckpointStore, known: Known, silence_seconds: float = 30.0
+    ) -> None:
+        super().__init__(task, group, store, known, silence_seconds)
+        self.iteration = -1
+        self._sums: dict[int, RelayedSum] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._stopped_by: set[str] = set()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do, which a relay cannot know."""
+        return False
+
+    def begin(self, now: float) -> None:
+        """Take up what is in the store."""
+        self._begun_at = self._looked_at = now
+        self._guarded(self._take_up, now)
+
+    def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take a message in; False if it belongs to a sum, or an attempt at it, that has not begun here."""
+        if envelope.kind == STOP:
+            self._stopped_by.add(sender)
+            return True
+        self._stopped_by.discard(sender)
+        if self.failure is not None:
+            self._posts.append((sender, Envelope(self.task, STOP)))
+        elif envelope.kind == COLLECT:
+            self._guarded(self._consider, sender, envelope, now)
+        elif envelope.kind == SUM:
+            return self._guarded(self._take_part, sender, envelope, now) is not False
+        return True
+
+    def tick(self, now: float, present: frozenset[str]) -> None:
+        """Those who were silent for too long are collected without."""
+        if self.failure is None:
+            self._guarded(self._look_around, now, present)
+
+    def _take_up(self, now: float) -> None:
+        saved = [self._store.load(f"sum-{place}") for place in (0, 1)]
+        found = [unpacked_as(CollectedAttempt, each, SumRequest, Attempt) for each in saved if each is not None]
+        for each in sorted(found, key=lambda each: each.attempt.iteration):
+            self._begin_sum(each.request, each.attempt, now)
+
+    def _consider(self, sender: str, envelope: Envelope, now: float) -> None:
+        """Begin the attempt that more members ask for than may be dishonest: an honest one is among them."""
+        try:
+            request = SumRequest.from_bytes(envelope.body)
+        except MessageMalformed:
+            return
+        self._asked[sender] = _Asked(envelope.iteration, envelope.attempt, request)
+        numbers = sorted(
+            (
+                each.attempt
+                for each in self._asked.values()
+                if (each.iteration, each.request) == (envelope.iteration, request)
+            ),
+            reverse=True,
+        )
+        if len(numbers) > self._group.dishonest:
+            self._begin_attempt(envelope.iteration, numbers[self._group.dishonest], request, now)
+
+    def _begin_attempt(self, iteration: int, number: int, request: SumRequest, now: float) -> None:
+        """Begin an attempt if it is later than the current one. Of a sum that has begun nothing is changed but the attempt."""
+        current = self._sums.get(iteration)
+        if current is not None:
+            if iteration == self.iteration and number > current.number and request == current.request:
+                current.begin_next(number, now)
+                self._collect(current)
+        elif iteration > self.iteration:
+            self._begin_sum(request, Attempt(iteration, number, b""), now)
+
+    def _begin_sum(self, request: SumRequest, attempt: Attempt, now: float) -> None:
+        """Collect a sum, as soon as everyone's keys are known."""
+        publics, iteration = self._saved_publics() or self._gathered_publics(), attempt.iteration
+        if publics is None:
+            return
+        before = self._sums.get(iteration - 1)
+        late = frozenset[str]() if before is None else before.left_out
+        begun = RelayedSum(self.task, self._group, publics, iteration, request, self._saver(request), late)
+        self._sums = {each: old for each, old in self._sums.items() if each == iteration - 1} | {iteration: begun}
+        self.iteration = iteration
+        begun.begin(attempt.number, attempt.sum_state or None, now)
+        self._collect(begun)
+
+    def _saver(self, request: SumRequest) -> Callable[[Attempt], None]:
+        """What saves an attempt: the current and the last sum are in two places that take turns."""
+        return lambda attempt: self._store.save(
+            f"sum-{attempt.iteration % 2}", packed(CollectedAttempt(request, attempt))
+        )
+
+    def _take_part(self, sender: str, envelope: Envelope, now: float) -> bool:
+        """Take in a message of a sum; False if it has not begun here. Of sums that are long over nothing is wanted."""
+        if envelope.iteration > self.iteration:
+            return False
+        collected = self._sums.get(envelope.iteration)
+        if collected is None:
+            return True
+        is_saved = collected.receive(sender, envelope, now)
+        self._collect(collected)
+        return is_saved
+
+    def _look_around(self, now: float, present: frozenset[str]) -> None:
+        was_away = self._was_away(now)
+        for collected in self._sums.values():
+            if was_away:
+                collected.wait_anew(now)
+            collected.tick(now, self._seen(now, present) - self._stopped_by, self.deadline_seconds)
+            self._collect(collected)

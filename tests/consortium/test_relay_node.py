@@ -1,0 +1,225 @@
+"""A relay that collects, and nodes of three clinics: tasks with sums and without, what it refuses, what ends it, and the same between processes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sudare.consortium import DictionaryTask, Identity, LearningTask, Member, ModelsTask, Revocation, Statements, Task
+from sudare.consortium.agreement.signed_statements import now
+from sudare.consortium.event_log import EventLog
+from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.network.transport.certificates import write_kits
+from sudare.consortium.node_requests import ask_running_node, states_of
+from sudare.consortium.relay_node import RelayNode
+from sudare.consortium.tasks.relayed_sums import RelayedSums
+from sudare.consortium.tasks.release_exchange import FETCH, RELEASE, WITHDRAW
+from sudare.consortium.tasks.task_activities import activity_of
+from sudare.errors import AgreementMismatch, IdentityError, InvalidParameter
+from sudare.privacy.release import audited, read
+from sudare.schema import Schema
+from sudare.sums.context import RELAY_NAME
+from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together
+from tests.consortium.local_transport import LocalHub
+from tests.e2e.test_walkthrough import free_port
+
+RELAY = Identity.generated()
+RISK = LearningTask("risk", "one-sum", 1.0)
+MODELS = ModelsTask("models", "PrivateLogisticRegression", 1.0)
+NUMBERS = Schema({name: SCHEMA.columns[name] for name in ("age", "pressure", "ill")})
+TASKS: tuple[Task, ...] = (
+    MODELS,
+    DictionaryTask("patterns", 2, True, parameters={"family": "diagonal_gaussian", "search": False, "max_iter": 3}),
+    RISK,
+)
+PASSPHRASE = "only for these tests"
+
+
+def clinics(folder: Path, *tasks: Task) -> list[Member]:
+    tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
+    return founded(folder, *tasks, schema=NUMBERS, tables=tables, relay=RELAY)
+
+
+def relay_of(folder: Path, hub: LocalHub, identity: Identity = RELAY, **given: object) -> RelayNode:
+    transport, log = hub.join(RELAY_NAME), EventLog(io.StringIO(), RELAY_NAME)
+    return RelayNode(folder / "agreement.toml", identity, folder / "relay-state", transport, log, **given)  # type: ignore[arg-type]
+
+
+@contextmanager
+def running(relay: RelayNode) -> Iterator[None]:
+    """The relay in a thread, to the end of the block."""
+    is_over = threading.Event()
+    thread = threading.Thread(target=relay.run, args=(is_over.is_set,))
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        relay.transport.close()
+
+
+def check_results(members: list[Member]) -> None:
+    results = [member.folder / "results" for member in members]
+    assert len({audited(read(result / "risk/model.sudare")).content.digest() for result in results}) == 1
+    patterns = [json.loads((result / "patterns/dictionary.json").read_text())["patterns"] for result in results]
+    assert patterns[0] == patterns[1] == patterns[2]
+    assert {member.account(member.agreement()).spent().epsilon for member in members} == {2.0}
+
+
+def test_tasks_with_and_without_sums_end_with_the_same_at_every_member(tmp_path: Path) -> None:
+    members, hub = clinics(tmp_path, *TASKS), LocalHub()
+    said: list[str] = []
+    relay = relay_of(tmp_path, hub, tell=said.append)
+    with running(relay):
+        nodes = [node_of(member, hub) for member in members]
+        run_together(nodes, [task.name for task in TASKS])
+    check_results(members)
+    assert nodes[0].health()["present"] == 3
+    # It takes part in sums only.
+    assert set(relay.tasks) == {"patterns", "risk"}
+    assert relay.health()["sums"].keys() == {"patterns", "risk"}
+    assert sorted(said) == ["collecting the sums of task 'patterns'", "collecting the sums of task 'risk'"]
+    assert {each.parent.name for each in (tmp_path / "relay-state").rglob("keys")} == {"patterns", "risk"}
+
+
+def test_a_relay_without_its_key_part_or_signatures_is_refused(tmp_path: Path) -> None:
+    hub = LocalHub()
+    clinics(tmp_path, RISK)
+    for identity in (IDENTITIES["east"], Identity.generated()):
+        with pytest.raises(IdentityError, match="not the one that stands for relay"):
+            relay_of(tmp_path, hub, identity)
+        hub.leave(RELAY_NAME)
+    Statements().save(tmp_path / "agreement.toml")
+    with pytest.raises(AgreementMismatch, match="not signed by east"):
+        relay_of(tmp_path, hub)
+    hub.leave(RELAY_NAME)
+    (tmp_path / "without").mkdir()
+    founded(tmp_path / "without", RISK)
+    with pytest.raises(InvalidParameter, match="does not let the relay collect"):
+        relay_of(tmp_path / "without", hub)
+
+
+def test_a_key_that_is_revoked_ends_the_collecting(tmp_path: Path) -> None:
+    clinics(tmp_path, RISK)
+    said: list[str] = []
+    relay = relay_of(tmp_path, LocalHub(), tell=said.append)
+    path = tmp_path / "agreement.toml"
+    statements, key = Statements.load(path), IDENTITIES["east"].public_key.hex()
+    gone = Revocation(key, now(), "lost").signed_by(IDENTITIES["east"])
+    Statements(statements.signatures, (), (gone,)).save(path)
+    relay.run(lambda: False)
+    assert said == [
+        "nothing is collected any more: The key of east no longer counts. " + said[0].partition("counts. ")[2]
+    ]
+
+
+def test_a_task_whose_sums_could_not_be_collected_is_taken_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinics(tmp_path, RISK)
+    said: list[str] = []
+    clock = iter(range(0, 1_000_000, 16))
+    relay = relay_of(tmp_path, LocalHub(), tell=said.append, clock=lambda: float(next(clock)))
+    relay._start("risk", 0.0)
+    first = relay.tasks["risk"]
+    monkeypatch.setattr(RelayedSums, "_look_around", lambda *_: 1 / 0)
+    first.tick(1.0, frozenset())
+    monkeypatch.undo()
+    assert {receiver for receiver, envelope in first.posts() if envelope.kind == STOP} == set(NAMES)
+    assert first.receive("east", Envelope("risk", "ask"), 1.0)
+    assert first.posts() == [("east", Envelope("risk", STOP))]
+    relay.run(lambda: relay.tasks["risk"] is not first)
+    assert relay.tasks["risk"].failure is None
+    assert "ZeroDivisionError" in said[1]
+
+
+# What a relay cannot do
+
+
+def test_a_relay_starts_no_task_and_stops_no_exchange_of_releases(tmp_path: Path) -> None:
+    members, hub = clinics(tmp_path, *TASKS), LocalHub()
+    node = node_of(members[0], hub)
+    environment = node._environment
+    assert set(environment.signing_keys) == set(NAMES)
+    exchange = activity_of(MODELS, environment)
+    exchange.begin(0.0)
+    exchange.posts()
+    for envelope in (
+        Envelope("models", STOP),
+        Envelope("models", WITHDRAW),
+        Envelope("models", FETCH),
+        Envelope("models", RELEASE, body=b"x"),
+        Envelope("models", "noise", body=b"x"),
+    ):
+        assert exchange.receive(RELAY_NAME, envelope, 1.0)
+    assert exchange.failure is None
+    assert not exchange.posts()
+    node.dispatcher._held = {"risk": {1: (type("Delivery", (), {"sender": RELAY_NAME})(), Envelope("risk", "sum"))}}
+    assert node.dispatcher.wanted(node.agreement.member_names) == frozenset()
+    assert node.dispatcher.wanted([RELAY_NAME]) == {"risk"}
+
+
+# Between processes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_killed", [False, True], ids=["all is well", "the relay is killed and restarted"])
+def test_the_same_between_processes_with_flare(tmp_path: Path, is_killed: bool) -> None:
+    pytest.importorskip("nvflare")
+    tables = [patients(seed, rows=150).drop(columns="smoker") for seed in range(3)]
+    members = founded(tmp_path, *TASKS, schema=NUMBERS, tables=tables, relay=RELAY)
+    for member in members:
+        IDENTITIES[member.name].save(member.key_path, PASSPHRASE.encode())
+        text = (member.folder / "member.toml").read_text()
+        (member.folder / "member.toml").write_text(text + "\n[policy]\napproval = []\n")
+    RELAY.save(tmp_path / "relay.pem", PASSPHRASE.encode())
+    write_kits(tmp_path / "kits", "localhost", NAMES, RELAY_NAME)
+    address = f"localhost:{free_port()}"
+    sudare = [sys.executable, "-c", "from sudare.cli.main import app; app()"]
+    collects = ["--agreement", "agreement.toml", "--key", "relay.pem", "--state", "relay-state"]
+    relay = [*sudare, "relay", "--kit", "kits/relay", "--listen", address, *collects]
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(program: list[str]) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "SUDARE_PASSPHRASE": PASSPHRASE}
+        with open(tmp_path / "processes.log", "ab") as log:
+            processes.append(subprocess.Popen(program, cwd=tmp_path, env=environment, stdout=log, stderr=log))
+        return processes[-1]
+
+    try:
+        collecting = start(relay)
+        for name in NAMES:
+            place = ["--member", f"{name}/member.toml", "--kit", f"kits/{name}", "--relay", address]
+            start([*sudare, "node", *place])
+        for task in TASKS:
+            ask_running_node(members[0], task.name)
+            end = time.monotonic() + 600.0
+            while not all(states_of(each).get(task.name, {}).get("state") == "finished" for each in members):
+                assert time.monotonic() < end, (tmp_path / "processes.log").read_text()
+                if is_killed and list((tmp_path / "relay-state").rglob("sum-1")):
+                    is_killed = False
+                    collecting.kill()
+                    collecting.wait()
+                    collecting = start(relay)
+                time.sleep(0.05)
+        check_results(members)
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGINT)
+        for process in processes:
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()

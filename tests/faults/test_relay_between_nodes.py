@@ -1,0 +1,221 @@
+"""Sums between members that the relay collects, of whom it or a member is killed at the packets it sends or the states it saves, for a while or for ever.
+
+Time is virtual. Every run ends: those who finish have the same exact totals, and the others a clear error.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sudare.consortium.network.message_dispatch import STOP, Envelope
+from sudare.consortium.tasks.relayed_sums import CollectedAttempt, RelayedSums
+from sudare.consortium.tasks.sum_runner import Total
+from sudare.consortium.tasks.sum_steps import COLLECT, Attempt, SumRequest
+from sudare.errors import MembersMissing, TaskStopped
+from sudare.sums.context import NO_HISTORY, RELAY_NAME
+from sudare.sums.wire import packed, unpacked_as
+from tests.consortium.simulated_consortium import Consortium, CrashingStore, RoughNetwork, SteppingWalk
+from tests.consortium.simulated_network import GoodNetwork
+from tests.consortium.test_dishonest_members import learners
+from tests.faults.test_consortium import KillingNetwork, check_everyone_right, check_right
+
+SILENCE_SECONDS = 10.0
+
+
+def relayed(
+    network: GoodNetwork | RoughNetwork | None = None, sums: int = 2, restart_seconds: float = 1.0, members: int = 4
+) -> Consortium:
+    return Consortium(
+        members,
+        members - 1,
+        lambda position: SteppingWalk(position, sums),
+        GoodNetwork() if network is None else network,
+        silence_seconds=SILENCE_SECONDS,
+        restart_seconds=restart_seconds,
+        relay=RelayedSums,
+    )
+
+
+def test_the_relay_collects_every_sum_and_waits_for_no_deadline() -> None:
+    consortium = relayed(sums=10)
+    assert consortium.run()
+    check_everyone_right(consortium)
+    assert consortium.simulation.now < 1.0
+    kept = consortium.stores[RELAY_NAME].contents
+    # Of a task it keeps the current sum and the one before.
+    assert set(kept) == {"keys", "sum-0", "sum-1"}
+    assert unpacked_as(CollectedAttempt, kept["sum-1"], SumRequest, Attempt).attempt.iteration == 9
+
+
+def test_over_a_rough_network() -> None:
+    consortium = relayed(RoughNetwork(3, lost=0.1, repeated=0.2, replayed=0.1), sums=3)
+    assert consortium.run()
+    check_everyone_right(consortium)
+
+
+# The relay is killed
+
+
+def check_killed_at_packets(first: int, step: int) -> set[str]:
+    """The relay, killed at its packet of a number, and away for ever or longer than any deadline; how members ended."""
+    seen = set()
+    for number in range(first, 1000, step):
+        network = KillingNetwork(RELAY_NAME, number)
+        consortium = relayed(network, restart_seconds=math.inf)
+        assert consortium.run(1800.0), number
+        if network.sent < number:
+            return seen
+        results, failures = consortium.results(), consortium.failures()
+        if results:
+            check_right(consortium, list(results))
+        reasons = [each for each in failures.values() if not isinstance(each, TaskStopped)]
+        assert all(isinstance(each, MembersMissing) for each in reasons) or "Nothing was sent" in str(reasons)
+        assert not failures or any("relay" in str(each) for each in reasons)
+        seen |= {"finished" if results else "none finished"}
+    raise AssertionError("It never came to an end.")
+
+
+def test_a_relay_that_is_gone_for_ever_at_some_of_its_packets_is_named() -> None:
+    assert "none finished" in check_killed_at_packets(5, 13)
+
+
+@pytest.mark.long
+def test_a_relay_that_is_gone_for_ever_at_each_of_its_packets_is_named() -> None:
+    assert check_killed_at_packets(1, 1) == {"finished", "none finished"}
+
+
+def check_restarted(first: int, step: int) -> None:
+    """Killed at a packet or around a save and restarted within the deadline, a relay goes on, and all is as if it had not been."""
+    for number in range(first, 1000, step):
+        network = KillingNetwork(RELAY_NAME, number)
+        consortium = relayed(network)
+        consortium.stores[RELAY_NAME] = CrashingStore(
+            die_at=frozenset({2 + number % 11, 20 + number % 17}), after=bool(number % 2)
+        )
+        assert consortium.run(), number
+        check_everyone_right(consortium)
+        if network.sent < number:
+            return
+
+
+def test_a_relay_killed_at_some_packets_and_saves_takes_up_again() -> None:
+    check_restarted(2, 11)
+
+
+@pytest.mark.long
+def test_a_relay_killed_at_every_packet_takes_up_again() -> None:
+    check_restarted(1, 1)
+
+
+def test_a_task_that_failed_without_its_relay_goes_on_when_both_are_back_and_nobody_pays_twice(tmp_path: Path) -> None:
+    accounts, walk = learners(tmp_path, 4, 3)
+    network = KillingNetwork(RELAY_NAME, 50)
+    consortium = Consortium(4, 3, walk, network, silence_seconds=5.0, restart_seconds=math.inf, relay=RelayedSums)
+    assert consortium.run(600.0)
+    assert set(consortium.failures()) == set(consortium.names)
+    # Charged before the first share of noise, which is in a sum that was not finished.
+    assert {account.spent().epsilon for account in accounts} == {5.0}
+    for name in (*consortium.names, RELAY_NAME):
+        consortium.simulation.kill(name, 1.0)
+    consortium.runners.clear()
+    assert consortium.run(600.0)
+    assert not consortium.failures()
+    assert len({each.outcome.parameters.tobytes() for each in consortium.results().values()}) == 1  # type: ignore[attr-defined]
+    assert {account.spent().epsilon for account in accounts} == {5.0}
+
+
+def test_a_relay_that_lost_its_state_between_sums_is_told_anew() -> None:
+    consortium = relayed(sums=6)
+    simulation = consortium.simulation
+    assert simulation.run(lambda: "sum-1" in consortium.stores[RELAY_NAME].contents, 60.0)
+    consortium.stores[RELAY_NAME] = CrashingStore()
+    simulation.kill(RELAY_NAME)
+    assert consortium.run()
+    check_everyone_right(consortium)
+
+
+# A member is killed
+
+
+@pytest.mark.parametrize("restart_seconds", [1.0, math.inf], ids=["restarted", "for ever"])
+def test_a_member_killed_at_some_of_its_packets(restart_seconds: float) -> None:
+    for number in range(18, 60, 14):
+        network = KillingNetwork("member-01", number)
+        consortium = relayed(network, restart_seconds=restart_seconds)
+        staying = [name for name in consortium.names if restart_seconds == 1.0 or name != "member-01"]
+        assert consortium.run(1800.0, *staying)
+        assert set(staying) <= set(consortium.results()), consortium.failures()
+        check_right(consortium, staying)
+
+
+def test_an_absent_member_is_waited_for_once_and_not_in_every_sum() -> None:
+    consortium = relayed(sums=8, restart_seconds=math.inf)
+    consortium.stores["member-03"] = CrashingStore(die_at=frozenset({4}))
+    assert consortium.run(600.0, *consortium.names[:3])
+    check_right(consortium, list(consortium.names[:3]))
+    assert consortium.simulation.now < 3 * SILENCE_SECONDS
+
+
+def test_a_member_that_was_away_is_told_the_totals_and_looks_on() -> None:
+    consortium = relayed(sums=12, restart_seconds=2 * SILENCE_SECONDS)
+    consortium.stores["member-03"] = CrashingStore(die_at=frozenset({9}))
+    assert consortium.run()
+    check_everyone_right(consortium)
+    contents = consortium.stores["member-00"].contents
+    included = [unpacked_as(Total, contents[f"total-{each:08d}"]).included for each in range(12)]
+    assert included[-1] == frozenset({0, 1, 2})
+
+
+# What single members say to the relay, and the relay beside sums
+
+
+def told(consortium: Consortium, sender: str, receivers: tuple[str, ...], *envelopes: Envelope) -> None:
+    dispatcher = consortium.simulation.dispatcher(sender)
+    assert dispatcher is not None
+    for receiver in receivers:
+        for envelope in envelopes:
+            dispatcher.session.post(receiver, envelope.to_bytes())
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        [Envelope("joint", COLLECT, sum_, 2**40, packed(SumRequest(NO_HISTORY, 4))) for sum_ in range(4)],
+        [Envelope("joint", COLLECT, sum_, 0, packed(SumRequest(bytes([7]) * 32, 9))) for sum_ in (0, 1, 2, 2**50)],
+        [Envelope("joint", COLLECT, 0, 0, packed(SumRequest(NO_HISTORY, 2**60))), Envelope("joint", COLLECT, 0, 0, b"x")],
+        [Envelope("joint", STOP), Envelope("joint", "ask", 3), Envelope("joint", "sum", 0, 0, b"garbage")],
+    ],
+    ids=["later attempts", "another history and length", "no requests", "other words"],
+)  # fmt: skip
+def test_what_one_member_asks_of_the_relay_changes_nothing(lies: list[Envelope]) -> None:
+    consortium = relayed(sums=4)
+    for milliseconds in range(1, 40, 2):
+        consortium.simulation.at(milliseconds / 1e3, partial(told, consortium, "member-01", (RELAY_NAME,), *lies))
+    assert consortium.run()
+    check_everyone_right(consortium)
+
+
+def test_nothing_that_a_relay_says_beside_sums_counts() -> None:
+    consortium = relayed(sums=4)
+    lie = packed(Total(SteppingWalk(0).addend(0, 0, 99), frozenset({0, 1, 2})))
+    words = [Envelope("joint", "heard", sum_, body=lie) for sum_ in range(4)]
+    words += [Envelope("joint", kind, sum_, 2**40) for kind in ("ask", "sum") for sum_ in range(4)]
+    for milliseconds in range(1, 40, 2):
+        consortium.simulation.at(milliseconds / 1e3, partial(told, consortium, RELAY_NAME, consortium.names, *words))
+    assert consortium.run()
+    check_everyone_right(consortium)
+    assert consortium.simulation.now < 2.0
+
+
+def test_a_relay_that_stops_is_missing() -> None:
+    consortium = relayed(sums=4)
+    consortium.simulation.at(0.01, lambda: consortium.collecting.stop(TaskStopped("Disk full.", "Make room.")))
+    assert consortium.run(600.0)
+    assert not consortium.results()
+    reasons = [each for each in consortium.failures().values() if isinstance(each, MembersMissing)]
+    assert reasons
+    assert all("The relay, which collects the sums of this agreement, is missing" in str(each) for each in reasons)
