@@ -41,8 +41,8 @@ from sudare.papers.study import Figure, ResultTable, Study, StudyResult, StudySe
 from sudare.report.plots import Panel
 
 SEED: Final = 2021
-REPEATS: Final = 100
-PRUNINGS, FEW = 20, 10
+REPEATS: Final = 30
+PRUNINGS, FEW, FEWEST, TRAININGS = 20, 10, 5, 3
 _QUICK: Final = "Quick: two seeds of everything, five members at most under encryption with 256 bits."
 
 
@@ -70,7 +70,7 @@ def _sums(
         figure_1_9_counts(generator, few),
         nine,
         sums_table(generator),
-        lost_messages_table(few, tell),
+        lost_messages_table(min(few, FEWEST), tell),
         breach_table(generator, 2_000 if quick else 50_000),
         attack_table(generator),
         chain_table(),
@@ -152,13 +152,13 @@ def _patterns(tell: Tell, repeats: int, few: int, quick: bool) -> tuple[Sequence
     tables = [
         eight,
         pruning,
-        em_over_sums_table(few, tell),
+        em_over_sums_table(min(few, TRAININGS), tell),
         recovery,
         hard,
         records,
         anomaly_table(few, tell),
-        rho_table(few, tell),
-        fault_table(few, tell),
+        rho_table(min(few, FEWEST), tell),
+        fault_table(min(few, FEWEST), tell),
         records_attack_table(few, tell),
         private,
         detection,
