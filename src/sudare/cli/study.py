@@ -35,6 +35,7 @@ def study(
 ) -> None:
     """Run a study: our numbers beside the paper's, with standard errors, neighbours and δ. Writes JSON and a page."""
     from joblib import parallel_config
+    from threadpoolctl import threadpool_limits
 
     from sudare.papers import STUDIES, load_study, write_result
     from sudare.papers.study import result_values
@@ -47,7 +48,8 @@ def study(
     chosen = load_study(name)
     with progress(as_json) as tell:
         settings = chosen.settings(repeats, quick=quick)
-        with parallel_config(n_jobs=jobs):
+        # Seconds in tables are those of one core, and `jobs` processes are to need no more cores than that.
+        with parallel_config(n_jobs=jobs), threadpool_limits(1):
             result = chosen.run(tell, settings)
         files = write_result(name, chosen, result, settings, out)
     values = {**result_values(name, chosen, result, settings), "files": [str(file) for file in files]}
