@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Agreement, Identity, LearningTask, Relay
-from sudare.consortium.network.transport.certificates import common_name, write_kits
+from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_requests import REQUESTS, STATES
 from sudare.errors import ConsortiumError, InvalidParameter, NotConnected
@@ -179,7 +179,7 @@ def test_kits_for_a_relay_that_collects_have_a_certificate_to_connect_with(clini
     replace(agreement, relay=Relay(Identity.generated().public_key.hex())).save("agreement.toml")
     assert invoked("relay", "kits", "agreement.toml", "-o", "kits").exit_code == 0
     assert common_name(clinics / "kits/relay", "server") == "localhost"
-    assert common_name(clinics / "kits/relay", "client") == "relay"
+    assert common_name(collector_kit(clinics / "kits/relay"), "client") == "relay"
 
 
 def test_kits_are_made_for_the_relay_and_every_member(clinics: Path) -> None:

@@ -122,6 +122,7 @@ def _collecting(
     from sudare.consortium.agreement.agreement import Agreement
     from sudare.consortium.agreement.identity import Identity
     from sudare.consortium.event_log import EventLog
+    from sudare.consortium.network.transport.certificates import collector_kit
     from sudare.consortium.network.transport.flare import FlareTransport
     from sudare.consortium.relay_node import RelayNode
     from sudare.errors import ConsortiumError
@@ -134,7 +135,7 @@ def _collecting(
     with held_alone(state / "relay.lock") as alone:
         if not alone:
             raise ConsortiumError("Another relay collects with this state folder.", "Stop it first, or let it work.")
-        transport = FlareTransport(RELAY_NAME, kit, listen, peers=members, folder=state)
+        transport = FlareTransport(RELAY_NAME, collector_kit(kit), listen, peers=members, folder=state)
         stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
         try:
             yield RelayNode(agreement, identity, state, transport, EventLog(stream, RELAY_NAME), _say)
