@@ -160,14 +160,15 @@ def test_a_relay_needs_its_certificates() -> None:
 
 def test_a_relay_that_collects_needs_an_agreement_that_lets_it_and_its_key(clinics: Path) -> None:
     pytest.importorskip("nvflare")
-    assert "both an agreement and its key" in invoked("relay", "--kit", "kits/relay", "--key", "relay.pem").stderr
+    alone = invoked("relay", "--kit", "kits/relay", "--agreement", "agreement.toml")
+    assert "needs the key that the agreement names" in alone.stderr
     invoked("relay", "kits", "agreement.toml", "-o", "kits")
     invoked("key", "new", "relay.pem")
     address = f"localhost:{free_port()}"
     words = ("relay", "--kit", "kits/relay", "--listen", address, "--agreement", "agreement.toml", "--key", "relay.pem")
     without = invoked(*words)
     assert without.exit_code == NotConnected.exit_code
-    assert "has no startup/client.crt" in without.stderr
+    assert "The kit 'collector' has no startup" in without.stderr
     write_kits(clinics / "more", "localhost", [], RELAY_NAME)
     refused = invoked(*words[:2], "more/relay", *words[3:])
     assert refused.exit_code == InvalidParameter.exit_code
