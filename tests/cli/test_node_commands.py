@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium import Agreement, Identity, LearningTask, Relay
-from sudare.consortium.network.transport.certificates import common_name, write_kits
+from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
 from sudare.consortium.node_requests import REQUESTS, STATES
 from sudare.errors import ConsortiumError, InvalidParameter, NotConnected
@@ -160,14 +160,15 @@ def test_a_relay_needs_its_certificates() -> None:
 
 def test_a_relay_that_collects_needs_an_agreement_that_lets_it_and_its_key(clinics: Path) -> None:
     pytest.importorskip("nvflare")
-    assert "both an agreement and its key" in invoked("relay", "--kit", "kits/relay", "--key", "relay.pem").stderr
+    alone = invoked("relay", "--kit", "kits/relay", "--agreement", "agreement.toml")
+    assert "needs the key that the agreement names" in alone.stderr
     invoked("relay", "kits", "agreement.toml", "-o", "kits")
     invoked("key", "new", "relay.pem")
     address = f"localhost:{free_port()}"
     words = ("relay", "--kit", "kits/relay", "--listen", address, "--agreement", "agreement.toml", "--key", "relay.pem")
     without = invoked(*words)
     assert without.exit_code == NotConnected.exit_code
-    assert "has no startup/client.crt" in without.stderr
+    assert "The kit 'collector' has no startup" in without.stderr
     write_kits(clinics / "more", "localhost", [], RELAY_NAME)
     refused = invoked(*words[:2], "more/relay", *words[3:])
     assert refused.exit_code == InvalidParameter.exit_code
@@ -179,7 +180,7 @@ def test_kits_for_a_relay_that_collects_have_a_certificate_to_connect_with(clini
     replace(agreement, relay=Relay(Identity.generated().public_key.hex())).save("agreement.toml")
     assert invoked("relay", "kits", "agreement.toml", "-o", "kits").exit_code == 0
     assert common_name(clinics / "kits/relay", "server") == "localhost"
-    assert common_name(clinics / "kits/relay", "client") == "relay"
+    assert common_name(collector_kit(clinics / "kits/relay"), "client") == "relay"
 
 
 def test_kits_are_made_for_the_relay_and_every_member(clinics: Path) -> None:

@@ -15,6 +15,7 @@ import typer
 from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines
 from sudare.cli.key_files import PassphraseFile, passphrase
+from sudare.cli.options import SigningKey
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
@@ -49,12 +50,7 @@ def relay(
             help="The agreement (TOML) that lets this relay collect sums, with its statements beside it.",
         ),
     ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            "--key", metavar="FILE", help="The relay's private key (PEM), whose public key the agreement has."
-        ),
-    ] = None,
+    key: SigningKey = None,
     state: Annotated[
         Path,
         typer.Option("--state", metavar="FOLDER", help="Where the relay keeps what it must not forget of sums."),
@@ -77,9 +73,9 @@ def relay(
 
     if kit is None:
         raise InvalidParameter("A relay needs its certificates.", "Give --kit; `sudare relay kits` makes them.")
-    if (agreement is None) != (key is None):
+    if agreement is not None and key is None:
         raise InvalidParameter(
-            "A relay that collects sums needs both an agreement and its key.", "Give --agreement and --key, or neither."
+            "A relay that collects sums needs the key that the agreement names.", "Give --key, or no --agreement."
         )
     stopped = threading.Event()
     running = FlareRelay(kit, listen)
@@ -122,6 +118,7 @@ def _collecting(
     from sudare.consortium.agreement.agreement import Agreement
     from sudare.consortium.agreement.identity import Identity
     from sudare.consortium.event_log import EventLog
+    from sudare.consortium.network.transport.certificates import collector_kit
     from sudare.consortium.network.transport.flare import FlareTransport
     from sudare.consortium.relay_node import RelayNode
     from sudare.errors import ConsortiumError
@@ -134,7 +131,7 @@ def _collecting(
     with held_alone(state / "relay.lock") as alone:
         if not alone:
             raise ConsortiumError("Another relay collects with this state folder.", "Stop it first, or let it work.")
-        transport = FlareTransport(RELAY_NAME, kit, listen, peers=members, folder=state)
+        transport = FlareTransport(RELAY_NAME, collector_kit(kit), listen, peers=members, folder=state)
         stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
         try:
             yield RelayNode(agreement, identity, state, transport, EventLog(stream, RELAY_NAME), _say)

@@ -25,7 +25,6 @@ from sudare.files import SHARED_MODE, check_private, make_private_folder, write_
 _KEY_BITS: Final = 2048
 _VALID_DAYS: Final = 360
 _ROOT: Final = "rootCA.pem"
-_PEM: Final = serialization.Encoding.PEM
 # A common name has 64 letters at most.
 _HOST: Final = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]{0,63}")
 
@@ -64,7 +63,7 @@ class _Authority:
 def write_kits(folder: Path, host: str, members: Iterable[str], collector: str | None = None) -> list[Path]:
     """One kit for the relay at that host and one for each member, as folders below this one. The first is the relay's.
 
-    A relay that collects sums connects to itself as members do, under the name `collector`: its kit has that certificate, too.
+    A relay that collects sums connects to itself as members do, under the name `collector`: inside its kit is one for that.
     """
     if not _HOST.fullmatch(host):
         raise InvalidParameter(
@@ -73,8 +72,13 @@ def write_kits(folder: Path, host: str, members: Iterable[str], collector: str |
     authority = _Authority(f"relay of {host}"[:64])
     kits = [_write_kit(folder / "relay", authority, host, "server")]
     if collector is not None:
-        _write_certificate(folder / "relay", authority, collector, "client")
+        _write_kit(collector_kit(kits[0]), authority, collector, "client")
     return kits + [_write_kit(folder / name, authority, name, "client") for name in members]
+
+
+def collector_kit(relay_kit: Path) -> Path:
+    """The kit with which a relay that collects connects to itself: FLARE takes a folder with two certificates for the server's."""
+    return relay_kit / "collector"
 
 
 def kit_files(kit: Path, role: str) -> dict[str, str]:
@@ -124,20 +128,17 @@ def days_left(kit: Path, role: str, now: datetime.datetime | None = None) -> int
 
 
 def _write_kit(kit: Path, authority: _Authority, name: str, role: str) -> Path:
-    make_private_folder(kit / "startup")
+    certificate, key = authority.issued(name)
+    encoding, private = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+    startup = kit / "startup"
+    make_private_folder(startup)
     try:
-        write_new(kit / "startup" / _ROOT, authority.certificate.public_bytes(_PEM), SHARED_MODE)
-        _write_certificate(kit, authority, name, role)
+        write_new(startup / _ROOT, authority.certificate.public_bytes(encoding), SHARED_MODE)
+        write_new(startup / f"{role}.crt", certificate.public_bytes(encoding), SHARED_MODE)
+        write_new(startup / f"{role}.key", key.private_bytes(encoding, private, serialization.NoEncryption()))
     except FileExistsError:
         raise InvalidParameter(f"There is already a kit in '{kit}'.", "Choose a new folder.") from None
     return kit
-
-
-def _write_certificate(kit: Path, authority: _Authority, name: str, role: str) -> None:
-    certificate, key = authority.issued(name)
-    private = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    write_new(kit / "startup" / f"{role}.crt", certificate.public_bytes(_PEM), SHARED_MODE)
-    write_new(kit / "startup" / f"{role}.key", key.private_bytes(_PEM, *private))
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -235,7 +235,7 @@ def _cell(
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     for logger in ("CoreCell", "Communicator", "ConnManager", "SfmConnManager"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
-    if name in BytesCell.ALL_CELLS:
+    if name in BytesCell.by_name:
         raise NotConnected(f"'{name}' already has a cell in this process.", "Close the other transport first.")
     credentials = {**files, "connection_security": "mtls"}
     return BytesCell(name, address, credentials, identity, identities, peers=peers, drops=Drops())
@@ -263,4 +263,4 @@ def closed_folder(parent: Path | None) -> Path:
 
 def _stop(cell: Any) -> None:
     cell.stop()
-    type(cell).ALL_CELLS.pop(cell.my_info.fqcn, None)
+    type(cell).by_name.pop(cell.my_info.fqcn, None)

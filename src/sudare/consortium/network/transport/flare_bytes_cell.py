@@ -11,7 +11,7 @@ import logging
 import struct
 import threading
 from collections.abc import Collection, Iterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import InvalidRequest
@@ -59,7 +59,12 @@ _PEER_NAME: Final = "peer_cn"
 
 
 class BytesCell(CoreCell):
-    """A cell that takes packets of bytes from known members, or passes them on, and refuses everything else before it is decoded."""
+    """A cell that takes packets of bytes from known members, or passes them on, and refuses everything else before it is decoded.
+
+    `by_name` are those of this process. They talk over lines, as those of other machines do: limits are kept there.
+    """
+
+    by_name: ClassVar[dict[str, BytesCell]] = {}
 
     def __init__(
         self,
@@ -74,6 +79,9 @@ class BytesCell(CoreCell):
     ) -> None:
         # FLARE logs every message that found nobody, and quotes it; that is the session's business.
         logging.getLogger(__name__).setLevel(logging.CRITICAL)
+        # Cells that FLARE finds here get messages from each other directly.
+        self.ALL_CELLS: dict[str, CoreCell] = {}
+        self.by_name[name] = self
         super().__init__(
             name,
             f"grpc://{address}",
