@@ -148,6 +148,15 @@ def checked_rows(
     return rows
 
 
+def placed(rows: Rows, cluster: Any) -> Rows:
+    """The same rows, kept by the workers of a cluster where there is one."""
+    if cluster is None:
+        return rows
+    from sudare.frames.cluster_rows import sent
+
+    return sent(cluster, rows.blocks(TREE_BLOCK_ROWS), rows, rows.tally)
+
+
 def tallied(made: Arrays | Tallied) -> Tallied:
     """Arrays with their tally, which is empty where there is none."""
     return made if isinstance(made, Tallied) else Tallied(made, np.zeros(0, np.int64))
