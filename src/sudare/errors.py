@@ -99,6 +99,13 @@ class NotSolved(DataError):
     help = "The solver could not certify its answer, so nothing leaves. If a charge was made before, it stays charged. Use a larger regularization or fewer columns."
 
 
+class ClusterFailed(SudareError):
+    """The workers of a cluster could not do what they were asked."""
+
+    exit_code = 23
+    help = "Workers of the Dask cluster failed or died. See that they have sudare installed and memory for the rows (their logs say why they ended), and try again. If a charge was made before, it stays charged."
+
+
 class BudgetError(SudareError):
     """A charge was refused; nothing was computed or spent."""
 

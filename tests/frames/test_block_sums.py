@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import sys
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 
 from sudare.dictionary.e_step import gaussian_statistics
 from sudare.errors import ColumnMissing, DataError, ExtraMissing, InvalidParameter, WrongType
-from sudare.frames.block_sums import BLOCK_ROWS, _parts_of_cluster, pairwise_total, statistics_over
+from sudare.frames.block_sums import BLOCK_ROWS, statistics_over
+from sudare.frames.fixed_tree import merged, nodes_of, pairwise_total, total_of
 
 ROWS = 2 * BLOCK_ROWS + 12345
 
@@ -114,21 +116,6 @@ def test_cluster_gives_the_same_bits(table, step, client, tmp_path):
     assert_same_bits(statistics_over(path, step, cluster=client.scheduler.address), expected)
 
 
-def test_cluster_holds_few_blocks_at_once(client):
-    """Before the first result is taken, no more blocks are read than two for each thread."""
-    asked = []
-
-    def blocks():
-        for index in range(12):
-            asked.append(index)
-            yield np.full((5, 1), float(index))
-
-    results = _parts_of_cluster(blocks(), lambda block: block[0, 0], client)
-    assert next(results) == 0.0
-    assert len(asked) == 4
-    assert list(results) == list(range(1, 12))
-
-
 def test_worker_errors_come_back_and_logs_show_no_rows(client, step, caplog):
     rows = np.full((10, 3), 123456.789)
     rows[3] = np.nan
@@ -163,6 +150,15 @@ def test_pairwise_total_of_totals_of_aligned_parts(numbers, log_size):
     size = 2**log_size
     parts = [pairwise_total(numbers[start : start + size]) for start in range(0, len(numbers), size)]
     assert pairwise_total(parts) == pairwise_total(numbers)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.lists(st.integers(0, 200), max_size=6))
+def test_runs_of_parts_may_be_added_anywhere(numbers, cuts):
+    """However a list is cut, what its runs add up to on their own makes the same total."""
+    ends = [0, *sorted(min(cut, len(numbers)) for cut in cuts), len(numbers)]
+    runs = [nodes_of(numbers[low:high], low) for low, high in itertools.pairwise(ends)]
+    assert total_of(itertools.chain.from_iterable(runs)) == pairwise_total(numbers)
+    assert merged(itertools.chain.from_iterable(runs)) == nodes_of(numbers)
 
 
 def test_pairwise_total_is_more_accurate_than_a_running_sum():

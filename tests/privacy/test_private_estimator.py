@@ -945,6 +945,7 @@ def test_model_from_content_by_bounds():
         "schema": None,
         "account": None,
         "random_state": None,
+        "cluster": None,
     }
     assert model.declared_ == Schema({"x0": Number(0, 1), "x1": Number(0, 2)})
     assert model.mean_.tolist() == [0.5, 1.5]
@@ -1014,3 +1015,26 @@ def test_an_account_pays_for_nothing_that_a_replaced_method_computes(tmp_path):
     with pytest.raises(InvalidParameter, match="plan was replaced"):
         model.fit(np.full((4, 1), 0.5))
     assert account.spent().epsilon == 0
+
+
+class Client:
+    """A client of a cluster, which is of its process."""
+
+    def __deepcopy__(self, memo):
+        raise TypeError("clients cannot be copied")
+
+    def __reduce__(self):
+        raise TypeError("clients cannot be pickled")
+
+
+def test_clones_share_a_cluster_and_pickles_have_its_address_only():
+    client = Client()
+    model = PrivateMean(0.5, bounds=(0, 1), cluster=client)
+    made = clone(model)
+    assert made is not model
+    assert made.cluster is model.cluster is client
+    assert made.epsilon == 0.5
+    assert pickle.loads(pickle.dumps(model)).cluster is None
+    by_address = PrivateMean(cluster="tcp://scheduler:8786")
+    assert clone(by_address).cluster == pickle.loads(pickle.dumps(by_address)).cluster == "tcp://scheduler:8786"
+    assert clone(PrivateMean()).cluster is None

@@ -98,6 +98,7 @@ def test_defaults():
         "schema": None,
         "account": None,
         "random_state": None,
+        "cluster": None,
     }
     assert PrivateHistogram().get_params() == {
         **PrivateMean().get_params(),

@@ -13,6 +13,7 @@ from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, an
 from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
+    Cluster,
     Composition,
     Encoding,
     HasHeader,
@@ -66,6 +67,7 @@ def fit(
     ] = "replace-one",
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    cluster: Cluster = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
     composition: Composition = None,
@@ -84,11 +86,12 @@ def fit(
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
         tell("reading the table")
-        rows = read(table_source(table, has_header, encoding), schema=declared)
+        source = table_source(table, has_header, encoding)
+        rows = read(source, schema=declared) if cluster is None else source
         tell("asking for the price" if signing is None else "charging, then computing")
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,
-            make=lambda payer: learner(epsilon=epsilon, delta=delta, schema=declared, account=payer, **asked),
+            make=lambda payer: learner(epsilon=epsilon, delta=delta, schema=declared, account=payer, cluster=cluster, **asked),
             tell_plan=lambda model: _tell_price(model.price(rows), account, as_json),
         )  # fmt: skip
     if signing is not None:

@@ -44,6 +44,15 @@ Encoding = Annotated[
         show_default=False,
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="The scheduler of a Dask cluster, such as tls://scheduler:8786, whose workers read the table and add up its rows.",
+        show_default=False,
+    ),
+]
 SchemaOfAllColumns = Annotated[
     Path, typer.Option("--schema", metavar="FILE", help="The public facts about all columns (TOML).")
 ]

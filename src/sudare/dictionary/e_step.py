@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.block_sums import BLOCK_ROWS, pairwise_total
+from sudare.frames.fixed_tree import BLOCK_ROWS, pairwise_total
 
 Floats = NDArray[np.float64]
 Precision = type[np.float64] | type[np.float32]

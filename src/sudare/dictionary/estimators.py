@@ -36,6 +36,7 @@ from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, ch
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
+from sudare.privacy.private_estimator import cloned_beside_cluster
 from sudare.privacy.release import pass_through
 from sudare.privacy.source_identity import given_source
 from sudare.schema import Schema
@@ -165,6 +166,10 @@ class PatternDictionary(BaseEstimator):
         if self.epsilon is not None and not (self.guarantee_.valid and self.receipt_ is not None):
             later.guarantee_ = replace(later.guarantee_, valid=False)
         return later
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone that uses the same cluster, whose client cannot be copied."""
+        return cloned_beside_cluster(self, super().__sklearn_clone__)
 
     def _check_is_private_enough(self) -> None:
         """Raise InvalidParameter where a promise would rest on patterns for which none holds, or a charge on some that nobody paid for."""

@@ -5,9 +5,10 @@ Errors name the member by its position and the column, and no value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from sudare.dictionary.families import Family, Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
-from sudare.frames.block_sums import BLOCK_ROWS, Sum, statistics_over
+from sudare.frames.fixed_tree import Sum
 from sudare.frames.rows import Rows, checked_rows, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema
@@ -23,6 +24,7 @@ from sudare.schema.column_values import clipped_numbers, codes, numbers
 from sudare.schema.frame_conversion import Table, as_table
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
+Made = TypeVar("Made")
 
 # Moments are sums of squares and of products of variances: beyond this they overflow.
 _LARGEST: Final = 1e75
@@ -30,13 +32,9 @@ _LARGEST: Final = 1e75
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """A member's own records, in blocks of finite numbers that can be read again and again.
-
-    `cluster` is where sums over them are computed: None is here, else a client of dask.distributed or what one can be made from.
-    """
+    """A member's own records, in blocks of finite numbers that can be read again and again, here or by the workers of a cluster."""
 
     checked: Rows
-    cluster: Any = None
 
     @classmethod
     def of(cls, matrix: Floats) -> Records:
@@ -48,14 +46,18 @@ class Records:
         """How many."""
         return self.checked.count
 
-    def blocks(self) -> Iterator[Floats]:
-        """Matrices of at least one row, columns in the agreed order and units; memory holds one where they come from files."""
-        return (block for (block,) in self.checked.blocks(BLOCK_ROWS))
+    def of_blocks(self, function: Callable[[Floats], Made]) -> list[Made]:
+        """What a function gives for each block, in their order: matrices of at least one row, columns in the agreed order and units."""
+        return self.checked.total(partial(_listed, function))
+
+
+def _listed(function: Callable[[Floats], Made], block: Floats) -> list[Made]:
+    return [function(block)]
 
 
 def total_over(records: Records, function: Callable[[Floats], Sum]) -> Sum:
     """The sum of a function of blocks over all records, in an order that does not depend on how they are stored."""
-    return statistics_over(records.blocks(), function, records.cluster)
+    return records.checked.total(function)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +193,12 @@ def _opened(source: Any, layout: Layout, cluster: Any) -> Records:
     schema = layout.schema
     # Persons are counted by who promises them something.
     types = None if schema is None else Schema(dict(schema.columns), target=schema.target)
-    rows = checked_rows(source, lambda part: (layout.matrix(_agreed(part, layout.names)),), types, layout.names)
-    return Records(rows, cluster)
+    arrays_of = partial(_arrays, layout)
+    return Records(checked_rows(source, arrays_of, types, layout.names, cluster=cluster))
+
+
+def _arrays(layout: Layout, part: Any) -> tuple[Floats]:
+    return (layout.matrix(_agreed(part, layout.names)),)
 
 
 def _agreed(table: Any, names: tuple[str, ...]) -> Table:
@@ -215,19 +221,22 @@ def _during(position: int, action: Any) -> Any:
 
 
 def _bounded_by_records(layout: Layout, members: Sequence[Records]) -> Layout:
-    ends = [(block.min(axis=0), block.max(axis=0)) for records in members for block in records.blocks()]
+    ends = [end for records in members for end in records.of_blocks(_ends)]
     low = np.min([end[0] for end in ends], axis=0)
     high = np.max([end[1] for end in ends], axis=0)
     return Layout(layout.names, low, np.where(high > low, high, low + 1.0), layout.schema)
 
 
+def _ends(block: Floats) -> tuple[Floats, Floats]:
+    return block.min(axis=0), block.max(axis=0)
+
+
 def check_family(family: Family, members: Sequence[Records]) -> None:
     """Raise DataError unless all records are of the kind a family is about."""
     for position, records in enumerate(members):
-        for block in records.blocks():
-            fault = family.fault(block)
-            if fault is not None:
-                raise DataError(f"Member {position + 1}: {fault}.", "Use another family, or prepare the columns.")
+        fault = next((found for found in records.of_blocks(family.fault) if found is not None), None)
+        if fault is not None:
+            raise DataError(f"Member {position + 1}: {fault}.", "Use another family, or prepare the columns.")
 
 
 def levels_of(layout: Layout) -> tuple[int, ...]:

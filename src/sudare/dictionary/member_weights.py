@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import logsumexp
 
 from sudare.dictionary.families import Booleans, Family, Floats, Frame, Patterns, log_weights
 from sudare.dictionary.member_records import Records
+from sudare.frames.rows import Rows
 
 _TINY_WEIGHT: Final = 1e-12
 _WEIGHT_STEPS: Final = 200
@@ -44,37 +46,49 @@ def needed_weights(records: Records, family: Family, frame: Frame, patterns: Pat
 
     A pattern stays only if it raises the log-likelihood by more than ½ ln N (BIC).
     """
-
-    def densities() -> Iterator[Floats]:
-        return (family.log_densities(frame.applied(block), patterns) for block in records.blocks())
-
-    held = list(densities()) if records.rows * len(patterns) <= _HELD_DENSITIES else None
-    read = densities if held is None else lambda: iter(held)
+    densities_of: Callable[[Floats], Floats] = partial(_densities, family, frame, patterns)
+    if records.rows * len(patterns) <= _HELD_DENSITIES:
+        held = [(block,) for block in records.of_blocks(densities_of)]
+        densities, densities_of = Rows(lambda: held, records.rows, len(patterns)), _as_they_are
+    else:
+        densities = records.checked
+    fitted = partial(_fitted_weights, densities, densities_of)
     used = np.ones(len(start), dtype=np.bool_)
-    best = _fitted_weights(read, start, used)
+    best = fitted(start, used)
     while used.sum() > 1:
         smallest = np.flatnonzero(used)[np.argmin(best.weights[used])]
         fewer = used.copy()
         fewer[smallest] = False
-        candidate = _fitted_weights(read, best.weights, fewer)
+        candidate = fitted(best.weights, fewer)
         if best.log_likelihood - candidate.log_likelihood > 0.5 * math.log(records.rows):
             break
         used, best = fewer, candidate
     return best.weights
 
 
-def _fitted_weights(read: Callable[[], Iterator[Floats]], start: Floats, used: Booleans) -> _WeightFit:
+def _densities(family: Family, frame: Frame, patterns: Patterns, block: Floats) -> Floats:
+    return family.log_densities(frame.applied(block), patterns)
+
+
+def _as_they_are(densities: Floats) -> Floats:
+    return densities
+
+
+def _weight_sums(densities_of: Callable[[Floats], Floats], weights: Floats, used: Booleans, block: Floats) -> Floats:
+    """The expected numbers of a block's records by pattern, and last their log-likelihood."""
+    log_joint = densities_of(block)[:, used] + log_weights(weights)
+    log_total = logsumexp(log_joint, axis=1, keepdims=True)
+    return np.append(np.exp(log_joint - log_total).sum(axis=0), log_total.sum())
+
+
+def _fitted_weights(rows: Rows, densities_of: Callable[[Floats], Floats], start: Floats, used: Booleans) -> _WeightFit:
     """EM on the weights of the patterns in use."""
     weights = start[used] + _TINY_WEIGHT
     weights /= weights.sum()
     log_likelihood = -math.inf
     for _ in range(_WEIGHT_STEPS):
-        counts, following = np.zeros(len(weights)), 0.0
-        for densities in read():
-            log_joint = densities[:, used] + log_weights(weights)
-            log_total = logsumexp(log_joint, axis=1, keepdims=True)
-            counts += np.exp(log_joint - log_total).sum(axis=0)
-            following += float(log_total.sum())
+        sums = rows.total(partial(_weight_sums, densities_of, weights, used))
+        counts, following = sums[:-1], float(sums[-1])
         rise, log_likelihood = following - log_likelihood, following
         if rise < _WEIGHT_TOL:
             break

@@ -84,7 +84,7 @@ def with_own_pattern(records: Records, dictionary: Dictionary, weights: Floats) 
 
 def _starts(records: Records, family: SparseGaussian, frame: Frame, shared: Patterns, weights: Floats) -> list[_Mixed]:
     """The totals of the records that the shared patterns explain worst, for every share."""
-    scores = np.concatenate([_log_likelihoods(family, frame.applied(b), weights, shared) for b in records.blocks()])
+    scores = np.concatenate(records.of_blocks(partial(_scores, family, frame, weights, shared)))
     starts = []
     for share in _START_SHARES:
         least = max(int(share * len(scores)), len(frame.centre) + 1)
@@ -93,6 +93,10 @@ def _starts(records: Records, family: SparseGaussian, frame: Frame, shared: Patt
         part = float(counts.counts[0]) / len(scores)
         starts.append(_Mixed(shared, np.append((1 - part) * weights, part), counts))
     return starts
+
+
+def _scores(family: SparseGaussian, frame: Frame, weights: Floats, shared: Patterns, block: Floats) -> Floats:
+    return _log_likelihoods(family, frame.applied(block), weights, shared)
 
 
 def _strange(

@@ -3,17 +3,18 @@
 A source is a table in memory, which is converted once; a file, a folder or a database, which is read anew at every pass; or an
 iterator of tables, which comes once and is kept: in memory up to a public size, beyond it in files that have no name. Those are
 unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
-files (TMPDIR) and hold encoded records in clear.
+files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.cluster_rows`).
 """
 
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO, Any, Final, TypeGuard
+from dataclasses import dataclass, replace
+from typing import IO, Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.databases import SqlSource
+from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
+from sudare.frames.fixed_tree import Sum, pairwise_total
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import no_rows
@@ -28,26 +31,37 @@ from sudare.schema.frame_conversion import no_rows
 # Arrays of one length: the entries at one place belong to one row.
 Arrays = tuple[NDArray[Any], ...]
 
+Counts = NDArray[np.int64]
+
 BLOCK_ROWS: Final = 1024
 # A public number: whether a file is used depends on the size of the table alone.
 SPOOL_ABOVE_BYTES: Final = 2**27
+
+
+class Tallied(NamedTuple):
+    """Arrays of a table, and whole numbers about it that are added up over all tables when the rows are checked."""
+
+    arrays: Arrays
+    tally: Counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
     """Rows as arrays of one length, given from the beginning as often as one asks.
 
-    `parts` starts a pass over arrays of any lengths; `count` is the number of rows, `width` the number of columns of the first array.
+    `parts` starts a pass over arrays of any lengths; `count` is the number of rows, `width` the number of columns of the first array,
+    `tally` what was counted beside them.
     """
 
     parts: Callable[[], Iterable[Arrays]]
     count: int
     width: int
+    tally: Counts | None = None
 
     @classmethod
     def held(cls, *arrays: NDArray[Any]) -> Rows:
         """Rows in memory."""
-        return cls(lambda: [arrays], len(arrays[0]), _width(arrays[0]))
+        return cls(lambda: [arrays], len(arrays[0]), array_width(arrays[0]))
 
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[Arrays]:
         """All rows in blocks of exactly `rows`, the last one shorter: the same blocks however the rows are stored.
@@ -55,6 +69,23 @@ class Rows:
         Raise DataError where the source no longer has the rows that were counted.
         """
         return fixed_blocks(self.counted_parts(), rows)
+
+    def total(
+        self, function: Callable[..., Sum], beside: NDArray[Any] | None = None, first_rows: int | None = None
+    ) -> Sum:
+        """The sum of `function(*arrays)` over blocks of 65,536 rows, in a fixed tree: the same bits wherever the rows are.
+
+        The function gives anything that can be added. It is sent to the workers of a cluster, and must not change its arrays. `beside` is
+        an array with an entry for each row, of which it gets a block's part as last argument. With `first_rows` only so many rows are
+        added, from the first one on, at most a block.
+        """
+        blocks = self.blocks(TREE_BLOCK_ROWS)
+        if first_rows is not None:
+            blocks = (cut(block, first_rows) for block in itertools.islice(blocks, 1))
+        total = pairwise_total(function(*block) for block in with_beside(blocks, beside))
+        if total is None:
+            raise no_rows()
+        return total
 
     def counted_parts(self) -> Iterator[Arrays]:
         """One pass over the parts as they come. Raise DataError where there are not as many rows as were counted."""
@@ -77,47 +108,76 @@ class Rows:
 
 def checked_rows(
     source: Any,
-    arrays_of: Callable[[Any], Arrays],
+    arrays_of: Callable[[Any], Arrays | Tallied],
     schema: Schema | None = None,
     columns: Sequence[str] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
     *,
     in_memory: bool = False,
+    cluster: Any = None,
 ) -> Rows:
     """The rows of a source, all of them read once, so that what is wrong with them is said before anything is charged.
 
     `arrays_of` makes arrays of a table and raises where a value is not what was declared; `columns` and `schema` say which columns are
-    read. With `in_memory` every source is read only once and held in memory, whatever its size.
+    read. With `in_memory` every source is read only once and held in memory, whatever its size. With a `cluster` (a client of
+    dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
     Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
     """
+    if cluster is not None:
+        from sudare.frames.cluster_rows import rows_on
+
+        return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
     if is_stored(source) and not in_memory:
         check_persons(source, schema)
 
-        def parts() -> Iterator[Arrays]:
-            return map(arrays_of, batches(source, columns, batch_rows, schema))
+        def parts() -> Iterator[Tallied]:
+            return (tallied(arrays_of(table)) for table in batches(source, columns, batch_rows, schema))
 
-        count = width = 0
+        count, width, tally = 0, 0, None
         for part in parts():
-            count, width = count + len(part[0]), _width(part[0])
-        rows = Rows(parts, count, width)
+            count, width, tally = count + len(part.arrays[0]), array_width(part.arrays[0]), added(tally, part.tally)
+        rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
     elif is_stored(source) or is_read_once(source):
         rows = _kept_rows(batches(source, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
     else:
         check_persons(source, schema)
-        rows = Rows.held(*arrays_of(source))
+        made = tallied(arrays_of(source))
+        rows = replace(Rows.held(*made.arrays), tally=made.tally)
     if rows.count == 0:
         raise no_rows()
     return rows
 
 
+def placed(rows: Rows, cluster: Any) -> Rows:
+    """The same rows, kept by the workers of a cluster where there is one."""
+    if cluster is None:
+        return rows
+    from sudare.frames.cluster_rows import sent
+
+    return sent(cluster, rows.blocks(TREE_BLOCK_ROWS), rows, rows.tally)
+
+
+def tallied(made: Arrays | Tallied) -> Tallied:
+    """Arrays with their tally, which is empty where there is none."""
+    return made if isinstance(made, Tallied) else Tallied(made, np.zeros(0, np.int64))
+
+
+def added(tally: Counts | None, other: Counts) -> Counts:
+    """The sum of two tallies, of which the first may not have begun."""
+    return other if tally is None else tally + other
+
+
 def _kept_rows(
-    tables: Iterator[Table], arrays_of: Callable[[Any], Arrays], schema: Schema | None, spool: Spool
+    tables: Iterator[Table], arrays_of: Callable[[Any], Arrays | Tallied], schema: Schema | None, spool: Spool
 ) -> Rows:
     """Rows that come once, kept for every later pass; persons are counted as they pass."""
+    tallies: list[Counts] = []
 
     def passing() -> Iterator[Table]:
         for table in tables:
-            spool.append(arrays_of(table))
+            made = tallied(arrays_of(table))
+            spool.append(made.arrays)
+            tallies.append(made.tally)
             yield table
 
     passed = passing()
@@ -127,7 +187,7 @@ def _kept_rows(
     collections.deque(passed, maxlen=0)
     if spool.count == 0:
         raise no_rows()
-    return Rows.held(*spool.together())
+    return replace(Rows.held(*spool.together()), tally=np.sum(tallies, axis=0))
 
 
 def is_stored(source: object) -> TypeGuard[str | os.PathLike[str] | SqlSource]:
@@ -161,10 +221,11 @@ def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
     count, width = 0, None
     for part in parts:
         start, length = 0, len(part[0])
-        width = _width(part[0]) if width is None else width
-        if length and _width(part[0]) != width:
+        width = array_width(part[0]) if width is None else width
+        if length and array_width(part[0]) != width:
             raise DataError(
-                f"A part of the source has {_width(part[0])} columns, those before it {width}.", "Give all the same."
+                f"A part of the source has {array_width(part[0])} columns, those before it {width}.",
+                "Give all the same.",
             )
         while start < length:
             piece = tuple(array[start : start + rows - count] for array in part)
@@ -177,11 +238,24 @@ def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
         yield _joined(waiting)
 
 
+def with_beside(blocks: Iterable[Arrays], beside: NDArray[Any] | None, start: int = 0) -> Iterator[Arrays]:
+    """The same blocks; after the arrays of each comes the part of `beside` that belongs to its rows, counted from `start`."""
+    for block in blocks:
+        yield block if beside is None else (*block, beside[start : start + len(block[0])])
+        start += len(block[0])
+
+
+def cut(block: Arrays, rows: int) -> Arrays:
+    """The first rows of a block."""
+    return tuple(array[:rows] for array in block)
+
+
 def _joined(parts: list[Arrays]) -> Arrays:
     return parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
-def _width(array: NDArray[Any]) -> int:
+def array_width(array: NDArray[Any]) -> int:
+    """How many columns an array has."""
     return int(array.shape[1]) if array.ndim > 1 else 1
 
 

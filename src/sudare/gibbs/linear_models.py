@@ -157,6 +157,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
     # Parameters of the linear models that a draw does not have.
     method: ClassVar[str] = "auto"  # type: ignore[misc]
     sampling_rate: ClassVar[float | None] = None  # type: ignore[misc]
+    cluster: ClassVar[Any] = None  # type: ignore[misc]
 
     def _mechanism(self, facts: Facts) -> LogisticDraws:
         epsilon, delta, draws = float(self.epsilon), float(self.delta), int(self.draws)
@@ -226,6 +227,7 @@ class GibbsRidge(GibbsLinearModel, PrivateRidge):
     # Parameters of the linear models that a draw does not have.
     method: ClassVar[str] = "auto"  # type: ignore[misc]
     sampling_rate: ClassVar[float | None] = None  # type: ignore[misc]
+    cluster: ClassVar[Any] = None  # type: ignore[misc]
 
     def _loss(self) -> Loss:
         return CappedSquares(1e6)

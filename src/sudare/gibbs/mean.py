@@ -6,7 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +150,8 @@ class GibbsMean(PrivateMean):
     fixed_work: bool = False
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    # A parameter of means that a draw does not have.
+    cluster: ClassVar[Any] = None  # type: ignore[misc]
 
     def plan(self, rows: int, declared: Schema) -> Plan[MeanDraws]:
         """A record of p columns has norm √p at most; a person's records may all point one way."""

@@ -1,7 +1,7 @@
 """How members read their own tables: by declared facts that all share, so that equal rows become equal numbers everywhere.
 
-Rows are counted and checked by `sudare.frames.rows`. Sums read the batches of a file anew: one table is read in several ways in one
-training, and what was counted for one way need not be counted again for the next.
+Rows are counted and checked by `sudare.frames.rows`, once for each way in which a training reads them. Sums read a file anew, unless workers
+of a cluster keep its rows.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames import batches
-from sudare.frames.block_sums import statistics_over
-from sudare.frames.rows import checked_rows, is_stored
+from sudare.frames.rows import Rows, checked_rows, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode
 
@@ -36,7 +34,7 @@ class Reading(Protocol):
         """The matrix of a part of the table, checked."""
 
     def finished(self, matrix: Floats) -> Floats:
-        """The same rows within their bounds: what takes long, and can be done on a cluster."""
+        """The same rows within their bounds."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +166,12 @@ def _check_two_classes(classes: Sequence[Any]) -> None:
 class MemberTable:
     """A member's own table: in memory, or a file, folder or query that is read anew for every sum.
 
-    `cluster` is where its sums are computed: None is here, else a client of dask.distributed or what one can be made from.
+    `cluster` is whose workers read the table, keep its rows and add them up: a client of dask.distributed or what one can be made from. None is here.
     """
 
     def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None) -> None:
         self._table, self._labels, self._cluster = table, labels, cluster
-        self._held: tuple[Reading, Floats] | None = None
+        self._read: tuple[Reading, Rows] | None = None
 
     def __repr__(self) -> str:
         return "<a member's table>"
@@ -186,18 +184,22 @@ class MemberTable:
             )
         if reading.schema is None and is_stored(self._table):
             raise InvalidParameter("A data source needs a schema.", "Declare its columns.")
-        return checked_rows(self._table, lambda part: (reading.matrix(part, self._labels),), reading.schema).count
+        self._read = None
+        return self._rows(reading).count
 
     def total(self, reading: Reading, function: Callable[[Floats], Integers]) -> Integers:
         """The sum of a function of finished blocks; whole numbers, so the same in any order and on any number of workers."""
-        if self._cluster is None and not is_stored(self._table):
-            if self._held is None or self._held[0] != reading:
-                self._held = reading, reading.finished(reading.matrix(self._table, self._labels))
-            return statistics_over(self._held[1], function)
-        parts = batches(self._table, schema=reading.schema) if is_stored(self._table) else iter([self._table])
-        matrices = (reading.matrix(part, self._labels) for part in parts)
-        return statistics_over(matrices, partial(_of_finished, reading, function), self._cluster)
+        return self._rows(reading).total(function)
+
+    def _rows(self, reading: Reading) -> Rows:
+        """Finished rows. Those of the last way of reading are kept."""
+        if self._read is None or self._read[0] != reading:
+            # Rows of another reading are let go before these are read.
+            self._read = None
+            arrays_of = partial(_finished, reading, self._labels)
+            self._read = reading, checked_rows(self._table, arrays_of, reading.schema, cluster=self._cluster)
+        return self._read[1]
 
 
-def _of_finished(reading: Reading, function: Callable[[Floats], Integers], block: Floats) -> Integers:
-    return function(reading.finished(block))
+def _finished(reading: Reading, labels: Any, part: Any) -> tuple[Floats]:
+    return (reading.finished(reading.matrix(part, labels)),)

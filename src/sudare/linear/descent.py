@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import Arrays, Rows
+from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.rows import row_step
 from sudare.privacy.accounting import (
@@ -211,11 +210,20 @@ class GradientDescent(LinearMechanism):
 
     def clipped_sum(self, rows: Rows, parameters: Floats, kept: NDArray[np.bool_] | None = None) -> Floats:
         """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact."""
+        return rows.total(partial(self._of_block, parameters), kept)
+
+    def _of_block(
+        self, parameters: Floats, matrix: Floats, targets: Floats, kept: NDArray[np.bool_] | None = None
+    ) -> Floats:
+        """The sum over a block, a thousand rows at a time; over those that are kept, where that is said."""
         row_grid, slope_grid = self._steps_of
         total = np.zeros(parameters.shape)
-        for matrix, targets in sampled_blocks(rows, kept):
-            whole = np.trunc(matrix / row_grid)
-            slopes = self.facts.loss.slope(matrix @ parameters.T, targets)
+        for start in range(0, len(matrix), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            chosen = slice(None) if kept is None else kept[part]
+            rows = matrix[part][chosen]
+            whole = np.trunc(rows / row_grid)
+            slopes = self.facts.loss.slope(rows @ parameters.T, targets[part][chosen])
             total += self._whole_slopes(slopes, whole, row_grid, slope_grid).T @ whole
         return total
 
@@ -246,15 +254,6 @@ class GradientDescent(LinearMechanism):
             if step >= recipe.steps - recipe.averaged:
                 average += place / recipe.averaged
         return on_grid(average, self.grid)
-
-
-def sampled_blocks(rows: Rows, kept: NDArray[np.bool_] | None) -> Iterator[Arrays]:
-    """Blocks of the rows that are kept; of all rows where nothing is said."""
-    start = 0
-    for matrix, targets in rows.blocks():
-        chosen = slice(None) if kept is None else kept[start : start + len(matrix)]
-        start += len(matrix)
-        yield matrix[chosen], targets[chosen]
 
 
 def poisson_sample(rows: int, sampling_rate: float, source: WordSource) -> NDArray[np.bool_]:

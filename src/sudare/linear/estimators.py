@@ -92,6 +92,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     sampling_rate : for descent: the public probability with which every step sees a row; None for full batches.
     account : who pays. Without one the model may be looked at by its owner but not released.
     random_state : a seed, for tests and simulation only; it voids the guarantee.
+    cluster : a client of dask.distributed, or the address of a scheduler, whose workers read the rows, keep them and add them up; None is here.
 
     Attributes
     ----------
@@ -113,6 +114,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     sampling_rate: float | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
@@ -154,6 +156,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     sampling_rate: float | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     def _loss(self) -> Loss:
         Numbers(0, open_low=True).check("smoothing", self.smoothing)
@@ -183,6 +186,7 @@ class PrivateRidge(NumberTarget, PrivateLinearModel):
     sampling_rate: float | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     def predict(self, X: Any) -> Floats:
         """The target of each row, in its own unit."""

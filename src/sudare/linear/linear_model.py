@@ -6,9 +6,11 @@ and checks all rows, plans from public facts, charges the account, and only then
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Final, Self, cast
 
@@ -18,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, is_read_once, is_stored
+from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, is_read_once, is_stored, placed
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
@@ -146,7 +148,13 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(schema), schema.digest)
         self._declare_target(y)
-        return checked_rows(X, lambda table: self._block(table, y, schema), schema)
+        return checked_rows(X, partial(_block, self._reader(), y, schema), schema, cluster=self.cluster)
+
+    def _reader(self) -> Self:
+        """This model as workers of a cluster may have it: without account."""
+        reader = copy.copy(self)
+        reader.account, reader.cluster = None, None
+        return reader
 
     def _read_arrays(self, X: Any, y: Any) -> Rows:
         if is_stored(X):
@@ -159,7 +167,7 @@ class PrivateLinearModel(PrivateEstimator):
         targets = self._encoded_targets(y)
         check_lengths(len(matrix), len(targets))
         rows, self.clipped_rows_ = self._bounded(matrix)
-        return Rows.held(rows, targets)
+        return placed(Rows.held(rows, targets), self.cluster)
 
     def _read_pairs(self, pairs: Iterator[Any], y: Any) -> Rows:
         """Rows and targets of pairs of arrays. Targets wait as they are, one value a row, where nothing is declared of them."""
@@ -186,10 +194,10 @@ class PrivateLinearModel(PrivateEstimator):
         if spool.count == 0:
             raise _not_pairs()
         if is_declared:
-            return Rows.held(*spool.together())
+            return placed(Rows.held(*spool.together()), self.cluster)
         undeclared = np.concatenate(waiting)
         self._declare_target(undeclared)
-        return Rows.held(*spool.together(), self._encoded_targets(undeclared))
+        return placed(Rows.held(*spool.together(), self._encoded_targets(undeclared)), self.cluster)
 
     def _bounded(self, matrix: Floats) -> tuple[Floats, int]:
         layout = self._layout(self.declared_)
@@ -364,6 +372,10 @@ class PrivateLinearModel(PrivateEstimator):
     def _take(self, content: Content) -> None:
         self.grid_ = content.grid("parameters")
         self._set_parameters(content.tensors["parameters"].reshape(self._outputs(), -1))
+
+
+def _block(model: PrivateLinearModel, y: Any, schema: Schema, table: Any) -> Arrays:
+    return model._block(table, y, schema)
 
 
 def _not_pairs() -> DataError:

@@ -8,11 +8,10 @@ steps follow, whose number is public and which arrive for every table (proofs/so
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -82,40 +81,70 @@ def evaluated(objective: Objective, parameters: Floats, hessian: bool, blocks: i
 
     A pass over a part counts each of its rows for as many as it stands for.
     """
-    width = len(parameters)
-    gradient = np.zeros(width)
-    matrix = np.zeros((width, width), order="F") if hessian else None
-    seen = 0
-    for rows, targets in itertools.islice(objective.rows.blocks(), blocks):
-        target = targets[:, objective.output]
-        scores = rows.dot(parameters)
-        seen += len(rows)
-        if matrix is None:
-            slopes = objective.loss.slope(scores, target)
-        else:
-            slopes, curvatures = objective.loss.derivatives(scores, target)
-            weighted = rows * np.sqrt(curvatures)[:, np.newaxis]
-            matrix = blas.dsyrk(1.0, weighted.T, beta=1.0, c=matrix, overwrite_c=1)
-        gradient += slopes.dot(rows)
-    if seen < objective.rows.count:
-        weight = objective.rows.count / seen
+    of_block = partial(_derivatives, objective.loss, objective.output, parameters, hessian)
+    weight, first_rows = _part(objective, blocks)
+    sums = objective.rows.total(of_block, first_rows=first_rows)
+    gradient, matrix = sums.gradient, sums.hessian
+    if weight > 1:
         gradient, matrix = weight * gradient, None if matrix is None else weight * matrix
     gradient += objective.penalty * parameters
     gradient += objective.linear
     if matrix is not None:
-        matrix.ravel(order="K")[:: width + 1] += objective.penalty
+        matrix.ravel(order="K")[:: len(parameters) + 1] += objective.penalty
     return _Evaluated(gradient, norm(gradient), matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class _Derivatives:
+    gradient: Floats
+    hessian: Floats | None
+
+    def __add__(self, other: _Derivatives) -> _Derivatives:
+        hessian = None if self.hessian is None or other.hessian is None else self.hessian + other.hessian
+        return _Derivatives(self.gradient + other.gradient, hessian)
+
+
+def _derivatives(
+    loss: Loss, output: int, parameters: Floats, hessian: bool, all_rows: Floats, targets: Floats
+) -> _Derivatives:
+    """The sums over some rows, which are added a thousand at a time."""
+    width = len(parameters)
+    gradient = np.zeros(width)
+    matrix = np.zeros((width, width), order="F") if hessian else None
+    for start in range(0, len(all_rows), BLOCK_ROWS):
+        rows, target = all_rows[start : start + BLOCK_ROWS], targets[start : start + BLOCK_ROWS, output]
+        scores = rows.dot(parameters)
+        if matrix is None:
+            slopes = loss.slope(scores, target)
+        else:
+            slopes, curvatures = loss.derivatives(scores, target)
+            weighted = rows * np.sqrt(curvatures)[:, np.newaxis]
+            matrix = blas.dsyrk(1.0, weighted.T, beta=1.0, c=matrix, overwrite_c=1)
+        gradient += slopes.dot(rows)
+    return _Derivatives(gradient, matrix)
+
+
+def _part(objective: Objective, blocks: int | None) -> tuple[float, int | None]:
+    """How many rows each one stands for in a pass over the first blocks, and how many those are; None is all."""
+    count = objective.rows.count
+    first_rows = None if blocks is None else min(blocks * BLOCK_ROWS, count)
+    return count / (count if first_rows is None else first_rows), first_rows
 
 
 def valued(objective: Objective, parameters: Floats, blocks: int | None = None) -> float:
     """The objective's value, in one pass over the rows or over the first blocks."""
-    value, seen = 0.0, 0
-    for rows, targets in itertools.islice(objective.rows.blocks(), blocks):
-        value += float(np.sum(objective.loss.value(rows @ parameters, targets[:, objective.output])))
-        seen += len(rows)
-    weight = objective.rows.count / max(seen, 1)
+    weight, first_rows = _part(objective, blocks)
+    value = objective.rows.total(partial(_value, objective.loss, objective.output, parameters), first_rows=first_rows)
     ridge = 0.5 * objective.penalty * float(parameters @ parameters)
     return weight * value + ridge + float(objective.linear @ parameters)
+
+
+def _value(loss: Loss, output: int, parameters: Floats, all_rows: Floats, targets: Floats) -> float:
+    value = 0.0
+    for start in range(0, len(all_rows), BLOCK_ROWS):
+        rows, target = all_rows[start : start + BLOCK_ROWS], targets[start : start + BLOCK_ROWS, output]
+        value += float(np.sum(loss.value(rows @ parameters, target)))
+    return value
 
 
 def rounding_bound(
@@ -392,12 +421,19 @@ def _conjugate_direction(objective: Objective, place: Floats, gradient: Floats) 
     """A Newton direction by conjugate gradients, as accurate as the gradient's size asks for."""
 
     def hessian_product(vector: Floats) -> Floats:
-        product = objective.penalty * vector
-        for rows, targets in objective.rows.blocks():
-            curvature = objective.loss.curvature(rows @ place, targets[:, objective.output])
-            product = product + (curvature * (rows @ vector)) @ rows
-        return product
+        of_block = partial(_hessian_product, objective.loss, objective.output, place, vector)
+        return objective.penalty * vector + objective.rows.total(of_block)
 
     hessian = LinearOperator((len(place), len(place)), matvec=hessian_product, dtype=np.float64)
     accuracy = min(0.1, math.sqrt(norm(gradient)))
     return np.asarray(cg(hessian, -gradient, rtol=accuracy, maxiter=_MOST_CONJUGATE_STEPS)[0])
+
+
+def _hessian_product(
+    loss: Loss, output: int, place: Floats, vector: Floats, all_rows: Floats, targets: Floats
+) -> Floats:
+    product = np.zeros(len(vector))
+    for start in range(0, len(all_rows), BLOCK_ROWS):
+        rows, target = all_rows[start : start + BLOCK_ROWS], targets[start : start + BLOCK_ROWS, output]
+        product += (loss.curvature(rows @ place, target) * (rows @ vector)) @ rows
+    return product

@@ -6,13 +6,14 @@ known before anything is spent; then it charges the account, and only then draws
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +179,8 @@ class PrivateEstimator(BaseEstimator):
     # Exact facts about the records: they stay in the process that looked at the data.
     for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "_source")
     neighbours: Neighbours = "replace-one"
+    # Whose workers read the rows and add them up; None is here.
+    cluster: Any = None
     # The noise of a larger computation, for as long as a fit is a part of it (`_fit_within`).
     _lent_noise: NoiseSource | None = None
 
@@ -516,8 +519,29 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "seal_")
 
+    def __sklearn_clone__(self) -> Self:
+        """A clone that uses the same cluster, whose client cannot be copied."""
+        return cloned_beside_cluster(self, super().__sklearn_clone__)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name not in self.for_the_owner}
+        """What is pickled: the client of a cluster is of this process, its address is not."""
+        left_out = self.for_the_owner if isinstance(self.cluster, str) else (*self.for_the_owner, "cluster")
+        return {name: value for name, value in super().__getstate__().items() if name not in left_out}
+
+
+Estimator = TypeVar("Estimator", bound=Any)
+
+
+def cloned_beside_cluster(model: Estimator, clone_of: Callable[[], Estimator]) -> Estimator:
+    """A clone of an estimator that has the same cluster as it."""
+    cluster = model.cluster
+    if cluster is None or isinstance(cluster, str):
+        return clone_of()
+    shell = copy.copy(model)
+    shell.cluster = None
+    made = clone(shell)
+    made.cluster = cluster
+    return cast(Estimator, made)
 
 
 def undeclared(model: PrivateEstimator) -> InvalidParameter:

@@ -103,7 +103,7 @@ class GroupedTable(PrivateEstimator):
 
     Parameters
     ----------
-    epsilon, delta, account, random_state : as in PrivateMean.
+    epsilon, delta, account, random_state, cluster : as in PrivateMean.
     schema : the declared columns.
     by : names of the columns to group by: categories, labels, or numbers by their public bins.
     mean_of : names of number columns whose sums and means are wanted; none by default.
@@ -131,6 +131,7 @@ class GroupedTable(PrivateEstimator):
     neighbours: Neighbours = "replace-one"
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     # Checks and declared columns
 

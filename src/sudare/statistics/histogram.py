@@ -52,7 +52,7 @@ class PrivateHistogram(PrivateEstimator):
 
     Parameters
     ----------
-    epsilon, delta, bounds, schema, account, random_state : as in PrivateMean; with a schema, all features are counted.
+    epsilon, delta, bounds, schema, account, random_state, cluster : as in PrivateMean; with a schema, all features are counted.
     bins : number of equal bins, or the inner edges, for columns declared by `bounds`.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
 
@@ -75,6 +75,7 @@ class PrivateHistogram(PrivateEstimator):
     neighbours: Neighbours = "replace-one"
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """A replaced row leaves one cell of each column and enters another; an added one only enters."""

@@ -45,6 +45,7 @@ class PrivateMean(PrivateEstimator):
     bounds : public (low, high), numbers or one per column; or give a `schema`, whose number columns are used.
     account : who pays. Without one the result may be looked at by its owner but not released.
     random_state : a seed, for tests and simulation only; it voids the guarantee.
+    cluster : a client of dask.distributed, or the address of a scheduler, whose workers read the rows and add them up; None is here.
 
     Attributes
     ----------
@@ -62,6 +63,7 @@ class PrivateMean(PrivateEstimator):
     schema: Schema | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """One row moves every column's scaled sum by at most one."""

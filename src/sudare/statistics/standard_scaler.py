@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
     Parameters
     ----------
-    epsilon, delta, bounds, schema, account, random_state : as in PrivateMean.
+    epsilon, delta, bounds, schema, account, random_state, cluster : as in PrivateMean.
 
     Attributes
     ----------
@@ -60,6 +60,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
     schema: Schema | None = None
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """With z in [−1, 1] a row moves (z, z²) by at most 9/4 in L1 and 2 in L2, and rounding adds a step to z²."""

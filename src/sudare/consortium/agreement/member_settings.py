@@ -36,13 +36,17 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 @dataclass(frozen=True)
 class Data:
-    """Where the records are: a path of Parquet or CSV files, or a database's address and a table or query in it."""
+    """Where the records are: a path of Parquet or CSV files, or a database's address and a table or query in it.
+
+    `cluster` is the address of a Dask scheduler whose workers read the files and add up their rows; None is here.
+    """
 
     source: str | None = None
     has_header: bool | None = None
     encoding: str | None = None
     url: str | None = field(default=None, repr=False)
     query: str | None = None
+    cluster: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return _without_password(self, self.url)
@@ -222,8 +226,8 @@ def _address(value: Field, folder: Path) -> str:
 
 
 def _data(section: Field) -> Data:
-    fields = section.table((), ("source", "has_header", "encoding", "url", "query"))
-    texts = {name: value.text() for name, value in fields.items() if name not in ("has_header", "encoding")}
+    fields = section.table((), ("source", "has_header", "encoding", "url", "query", "cluster"))
+    texts = {name: value.text() for name, value in fields.items() if name not in ("has_header", "encoding", "cluster")}
     if set(texts) not in ({"source"}, {"url", "query"}) or not all(texts.values()):
         problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
         raise AgreementError(
@@ -233,7 +237,15 @@ def _data(section: Field) -> Data:
     encoding = fields["encoding"].text() if "encoding" in fields else None
     if encoding is not None:
         checked_encoding(encoding)
-    return Data(**texts, has_header=fields["has_header"].truth() if "has_header" in fields else None, encoding=encoding)
+    has_header = fields["has_header"].truth() if "has_header" in fields else None
+    cluster = _cluster(fields["cluster"]) if "cluster" in fields else None
+    return Data(**texts, has_header=has_header, encoding=encoding, cluster=cluster)
+
+
+def _cluster(field: Field) -> str:
+    if not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://[^\s/@]+", field.text()):
+        raise field.refused("the address of a Dask scheduler, such as tls://scheduler.example:8786")
+    return field.text()
 
 
 def _policy(section: Field) -> Policy:

@@ -101,7 +101,7 @@ def activity_of(task: Task, here: TaskEnvironment) -> Activity:
         return _sums(task, here, store, _dictionary_walk(task, here, permission, store))
     if isinstance(task, LearningTask | ScalerTask):
         table, account = (
-            MemberTable(here.member.source()),
+            MemberTable(here.member.source(), cluster=here.member.data.cluster),
             here.paying(permission, store, is_resumed=False),
         )
         return _sums(task, here, store, LearningWalk(learning_terms(task, here.agreement), table, account))
@@ -158,7 +158,7 @@ def _dictionary_walk(
     task: DictionaryTask, here: TaskEnvironment, permission: Permission, store: CheckpointStore
 ) -> DictionaryWalk | PrivateDictionaryWalk:
     schema, members = here.agreement.schema, len(here.agreement.members)
-    estimator = dictionary_of(task, schema)
+    estimator = dictionary_of(task, schema).set_params(cluster=here.member.data.cluster)
     if task.is_private:
         check_persons(here.member.source(), schema)
         terms, records = estimator.training(_table_or_path(here), members)
@@ -202,7 +202,11 @@ def _own_release(
         schema, source = here.agreement.schema, here.member.source()
         columns = _columns_read(schema, task.columns) if isinstance(task, CensusTask) else None
         learner = learner_of(task, schema, here.paying(permission, store, is_resumed=True))
-        learner.fit(read(source, columns, schema))
+        cluster = here.member.data.cluster
+        if cluster is not None and "cluster" in learner.get_params(deep=False):
+            learner.set_params(cluster=cluster).fit(source)
+        else:
+            learner.fit(read(source, columns, schema))
         Release.of(learner).save(path, key=here.identity.signing_key)
     return path.read_bytes()
 

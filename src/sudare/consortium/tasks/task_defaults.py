@@ -13,7 +13,7 @@ from sudare.errors import AgreementError
 
 _DRAWS: Final = {"draws": 1, "fixed_work": False}
 _LINEAR: Final = {"norm_bound": 1.0, "regularization": None, "fit_intercept": True, "encoding": "centred"}
-_METHOD: Final = {"method": "auto", "sampling_rate": None}
+_METHOD: Final = {"method": "auto", "sampling_rate": None, "cluster": None}
 _NETWORK: Final = {
     "hidden_layer_sizes": (64, 64),
     "bounds": None,
@@ -45,14 +45,14 @@ LEARNER_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "GibbsLogisticRegression": {**_LINEAR, **_DRAWS, "classes": None, "sampler": "auto", "radius": None},
         "GibbsMean": {**_DRAWS, "bounds": None, "prior_scale": 1.0, "radius": None},
         "GibbsRidge": {**_LINEAR, **_DRAWS, "target_bounds": None, "radius": None},
-        "PrivateHistogram": {"bounds": None, "bins": 10, "neighbours": "replace-one"},
+        "PrivateHistogram": {"bounds": None, "bins": 10, "neighbours": "replace-one", "cluster": None},
         "PrivateLinearSVC": {**_LINEAR, **_METHOD, "smoothing": 0.5, "classes": None},
         "PrivateLogisticRegression": {**_LINEAR, **_METHOD, "classes": None},
         "PrivateMLPClassifier": {**_NETWORK, "classes": None},
         "PrivateMLPRegressor": {**_NETWORK, "target_bounds": None},
-        "PrivateMean": {"bounds": None},
+        "PrivateMean": {"bounds": None, "cluster": None},
         "PrivateRidge": {**_LINEAR, **_METHOD, "target_bounds": None, "residual_cap": 1.0},
-        "PrivateStandardScaler": {"bounds": None},
+        "PrivateStandardScaler": {"bounds": None, "cluster": None},
         "PrivateSynthesizer": {
             "label": None,
             "engine": "marginals",

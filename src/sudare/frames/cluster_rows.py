@@ -1,0 +1,465 @@
+"""Rows that the workers of a Dask cluster read, check and keep: functions go there, sums come back.
+
+Each worker reads its own shards (`frames.shards`), encodes them and keeps the encoded rows, packed, between passes. What was held by a worker
+that is gone is read again by another one. A task never fails: what went wrong comes back as a value, in the words of the local reader, so
+that no log of a worker and no traceback shows records. Noise is drawn, and the ledger written, by the caller alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.errors import ClusterFailed, DataError, ExtraMissing, InvalidParameter, SourceUnreadable, SudareError
+from sudare.frames.fixed_tree import BLOCK_ROWS, Node, Sum, nodes_of, total_of
+from sudare.frames.packed_arrays import Packed, packed
+from sudare.frames.rows import (
+    Arrays,
+    Counts,
+    Rows,
+    Tallied,
+    added,
+    array_width,
+    check_persons,
+    checked_rows,
+    cut,
+    fixed_blocks,
+    is_stored,
+    tallied,
+    with_beside,
+)
+from sudare.frames.shards import Shard, shards_of
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, SqlSource, batches, row_count
+from sudare.schema import Schema, Table
+from sudare.schema.frame_conversion import attempt, no_rows
+
+Result = TypeVar("Result")
+
+_VERSION: Final = version("sudare")
+# So many shards for each thread: fewer leave threads waiting for the last one, more cost messages.
+_SHARDS_PER_THREAD: Final = 4
+_MOST_SHARD_ROWS: Final = 2**22
+# A worker that dies takes its task with it; a task that so many workers died of is not tried again.
+_MOST_TRIES: Final = 4
+# Clients that were made here, by the address of their scheduler.
+_CLIENTS: Final[dict[str | None, Any]] = {}
+
+
+class _Failure(NamedTuple):
+    """What went wrong at a worker."""
+
+    kind: type[SudareError]
+    problem: str
+    remedy: str
+
+    def error(self) -> SudareError:
+        return self.kind(self.problem, self.remedy)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Kept:
+    """Encoded rows at a worker: blocks of `BLOCK_ROWS`, the last one shorter."""
+
+    blocks: list[tuple[Packed, ...]]
+    count: int
+    width: int
+    tally: Counts | None
+
+    @classmethod
+    def of(cls, parts: Iterable[Arrays], tally: Counts | None = None) -> _Kept:
+        count, width, blocks = 0, 0, []
+        for block in fixed_blocks(parts, BLOCK_ROWS):
+            count, width = count + len(block[0]), array_width(block[0])
+            blocks.append(tuple(map(packed, block)))
+        return cls(blocks, count, width, tally)
+
+    def arrays(self) -> Iterator[Arrays]:
+        return (tuple(array.unpacked() for array in block) for block in self.blocks)
+
+    def __sizeof__(self) -> int:
+        """What the scheduler counts as held."""
+        return sum(array.nbytes for block in self.blocks for array in block)
+
+    def __repr__(self) -> str:
+        return f"<{self.count} rows>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Reader:
+    """How a worker reads a shard."""
+
+    arrays_of: Callable[[Any], Arrays | Tallied]
+    schema: Schema | None
+    columns: Sequence[str] | None
+    batch_rows: int
+    # The folder that the caller's path begins in, where it is not a whole path: errors tell it as it was given.
+    folder: str = ""
+    caller_version: str = _VERSION
+
+    def kept(self, shard: Any) -> _Kept:
+        try:
+            return self._kept(shard)
+        except SudareError as error:
+            found = error
+        raise type(found)(found.problem.replace(self.folder, "") if self.folder else found.problem, found.remedy)
+
+    def _kept(self, shard: Any) -> _Kept:
+        if self.caller_version != _VERSION:
+            raise InvalidParameter(
+                f"A worker of the cluster runs sudare {_VERSION}, the caller {self.caller_version}.",
+                "Install the same version everywhere: another one may give other bits.",
+            )
+        tallies: list[Counts] = []
+
+        def parts() -> Iterator[Arrays]:
+            for table in self._tables(shard):
+                made = tallied(self.arrays_of(table))
+                tallies.append(made.tally)
+                yield made.arrays
+
+        kept = _Kept.of(parts())
+        return _Kept(kept.blocks, kept.count, kept.width, np.sum(tallies, axis=0) if tallies else None)
+
+    def _tables(self, shard: Any) -> Iterator[Table]:
+        if not isinstance(shard, Shard):
+            return batches(shard, self.columns, self.batch_rows, self.schema)
+        for file in shard.files:
+            if not os.path.exists(file):
+                raise SourceUnreadable(
+                    f"A worker of the cluster does not find {os.fspath(file)!r}.",
+                    "Workers read the files themselves: put them where all see them under the same path.",
+                )
+        return shard.tables(self.columns, self.batch_rows, self.schema)
+
+    def __repr__(self) -> str:
+        return "<a reader of rows>"
+
+
+class _Facts(NamedTuple):
+    rows: int
+    width: int
+    tally: Counts | None
+
+
+def _guarded(function: Callable[..., Result], *arguments: Any) -> Result | _Failure:
+    """What a function returns, or why it did not; a task that raised would be logged with its arguments."""
+    failed = next((argument for argument in arguments if isinstance(argument, _Failure)), None)
+    if failed is not None:
+        return failed
+    try:
+        return function(*arguments)
+    except SudareError as error:
+        return _Failure(type(error), error.problem, error.remedy)
+    except Exception as error:  # noqa: BLE001 - libraries quote values in their messages, so only the kind is told
+        return _Failure(ClusterFailed, f"A worker failed ({type(error).__name__}).", ClusterFailed.help)
+
+
+def _facts(kept: _Kept) -> _Facts:
+    return _Facts(kept.count, kept.width, kept.tally)
+
+
+def _head(kept: _Kept, rows: int) -> _Kept:
+    """The first rows of a shard, for the one before it."""
+    return _Kept.of(_first(kept.arrays(), rows))
+
+
+def _first(blocks: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
+    for block in blocks:
+        if rows <= 0:
+            return
+        yield cut(block, rows)
+        rows -= len(block[0])
+
+
+def _shifted(skipped: int, *kept: _Kept) -> _Kept:
+    """The rows of shards and of pieces after them, without the first ones."""
+
+    def parts() -> Iterator[Arrays]:
+        left = skipped
+        for block in itertools.chain.from_iterable(each.arrays() for each in kept):
+            if left < len(block[0]):
+                yield tuple(array[left:] for array in block)
+            left = max(0, left - len(block[0]))
+
+    return _Kept.of(parts())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Question(Generic[Sum]):
+    """What is to be added up over one piece."""
+
+    function: Callable[..., Sum]
+    first_block: int
+    rows: int
+    beside: NDArray[Any] | None
+    first_rows: int | None
+
+    def nodes(self, kept: _Kept) -> list[Node[Sum]]:
+        if kept.count != self.rows:
+            raise _changed()
+        blocks = kept.arrays()
+        if self.first_rows is not None:
+            blocks = (cut(block, self.first_rows) for block in itertools.islice(blocks, 1))
+        return nodes_of((self.function(*block) for block in with_beside(blocks, self.beside)), self.first_block)
+
+    def __repr__(self) -> str:
+        return "<a question>"
+
+
+@dataclass(eq=False, repr=False)
+class _Piece:
+    """Rows at the workers that begin at a multiple of `BLOCK_ROWS`, and how to have them again where the cluster forgot them."""
+
+    future: Any
+    start: int
+    rows: int
+    again: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterRows(Rows):
+    """Rows kept by workers. Sums over them have the bits of sums over the same rows here."""
+
+    pieces: Sequence[_Piece] = field(default=())
+    client: Any = None
+
+    def total(
+        self, function: Callable[..., Sum], beside: NDArray[Any] | None = None, first_rows: int | None = None
+    ) -> Sum:
+        """As in `Rows`: the function goes to the workers, and comes back as few sums."""
+        pieces = self.pieces if first_rows is None else self.pieces[:1]
+        questions = [
+            _Question(
+                function,
+                piece.start // BLOCK_ROWS,
+                piece.rows,
+                None if beside is None else beside[piece.start : piece.start + piece.rows],
+                first_rows,
+            )
+            for piece in pieces
+        ]
+        answers = _answers(self.client, pieces, [question.nodes for question in questions])
+        total = total_of(itertools.chain.from_iterable(answers))
+        if total is None:
+            raise no_rows()
+        return total
+
+
+def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable[[_Kept], Result]]) -> list[Result]:
+    """What each function gives for its piece, in their order; what was lost with a worker is computed again."""
+    found: dict[int, Result] = {}
+    for _ in range(_MOST_TRIES):
+        asked = {
+            place: client.submit(_guarded, functions[place], piece.future, pure=False, key=_key("sum"))
+            for place, piece in enumerate(pieces)
+            if place not in found
+        }
+        lost = []
+        for place, answer in zip(asked, _gathered(client, list(asked.values())), strict=True):
+            if answer is None:
+                lost.append(place)
+            else:
+                found[place] = _checked(answer)
+        if not lost:
+            return [found[place] for place in range(len(pieces))]
+        _wait_for_workers(client)
+        for place in lost:
+            if (again := pieces[place].again) is not None:
+                pieces[place].future = again()
+    raise _gone()
+
+
+def _checked(answer: Result | _Failure) -> Result:
+    if isinstance(answer, _Failure):
+        raise answer.error()
+    return answer
+
+
+def _gathered(client: Any, futures: list[Any]) -> list[Any]:
+    """The results, with None for those that went down with a worker."""
+    together = attempt(lambda: client.gather(futures))
+    return [attempt(future.result) for future in futures] if together is None else list(together)
+
+
+def rows_on(
+    cluster: Any,
+    source: Any,
+    arrays_of: Callable[[Any], Arrays | Tallied],
+    schema: Schema | None = None,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+) -> Rows:
+    """What `sudare.frames.rows.checked_rows` gives, read and kept by the workers of a cluster.
+
+    Files are read by the workers; databases and what is in memory here is read here and sent. Raise what the local reader raises, and
+    ClusterFailed where the cluster cannot do it.
+    """
+    if isinstance(source, SqlSource) or not (is_stored(source) or is_partitioned(source)):
+        here = checked_rows(source, arrays_of, schema, columns, batch_rows)
+        return sent(cluster, here.blocks(BLOCK_ROWS), here if _is_held(source) else None, here.tally)
+    client = _client(cluster)
+    is_relative = not is_partitioned(source) and not os.path.isabs(os.fspath(source))
+    folder = os.path.join(os.getcwd(), "") if is_relative else ""
+    reader = _Reader(arrays_of, schema, columns, batch_rows, folder)
+    if is_partitioned(source):
+        loaded = _loaded_partitions(client, source, reader)
+    else:
+        check_persons(source, schema)
+        threads = _threads(client)
+        wanted = -(-(row_count(source) or 0) // (threads * _SHARDS_PER_THREAD))
+        shards = shards_of(source, min(max(wanted, BLOCK_ROWS), _MOST_SHARD_ROWS))
+        loaded = [_submitted(client, "read", reader.kept, shard) for shard in shards]
+    pieces = [_Piece(future, 0, 0) for future in loaded]
+    facts = _answers(client, pieces, [_facts] * len(pieces))
+    if sum(each.rows for each in facts) == 0:
+        raise no_rows()
+    return _rows_of(client, _aligned(client, pieces, facts), facts)
+
+
+def is_partitioned(source: object) -> bool:
+    """Whether a source is a Dask dataframe: its partitions are made by workers."""
+    return type(source).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(source, "to_delayed")
+
+
+def _loaded_partitions(client: Any, source: Any, reader: _Reader) -> list[Any]:
+    from dask.delayed import delayed
+
+    if reader.schema is not None and reader.schema.person is not None:
+        raise InvalidParameter(
+            "The schema declares persons, whose rows cannot be counted across the partitions of a Dask dataframe.",
+            "Write it to Parquet files, and give their path.",
+        )
+    read = delayed(_guarded, pure=False)
+    found: list[Any] = client.compute([read(reader.kept, partition) for partition in source.to_delayed()])
+    return found
+
+
+def sent(cluster: Any, blocks: Iterable[Arrays], held: Rows | None = None, tally: Counts | None = None) -> Rows:
+    """Rows that were read here, in blocks of `BLOCK_ROWS`, kept by workers from now on; sent again from `held` where one is lost."""
+    client = _client(cluster)
+    _threads(client)
+    pieces, start, width = [], 0, 0
+    for block in blocks:
+        rows, width = len(block[0]), array_width(block[0])
+        again = None if held is None else _again(client, held, start)
+        pieces.append(_Piece(_scattered(client, block), start, rows, again))
+        start += rows
+    if not pieces:
+        raise no_rows()
+    return _rows_of(client, pieces, [_Facts(start, width, tally)])
+
+
+def _is_held(source: object) -> bool:
+    return not is_stored(source)
+
+
+def _again(client: Any, held: Rows, start: int) -> Callable[[], Any]:
+    number = start // BLOCK_ROWS
+
+    def again() -> Any:
+        return _scattered(client, next(itertools.islice(held.blocks(BLOCK_ROWS), number, None)))
+
+    return again
+
+
+def _scattered(client: Any, block: Arrays) -> Any:
+    return client.scatter(_Kept.of([block]), hash=False)
+
+
+def _rows_of(client: Any, pieces: Sequence[_Piece], facts: Sequence[_Facts]) -> ClusterRows:
+    tally: Counts | None = None
+    for each in facts:
+        tally = tally if each.tally is None else added(tally, each.tally)
+
+    def nowhere() -> Iterable[Arrays]:
+        raise InvalidParameter("The rows are kept by a cluster; this needs them here.", "Leave `cluster` out.")
+
+    width = max(each.width for each in facts)
+    return ClusterRows(nowhere, sum(each.rows for each in facts), width, tally, pieces, client)
+
+
+def _aligned(client: Any, pieces: list[_Piece], facts: Sequence[_Facts]) -> list[_Piece]:
+    """The same rows in pieces that begin at multiples of `BLOCK_ROWS`: a piece gives its first rows to the one before it where it must."""
+    counts = [each.rows for each in facts]
+    begins = [0, *itertools.accumulate(counts)]
+    total = begins[-1]
+    cuts = [min(-(-begin // BLOCK_ROWS) * BLOCK_ROWS, total) for begin in begins]
+    found = []
+    for place, piece in enumerate(pieces):
+        low, high = cuts[place], cuts[place + 1]
+        if low == high:
+            continue
+        future = piece.future
+        if (low, high) != (begins[place], begins[place + 1]):
+            needed = [future]
+            for after in range(place + 1, len(pieces)):
+                missing = min(high - begins[after], counts[after])
+                if missing > 0:
+                    needed.append(_submitted(client, "head", _head, pieces[after].future, missing))
+            future = _submitted(client, "shift", _shifted, low - begins[place], *needed)
+        found.append(_Piece(future, low, high - low))
+    return found
+
+
+def _submitted(client: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    return client.submit(_guarded, function, *arguments, pure=False, key=_key(name))
+
+
+def _key(name: str) -> str:
+    """A name for the dashboard that tells nothing."""
+    return f"sudare-{name}-{os.urandom(12).hex()}"
+
+
+def _threads(client: Any) -> int:
+    threads = int(sum(client.nthreads().values()))
+    if not threads:
+        raise InvalidParameter("The cluster has no workers.", "Start at least one worker first.")
+    return threads
+
+
+def _wait_for_workers(client: Any) -> None:
+    if attempt(lambda: client.wait_for_workers(1, timeout=30) or True) is None:
+        raise _gone()
+
+
+def _gone() -> ClusterFailed:
+    return ClusterFailed("Workers of the cluster died while they added rows.", ClusterFailed.help)
+
+
+def _changed() -> DataError:
+    return DataError(
+        "The source had another number of rows when it was read again.",
+        "Give a copy that nobody changes meanwhile. What was charged stays charged.",
+    )
+
+
+def _client(cluster: Any) -> Any:
+    """A client of the cluster. One that is made here is used again for the same cluster, and closed when the process ends."""
+    try:
+        import distributed
+    except ImportError:
+        raise ExtraMissing(
+            "Sums on a cluster need dask.distributed, which is not installed.",
+            "Install it: pip install 'sudare[consortium]'",
+        ) from None
+    client_class: Any = distributed.Client
+    if isinstance(cluster, client_class):
+        return cluster
+    address = cluster if isinstance(cluster, str) else getattr(cluster, "scheduler_address", None)
+    made = _CLIENTS.get(address)
+    if made is not None and made.status == "running":
+        return made
+    client = attempt(lambda: client_class(cluster, set_as_default=False, timeout=10))
+    if client is None or not isinstance(address, str):
+        raise InvalidParameter(
+            "`cluster` is not a cluster that can be reached.", "Give a Client, a LocalCluster or a scheduler's address."
+        )
+    _CLIENTS[address] = client
+    return client

@@ -1,0 +1,57 @@
+"""Arrays in fewer bytes, without changing a number: numbers on a grid as small whole numbers and the exponent of the grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_INTEGERS: Final = (np.int8, np.int16, np.int32)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packed:
+    """An array, or whole numbers that become the array of floats when they are multiplied by 2^exponent."""
+
+    numbers: NDArray[Any]
+    exponent: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """How much is held."""
+        return int(self.numbers.nbytes)
+
+    def unpacked(self) -> NDArray[Any]:
+        """The array, every number as it was; a zero has no sign."""
+        if self.exponent is None:
+            return self.numbers
+        return np.asarray(np.multiply(self.numbers, 2.0**self.exponent, dtype=np.float64))
+
+
+def packed(array: NDArray[Any]) -> Packed:
+    """An array in as few bytes as hold it exactly: floats on a grid as whole numbers of 8, 16 or 32 bits, others as they are.
+
+    Rows of linear models are within 2²⁷ steps of a grid, and binned columns are zeros and ones.
+    """
+    if array.dtype != np.float64 or array.size == 0:
+        return Packed(np.ascontiguousarray(array))
+    largest = float(np.max(np.abs(array)))
+    if largest == 0:
+        return Packed(np.zeros(array.shape, np.int8), 0)
+    # NaN and infinities have no exponent, and the scale below stays a normal float.
+    if not 2.0**-900 < largest < 2.0**900:
+        return Packed(np.ascontiguousarray(array))
+    exponent = int(np.frexp(largest)[1]) - 31
+    scaled = array * 2.0**-exponent
+    whole = scaled.astype(np.int32)
+    if not np.array_equal(whole, scaled):
+        return Packed(np.ascontiguousarray(array))
+    # The lowest bit that any number has: all can be divided by it.
+    lowest = int(np.bitwise_or.reduce(whole, axis=None))
+    shift = (lowest & -lowest).bit_length() - 1
+    whole >>= shift
+    most = int(np.max(np.abs(whole)))
+    kind = next(kind for kind in _INTEGERS if most <= np.iinfo(kind).max)
+    return Packed(whole.astype(kind, order="C"), exponent + shift)
