@@ -20,7 +20,7 @@ from sudare.frames.fixed_tree import Sum
 from sudare.frames.rows import Rows, checked_rows, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema
-from sudare.schema.column_values import clipped_numbers, codes, numbers
+from sudare.schema.column_values import clipped_numbers, codes, declared_numbers, numbers
 from sudare.schema.frame_conversion import Table, as_table
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
@@ -97,7 +97,7 @@ def _column(table: Table, name: str, facts: Column | None, *, clip: bool) -> Flo
         return codes(values, facts, name).astype(np.float64)
     if clip and isinstance(facts, Number):
         return clipped_numbers(values, facts, name)[0]
-    found = numbers(values, name)
+    found = declared_numbers(values, facts, name) if isinstance(facts, Number) else numbers(values, name)
     if isinstance(facts, Number) and facts.stand_in is not None:
         found = np.where(np.isnan(found), facts.stand_in, found)
     if not np.all(np.isfinite(found)):

@@ -16,7 +16,7 @@ from sudare.errors import SourceUnreadable, SudareError, WrongType
 from sudare.frames.csv_dialects import CsvDialect, CsvFile, dialect_of, why_no_number
 from sudare.frames.csv_headers import first_lines, public_names, refuse_doubtful_header
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
-from sudare.schema import Label, Number, Schema
+from sudare.schema import Date, DatePart, Label, Number, Schema
 from sudare.schema.frame_conversion import Table, attempt, unique_names
 
 CSV_BLOCK_BYTES = 2**22
@@ -89,7 +89,11 @@ def declared_types(schema: Schema | None) -> dict[str, Any]:
     if schema is None:
         return {}
     types = {
-        name: pa.float64() if isinstance(facts, Number) else CSV_TYPES[facts.value_kind]
+        name: pa.string()
+        if isinstance(facts, Date | DatePart)
+        else pa.float64()
+        if isinstance(facts, Number)
+        else CSV_TYPES[facts.value_kind]
         for name, facts in schema.columns.items()
     }
     return types | ({schema.person.column: pa.string()} if schema.person else {})
@@ -111,6 +115,8 @@ def words_for_missing(name: str, schema: Schema | None) -> list[str]:
     if schema is not None and schema.person is not None and name == schema.person.column:
         return [""]
     facts = schema.columns.get(name) if schema is not None else None
+    if isinstance(facts, Date | DatePart):
+        return list(MISSING_WORDS)
     if facts is None or isinstance(facts, Number) or facts.value_kind != "text":
         return []
     return [word for word in MISSING_WORDS if word not in facts.levels]

@@ -7,7 +7,7 @@ of a cluster keep its rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
 
@@ -138,7 +138,7 @@ class MomentReading:
     def numbers(self) -> Schema:
         """The number columns."""
         found = {
-            name: replace(column, missing=column.stand_in)
+            name: column.with_plain_stand_in()
             for name, column in self.schema.features.items()
             if isinstance(column, Number)
         }

@@ -148,7 +148,7 @@ def perturbation_of(column: Column, kind: str, epsilon: float) -> Perturbation:
     """The perturbation of one column: a square wave for numbers, and for categories what has the smaller variance, unless named."""
     if isinstance(column, Number):
         number_kind = SquareWave if kind == AUTOMATIC else OF_NUMBERS[kind]
-        return number_kind((column.low, column.high), epsilon=epsilon)
+        return number_kind((column.low, column.high), epsilon=epsilon, whole=column.whole)
     chosen = best_kind(len(column.levels), epsilon) if kind == AUTOMATIC else OF_CATEGORIES[kind]
     return chosen(listed_values(column), epsilon=epsilon, missing=column.missing)
 

@@ -32,16 +32,28 @@ class LaplacePerturbation(NumberPerturbation):
     epsilon : the local ε; or instead
     k, n_records : no row can be linked with probability above 1/k among so many shuffled rows. Then the noise scale is
         φ = 2·(high − low)/ln((n_records − 1)/(k − 1)), which is local ε = (high − low)/φ.
+    whole : whether values are whole numbers; outputs are then whole as well.
     """
 
     kind = "laplace"
 
     def __init__(
-        self, bounds: Bounds, *, epsilon: float | None = None, k: int | None = None, n_records: int | None = None
+        self,
+        bounds: Bounds,
+        *,
+        epsilon: float | None = None,
+        k: int | None = None,
+        n_records: int | None = None,
+        whole: bool = False,
     ) -> None:
-        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records)
+        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records, whole=whole)
         low, high = self.bounds
-        self.grid = public_grid(high - low, self.epsilon)
+        if not whole:
+            self.grid = public_grid(high - low, self.epsilon)
+
+    def whole_grid(self, width: float) -> float:
+        """1, or more where the noise scale of a range of this width would have more than 8192 steps."""
+        return float(math.ceil(width / self.epsilon / _MOST_STEPS_IN_SCALE))
 
     @property
     def noise(self) -> StepNoise:

@@ -40,9 +40,23 @@ class NumberPerturbation(Perturbation):
 
     column_type = np.float64
 
-    def __init__(self, bounds: Bounds, *, epsilon: float | None, k: int | None, n_records: int | None) -> None:
+    def __init__(
+        self, bounds: Bounds, *, epsilon: float | None, k: int | None, n_records: int | None, whole: bool
+    ) -> None:
         super().__init__(epsilon=epsilon, k=k, n_records=n_records)
-        self.bounds = checked_bounds(bounds)
+        low, high = checked_bounds(bounds)
+        self.whole = whole
+        if whole:
+            if not (low.is_integer() and high.is_integer()):
+                raise InvalidParameter("bounds of whole numbers must be whole.", "Give for example bounds=(17, 90).")
+            # Few steps of more than one, where there are very many numbers: the upper bound is then the next whole step.
+            self.grid = self.whole_grid(high - low)
+            high = low + self.grid * math.ceil((high - low) / self.grid)
+        self.bounds = low, high
+
+    @abstractmethod
+    def whole_grid(self, width: float) -> float:
+        """The step between outputs that are whole numbers: 1, or more where a range of this width would have too many."""
 
     @property
     @abstractmethod
@@ -123,13 +137,15 @@ class NumberPerturbation(Perturbation):
         return values
 
     def description(self) -> dict[str, Any]:
-        """Kind, bounds, ε, how wide the noise is, and grid."""
+        """Kind, bounds, ε, how wide the noise is, and grid; and whether outputs are whole numbers, where they are."""
+        whole = {"whole": True} if self.whole else {}
         return {
             "kind": self.kind,
             "bounds": list(self.bounds),
             "epsilon": self.epsilon,
             "noise_scale": self.noise_scale,
             "grid": self.grid,
+            **whole,
         }
 
     def output_steps(self, y: ArrayLike) -> Floats:

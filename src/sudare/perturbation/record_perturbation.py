@@ -205,10 +205,10 @@ class RecordPerturbation(PrivateEstimator):
     def _suited(cls, schema: Schema) -> Schema:
         """All declared columns, the target too; a missing number is the declared stand-in."""
         columns = {
-            name: replace(column, missing=column.stand_in) if isinstance(column, Number) else column
+            name: column.with_plain_stand_in() if isinstance(column, Number) else column
             for name, column in schema.columns.items()
         }
-        return Schema(columns, schema.person)
+        return Schema(columns, schema.person, drop=schema.drop)
 
     def _keep_table(
         self, perturbations: Mapping[str, Perturbation], row_epsilon: float, stored: Columns, digest: str | None = None

@@ -33,18 +33,29 @@ class SquareWave(NumberPerturbation):
     kind = "square-wave"
 
     def __init__(
-        self, bounds: Bounds, *, epsilon: float | None = None, k: int | None = None, n_records: int | None = None
+        self,
+        bounds: Bounds,
+        *,
+        epsilon: float | None = None,
+        k: int | None = None,
+        n_records: int | None = None,
+        whole: bool = False,
     ) -> None:
-        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records)
+        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records, whole=whole)
         low, high = self.bounds
         half_width = wave_half_width(self.epsilon)
         fine = min(1 / _STEPS_IN_RANGE, half_width / _STEPS_IN_WAVE)
         # About a 1024th of the range and a 64th of the wave, or less.
-        self.grid = grid_of(high - low, (high - low) * max(fine, 2 / _MOST_STEPS_IN_RANGE))
+        if not whole:
+            self.grid = grid_of(high - low, (high - low) * max(fine, 2 / _MOST_STEPS_IN_RANGE))
         self._overshoot = math.floor(half_width * self.steps)
         self.far_weight, self.near_weight, self._ratio = wave_weights(
             self.steps, self._overshoot, ratio_within(self.epsilon)
         )
+
+    def whole_grid(self, width: float) -> float:
+        """1, or more where a range of this width would have more than 2¹⁴ steps."""
+        return float(math.ceil(width / _MOST_STEPS_IN_RANGE))
 
     @property
     def overshoot(self) -> int:

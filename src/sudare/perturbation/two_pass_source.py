@@ -38,12 +38,12 @@ def checked_records(data: Any, declared: Schema) -> CheckedRecords:
     refuse_read_once(data)
     names = list(declared.columns)
     present = column_types(data, declared.source_columns).names if is_stored(data) else column_names(data, names)
-    undeclared = set(present) - set(declared.source_columns)
+    undeclared = set(present) - {*declared.source_columns, *declared.drop}
     if undeclared:
         # Not named: a file without a header has values in their place.
         raise DataError(
             f"The table has {len(undeclared)} columns that the schema does not declare, so nothing perturbs them.",
-            "Declare them, or take them out of the table: what is not perturbed does not leave.",
+            "Declare them, or name them in `drop` of the schema (sudare schema check lists them): what is not perturbed does not leave.",
         )
     clipped = dict.fromkeys(names, 0)
 

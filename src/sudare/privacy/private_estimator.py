@@ -299,9 +299,7 @@ class PrivateEstimator(BaseEstimator):
         if not cls.numbers_only:
             return schema if schema.target is None else Schema(dict(schema.features), schema.person)
         numbers = {
-            name: column if column.missing == column.stand_in else replace(column, missing=column.stand_in)
-            for name, column in schema.features.items()
-            if isinstance(column, Number)
+            name: column.with_plain_stand_in() for name, column in schema.features.items() if isinstance(column, Number)
         }
         if not numbers:
             raise SchemaError(f"{cls.__name__} needs a number column; the schema declares none.", "Declare one.")

@@ -48,8 +48,8 @@ class Reconstruction(BaseEstimator):
         'bayes' is the Iterative Bayesian Technique on fine cells, stopped by cross-validation.
     components : how many normal distributions a mixture has; None averages over 1 … 7 by evidence.
     atoms : values with a probability of their own; 'auto' finds them on the bounds.
-    whole : True if values are whole numbers, False if not. None: with whole bounds and up to 32 numbers between them, both are
-        considered.
+    whole : True if values are whole numbers, False if not. None: as the perturbation says; where it does not, with whole bounds and up to
+        32 numbers between them, both are considered.
     random_state : seed of the parts for cross-validation.
 
     Attributes
@@ -88,17 +88,22 @@ class Reconstruction(BaseEstimator):
         self._check_parameters()
         cells = cell_count(self.perturbation)
         counts = counted(self.perturbation, y, cells)
-        if self.whole and whole_numbers(self.perturbation) < 2:
+        whole = self._is_whole()
+        if whole and whole_numbers(self.perturbation) < 2:
             raise InvalidParameter(
                 "There are fewer than two whole numbers between the bounds.", "Leave whole=None, or check the bounds."
             )
-        if self.whole and whole_numbers(self.perturbation) <= _MOST_WHOLE_NUMBERS:
+        if whole and whole_numbers(self.perturbation) <= _MOST_WHOLE_NUMBERS:
             return counts, whole_states(self.perturbation, counts.edges, spread=False)
         if isinstance(self.atoms, str):
             atoms = detected_atoms(self.perturbation, counts, cells)
         else:
             atoms = declared_atoms(self.perturbation, self.atoms)
         return counts, continuous_states(self.perturbation, counts.edges, cells, atoms)
+
+    def _is_whole(self) -> bool | None:
+        """Whether values are whole numbers: as said here, else as the perturbation says; None if nobody does."""
+        return (self.perturbation.whole or None) if self.whole is None else self.whole
 
     def _check_parameters(self) -> None:
         if self.method not in METHODS:
@@ -123,7 +128,7 @@ class Reconstruction(BaseEstimator):
         if self.method == "mixture":
             return mixtures
         families = [smooth, *mixtures]
-        if self.whole is None and not len(states.atoms) and few_whole_numbers(self.perturbation):
+        if self._is_whole() is None and not len(states.atoms) and few_whole_numbers(self.perturbation):
             families.append(whole_family(self.perturbation, counts, smooth))
         return families
 

@@ -6,6 +6,7 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.schema.columns import Category, Column, Label, Level, Number, Person
+    from sudare.schema.dates import Date, DatePart
     from sudare.schema.declaration import Schema
     from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode, encoded_by_blocks
     from sudare.schema.encodings import ENCODINGS, Encoding
@@ -15,6 +16,7 @@ else:
         __name__,
         {
             "columns": "Category Column Label Level Number Person",
+            "dates": "Date DatePart",
             "declaration": "Schema",
             "encoder": "Counted Encoded SchemaEncoder counted encode encoded_by_blocks",
             "encodings": "ENCODINGS Encoding",
@@ -27,6 +29,8 @@ __all__ = [
     "Category",
     "Column",
     "Counted",
+    "Date",
+    "DatePart",
     "Encoded",
     "Encoding",
     "Label",

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sudare.errors import MissingValue, UnknownCategory, WrongType
-from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number
+from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number, level_text
+from sudare.schema.dates import Date, DatePart, checked_moments, no_dates
 from sudare.schema.frame_conversion import Table, attempt
 
 Floats = npt.NDArray[np.float64]
@@ -38,11 +39,35 @@ def numbers(values: pa.ChunkedArray | Floats, name: str) -> Floats:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
+def declared_numbers(values: pa.ChunkedArray | Floats, number: Number, name: str) -> Floats:
+    """A column as its declaration counts it, NaN where missing: numbers, or units since the first date. Raise WrongType where it is not what was declared."""
+    if isinstance(number, Date):
+        if isinstance(values, np.ndarray):
+            raise no_dates(name)
+        return number.units_since_first(checked_moments(values, number, name))
+    found = numbers(values, name)
+    if number.whole and fractions_in(found):
+        raise WrongType(
+            f"Column {name!r} is declared to hold whole numbers, and holds some that are not whole.",
+            "Round them first, or leave `whole` out of its declaration.",
+        )
+    return found
+
+
+def fractions_in(found: Floats) -> int:
+    """How many numbers are not whole; for the owner only. Gaps and infinities, which are clipped, are not among them."""
+    return int(np.count_nonzero((np.trunc(found) != found) & ~np.isnan(found)))
+
+
 def clipped_numbers(
     values: pa.ChunkedArray | Floats, number: Number, name: str
 ) -> tuple[Floats, npt.NDArray[np.bool_], int]:
     """Numbers within the declared bounds, where a number was missing, and how many lay outside (for the owner only)."""
-    found = numbers(values, name)
+    return within_bounds(declared_numbers(values, number, name), number, name)
+
+
+def within_bounds(found: Floats, number: Number, name: str) -> tuple[Floats, npt.NDArray[np.bool_], int]:
+    """What `clipped_numbers` gives, of numbers as the declaration counts them."""
     missing = np.isnan(found)
     if missing.any():
         if number.stand_in is None:
@@ -54,8 +79,7 @@ def clipped_numbers(
 
 def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes:
     """The position of each value among the declared levels."""
-    parts = [chunk_codes(chunk, listed, name) for chunk in values.chunks if len(values)]
-    found = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    found = column_codes(values, listed, name)
     if (found == UNKNOWN).any():
         fact = "classes" if isinstance(listed, Label) else "values"
         raise UnknownCategory(
@@ -86,6 +110,29 @@ def declared_values(
         else:
             values[name] = codes(table.column(name), column, name)
     return values, missing, outside
+
+
+def column_codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes:
+    """The position of each value among the declared levels, MISSING and UNKNOWN where there is none."""
+    if isinstance(listed, DatePart):
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        if not holds_the_part(values, listed):
+            moments = checked_moments(values, listed, name)
+            return np.where(np.isnat(moments), MISSING, listed.positions(moments))
+        if holds(values.type) == "text" and listed.value_kind == "integer":
+            values = values.cast(pa.int64())
+    parts = [chunk_codes(chunk, listed, name) for chunk in values.chunks if len(values)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
+def holds_the_part(values: pa.ChunkedArray, facts: DatePart) -> bool:
+    """Whether a column holds parts of dates already, as synthetic tables do, and not dates."""
+    held = holds(values.type)
+    if held == "text":
+        texts = pa.array([level_text(level) for level in facts.values], type=pa.large_string())
+        return bool(pc.all(pc.is_in(values.cast(pa.large_string()).drop_null(), value_set=texts)).as_py())
+    return held in ("whole numbers", "fractions") and facts.value_kind == "integer"
 
 
 def chunk_codes(values: pa.Array, listed: Category | Label, name: str) -> Codes:

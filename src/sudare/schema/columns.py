@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from sudare.errors import SchemaError
 from sudare.safe_text import composed, name_fault, normal_name, text_fault
@@ -23,6 +24,8 @@ LevelKind = Literal["text", "integer", "boolean"]
 
 DEFAULT_BIN_COUNT = 10
 LARGEST_CENTRED_VALUE = 1e150
+# From here on floats lie more than one apart.
+LARGEST_WHOLE = 2.0**53
 INTEGER_LEVELS = range(-(2**63), 2**63)
 MISSING_AT_CENTRE = "centre"
 MISSING_INDICATOR = "indicator"
@@ -37,6 +40,7 @@ class Number:
     right one, except the last, which also contains `high`: [low, e1), [e1, e2), …, [ek, high].
     `missing` is a number that stands in for missing values, or "centre", or "indicator" (the centre, and a further
     0/1 column that says so; in the binned encoding missing is a bin of its own). None: missing values are an error.
+    `whole` says that all values are whole numbers: others are an error, bins begin at whole numbers, and what is synthesized or perturbed is whole.
     """
 
     low: float
@@ -46,6 +50,7 @@ class Number:
     bins: tuple[float, ...] | None = None
     unit: str | None = None
     missing: float | str | None = None
+    whole: bool = False
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -63,6 +68,7 @@ class Number:
         self._check_range()
         self._check_bins()
         self._check_missing()
+        self._check_whole()
 
     def _check_range(self) -> None:
         if not self.low < self.high:
@@ -104,6 +110,21 @@ class Number:
                 f'Give "centre", "indicator", or a number from {self.low:g} to {self.high:g}; or leave it out.',
             )
 
+    def _check_whole(self) -> None:
+        if not isinstance(self.whole, bool):
+            raise SchemaError("`whole` is neither true nor false.", "Give whole = true for a column of whole numbers.")
+        facts = (
+            self.low,
+            self.high,
+            *(self.bins or ()),
+            *([] if isinstance(self.missing, str | None) else [self.missing]),
+        )
+        if self.whole and not all(fact.is_integer() and abs(fact) < LARGEST_WHOLE for fact in facts):
+            raise SchemaError(
+                "`whole` = true is declared with bounds, bins or a stand-in for missing values that are not whole numbers below 2⁵³.",
+                "Give them as whole numbers, or leave `whole` out.",
+            )
+
     @property
     def public_centre(self) -> float:
         """The declared centre, or the midpoint of the bounds."""
@@ -121,9 +142,16 @@ class Number:
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
-        """The inner bin edges: those declared, or those of ten bins of equal width (fewer if floats lie too far apart)."""
+        """The inner bin edges: those declared, or those of ten bins of equal width (fewer if floats lie too far apart).
+
+        Whole numbers have ten bins with equally many of them, up to one, or one bin each if they are fewer.
+        """
         if self.bins is not None:
             return self.bins
+        if self.whole:
+            values = int(self.high - self.low) + 1
+            count = min(DEFAULT_BIN_COUNT, values)
+            return tuple(self.low + float(-(-place * values // count)) for place in range(1, count))
         equal = np.unique(np.linspace(self.low, self.high, DEFAULT_BIN_COUNT + 1))
         return tuple(float(edge) for edge in equal if self.low < edge < self.high)
 
@@ -131,8 +159,20 @@ class Number:
     def stand_in(self) -> float | None:
         """The number that stands in for a missing one; None if a missing value is an error."""
         if isinstance(self.missing, str):
-            return self.public_centre
+            return float(round(self.public_centre)) if self.whole else self.public_centre
         return self.missing
+
+    def value_text(self, value: float) -> str:
+        """A value in words: a number, or the moment that it counts to."""
+        return str(int(value)) if self.whole else f"{value:g}"
+
+    def values_array(self, found: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Numbers as a table holds them: whole ones as integers, unless some may be missing (NaN)."""
+        return found.astype(np.int64) if self.whole and not self.has_indicator else found
+
+    def with_plain_stand_in(self) -> Number:
+        """The same column with the value that stands in for missing ones in place of the word for it."""
+        return self if self.missing == self.stand_in else replace(self, missing=self.stand_in)
 
     @property
     def has_indicator(self) -> bool:

@@ -22,7 +22,7 @@ from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, Wro
 from sudare.files import write_atomically
 from sudare.safe_text import looks_like_a_value
 from sudare.schema.column_values import Codes, Floats, clipped_numbers, codes, holds, missing_value
-from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name
+from sudare.schema.columns import Category, Column, Label, Level, Number, Person, column_name, listed
 from sudare.schema.encodings import (
     ENCODINGS,
     Block,
@@ -41,12 +41,14 @@ class Schema:
     """Columns with their declared facts, in the order in which they are encoded.
 
     The target is the label, or the number that `target` names; all other columns are features. With a person
-    declared, guarantees are about persons; the person column is not among the columns.
+    declared, guarantees are about persons; the person column is not among the columns. `drop` names columns that tables
+    have and that are left out, so that nobody needs to make a table without them, which would be another source.
     """
 
     columns: Mapping[str, Column]
     person: Person | None = None
     target: str | None = None
+    drop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:
@@ -63,6 +65,7 @@ class Schema:
         object.__setattr__(self, "columns", MappingProxyType(named))
         self._check_person()
         object.__setattr__(self, "target", self._checked_target())
+        object.__setattr__(self, "drop", self._checked_drop())
         # Encoded names begin with a column's own name and "=": only where that sign is in a name can two be the same.
         if any("=" in name for name in self.features):
             for encoding in ENCODINGS:
@@ -78,6 +81,16 @@ class Schema:
                 f"The person column {self.person.column!r} is also declared as a column.",
                 "Remove it from the columns: who a row is about is not a feature.",
             )
+
+    def _checked_drop(self) -> tuple[str, ...]:
+        dropped = tuple(map(column_name, listed(self.drop, "drop")))
+        used = [name for name in dropped if name in self.source_columns]
+        if used:
+            raise SchemaError(
+                f"Columns are dropped and declared: {', '.join(map(repr, used))}.",
+                "Remove their declarations, or take them out of `drop`.",
+            )
+        return tuple(dict.fromkeys(dropped))
 
     def _checked_target(self) -> str | None:
         labels = [name for name, column in self.columns.items() if isinstance(column, Label)]
@@ -218,7 +231,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries of plain types; `Schema.from_dict` gives the same schema back."""
-        return write_document(self.columns, self.target, self.person)
+        return write_document(self.columns, self.target, self.person, self.drop)
 
     @classmethod
     def from_toml(cls, text: str) -> Schema:
@@ -275,7 +288,7 @@ class Schema:
         if not isinstance(other, Schema):
             return NotImplemented
         same_columns = list(self.columns.items()) == list(other.columns.items())
-        return same_columns and (self.person, self.target) == (other.person, other.target)
+        return same_columns and (self.person, self.target, self.drop) == (other.person, other.target, other.drop)
 
     def __hash__(self) -> int:
         return self._hash
@@ -283,10 +296,10 @@ class Schema:
     @cached_property
     def _hash(self) -> int:
         """Computed once: what a schema allows is looked up by it, and its columns may be many."""
-        return hash((tuple(self.columns.items()), self.person, self.target))
+        return hash((tuple(self.columns.items()), self.person, self.target, self.drop))
 
     def __reduce__(self) -> tuple[type[Schema], tuple[Any, ...]]:
-        return Schema, (dict(self.columns), self.person, self.target)
+        return Schema, (dict(self.columns), self.person, self.target, self.drop)
 
     def __repr__(self) -> str:
         target = f", target {self.target!r}" if self.target else ""

@@ -49,9 +49,11 @@ class EncodedArray:
 
     @classmethod
     def of(cls, table: object, features: Mapping[str, Column], encoding: Encoding) -> EncodedArray | None:
-        """None if this is no array of floats with rows, or an encoded column is not a number of its own."""
+        """None if this is no array of floats with rows, an encoded column is not a number of its own, or its values must be whole."""
         numbers = {
-            name: column for name, column in features.items() if isinstance(column, Number) and not column.has_indicator
+            name: column
+            for name, column in features.items()
+            if isinstance(column, Number) and not column.has_indicator and not column.whole
         }
         if encoding == "binned" or len(numbers) < len(features) or not is_plain(table, features) or table.size == 0:
             return None

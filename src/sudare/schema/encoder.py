@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.schema.column_values import Codes, clipped_numbers, codes, numbers
+from sudare.schema.column_values import Codes, clipped_numbers, codes, declared_numbers, within_bounds
 from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
 from sudare.schema.encoded_array import EncodedArray, is_plain, row_slices
@@ -116,10 +116,10 @@ def fill_number(part: Floats, column: Any, name: str, number: Number, encoding: 
 
 def bin_counts(values: Any, number: Number, name: str) -> tuple[Codes, int]:
     """How many numbers are in each bin, missing ones last where they have one of their own; and how many were clipped."""
-    found, gaps, outside = np.ascontiguousarray(numbers(values, name)), 0, 0
+    found, gaps, outside = np.ascontiguousarray(declared_numbers(values, number, name)), 0, 0
     # Where a number is missing neither holds.
     if len(found) and not (number.low <= found.min() and found.max() <= number.high):
-        within, missing, outside = clipped_numbers(found, number, name)
+        within, missing, outside = within_bounds(found, number, name)
         found, gaps = (within[~missing], int(missing.sum())) if number.has_indicator else (within, 0)
     counts = counts_between(found, number.edges)
     return np.append(counts, gaps) if number.has_indicator else counts, outside

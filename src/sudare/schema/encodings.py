@@ -62,8 +62,8 @@ def block_of(name: str, column: Column, encoding: Encoding) -> Block:
     largest = max(abs(Fraction(low)), abs(Fraction(high)))
     if not column.has_indicator:
         return Block((name,), (low,), (high,), largest**2, largest)
-    # The indicator is 1 only where the value is the encoded centre.
-    centre = abs(Fraction(float(encoded_numbers(np.array([column.public_centre]), column, encoding)[0])))
+    # The indicator is 1 only where the value is what stands in for missing ones, encoded.
+    centre = abs(Fraction(float(encoded_numbers(np.array([column.stand_in]), column, encoding)[0])))
     names = (name, f"{name}=missing")
     return Block(names, (low, 0.0), (high, 1.0), max(largest**2, centre**2 + 1), max(largest, centre + 1))
 

@@ -12,13 +12,20 @@ import tomli_w
 from sudare.errors import SchemaError
 from sudare.parsing import NotParsed, parsed_toml
 from sudare.schema.columns import Category, Column, Label, Number, Person
+from sudare.schema.dates import Date, DatePart
 from sudare.schema.encodings import plain_number
 
-KINDS: dict[str, type[Column]] = {"number": Number, "category": Category, "label": Label}
+KINDS: dict[str, type[Column]] = {
+    "number": Number,
+    "category": Category,
+    "label": Label,
+    "date": Date,
+    "date part": DatePart,
+}
 LARGEST_FILE_BYTES = 2**24
 # Every value of a category is an entry.
 MOST_ENTRIES = 2**19
-SECTIONS = ("columns", "target", "person")
+SECTIONS = ("drop", "columns", "target", "person")
 QUESTION = "?"
 # Here "?" may be a real category, unit or name.
 MAY_BE_A_QUESTION_MARK = ("missing", "unit", "column")
@@ -26,7 +33,7 @@ MAY_BE_A_QUESTION_MARK = ("missing", "unit", "column")
 DRAFT_HEADING = """\
 # A draft: replace every "?" by what is known without looking at the data: questionnaires, instruments, law, sense.
 # Bounds taken from the data would tell about the data. Values outside the bounds are clipped.
-# Remove the columns that are not used. The column to predict: kind = "label" with classes = [...],
+# Columns that are not used: remove them here, and list them in drop = ["..."] at the top. The column to predict: kind = "label" with classes = [...],
 # or, for a number, a section [target] with column = "...".
 # Where values may be missing: missing = "centre", "indicator" or a number; for a category the value that gaps count as.
 # If several rows can belong to one person: a section [person] with column = "..." and most_rows = the most there can be.
@@ -34,26 +41,32 @@ DRAFT_HEADING = """\
 DRAFT_QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "whole numbers": (
         "whole numbers; codes are a category, with values = [...]",
-        {"kind": "number", "low": "?", "high": "?"},
+        {"kind": "number", "low": "?", "high": "?", "whole": True},
     ),
     "fractions": ("numbers", {"kind": "number", "low": "?", "high": "?"}),
     "text": ("text; values lists every answer there can be", {"kind": "category", "values": "?"}),
     "booleans": ("booleans", {"kind": "category", "values": [False, True]}),
+    "dates or times": (
+        'dates or times; or kind = "date part" with part = "month", "weekday" or "hour"',
+        {"kind": "date", "first": "?", "last": "?", "unit": "day"},
+    ),
 }
 DRAFT_UNKNOWN: tuple[str, dict[str, object]] = (
-    "neither numbers, text nor booleans: convert or remove it",
+    "neither numbers, text, booleans nor dates: convert or drop it",
     {"kind": "?"},
 )
 
 
 def read_document(document: object) -> dict[str, Any]:
-    """The arguments of a Schema (columns, target, person) from nested dictionaries as TOML or JSON give them."""
+    """The arguments of a Schema (columns, target, person, drop) from nested dictionaries as TOML or JSON give them."""
     sections = known_keys(document, SECTIONS, (), "the schema")
     columns = sections.get("columns", {})
     if not isinstance(columns, Mapping):
         raise SchemaError("`columns` is not a table of columns.", "Write a section [columns.NAME] for every column.")
     refuse_questions(sections)
     arguments: dict[str, Any] = {"columns": {name: read_column(name, facts) for name, facts in columns.items()}}
+    if "drop" in sections:
+        arguments["drop"] = sections["drop"]
     if "target" in sections:
         arguments["target"] = known_keys(sections["target"], ("column",), ("column",), "[target]")["column"]
     if "person" in sections:
@@ -131,9 +144,12 @@ def refuse_questions(document: Mapping[str, Any]) -> None:
         )
 
 
-def write_document(columns: Mapping[str, Column], target: str | None, person: Person | None) -> dict[str, Any]:
+def write_document(
+    columns: Mapping[str, Column], target: str | None, person: Person | None, drop: tuple[str, ...]
+) -> dict[str, Any]:
     """The nested dictionaries that `read_document` reads, in plain JSON and TOML types."""
-    document: dict[str, Any] = {"columns": {name: write_column(column) for name, column in columns.items()}}
+    document: dict[str, Any] = {"drop": list(drop)} if drop else {}
+    document |= {"columns": {name: write_column(column) for name, column in columns.items()}}
     if target is not None and not isinstance(columns[target], Label):
         document["target"] = {"column": target}
     if person is not None:
@@ -143,12 +159,10 @@ def write_document(columns: Mapping[str, Column], target: str | None, person: Pe
 
 def write_column(column: Column) -> dict[str, Any]:
     """The section of one column: its kind, then the facts that are declared."""
-    section: dict[str, Any] = {
-        "kind": next(kind for kind, declaration in KINDS.items() if isinstance(column, declaration))
-    }
+    section: dict[str, Any] = {"kind": next(kind for kind, declaration in KINDS.items() if type(column) is declaration)}
     for field in fields(column):
         value = getattr(column, field.name)
-        if field.init and value is not None:
+        if field.init and value != field.default:
             section[field.name] = plain_value(value)
     return section
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final, Self
 
@@ -348,7 +348,7 @@ def numbers_among(schema: Schema, names: Sequence[str]) -> dict[str, Number]:
 
 def with_centre(column: Number) -> Number:
     """A number column in which a missing value stands at its centre, where one may be missing."""
-    return column if column.missing == column.stand_in else replace(column, missing=column.stand_in)
+    return column.with_plain_stand_in()
 
 
 def centred(values: Any, number: Number, name: str) -> tuple[Floats, int]:

@@ -161,11 +161,19 @@ class PrivateHistogram(PrivateEstimator):
 def group_levels(column: Column) -> tuple[Any, ...]:
     """The values by which a declared column groups rows: its categories, or intervals of numbers, with None for missing ones."""
     if isinstance(column, Number):
-        intervals = tuple(
-            f"{low:g} to {high:g}" for low, high in itertools.pairwise((column.low, *column.edges, column.high))
-        )
+        intervals = interval_texts(column)
         return (*intervals, None) if column.has_indicator else intervals
     return tuple(column.levels)
+
+
+def interval_texts(number: Number) -> tuple[str, ...]:
+    """The bins of a number in words; those of whole numbers and dates name their first and last value."""
+    edges = (number.low, *number.edges, number.high)
+    if not number.whole:
+        return tuple(f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges))
+    firsts, lasts = edges[:-1], (*(edge - 1 for edge in edges[1:-1]), number.high)
+    texts = [(number.value_text(first), number.value_text(last)) for first, last in zip(firsts, lasts, strict=True)]
+    return tuple(first if first == last else f"{first} to {last}" for first, last in texts)
 
 
 def proportions(counts: NDArray[np.int64]) -> Floats:

@@ -151,7 +151,8 @@ class PrivateSynthesizer(PrivateEstimator):
     def _values(self, name: str, drawn: NDArray[Any], generator: np.random.Generator) -> NDArray[Any]:
         column = self.declared_.columns[name]
         if isinstance(column, Number) and drawn.dtype.kind == "f":
-            return np.clip(column.low + (column.high - column.low) * drawn, column.low, column.high)
+            values = np.clip(column.low + (column.high - column.low) * drawn, column.low, column.high)
+            return column.values_array(np.rint(values)) if column.whole else values
         return decoded(column, drawn, generator)
 
     def plan(self, rows: int, declared: Schema) -> Plan[StagedNoise]:

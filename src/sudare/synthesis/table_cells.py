@@ -128,12 +128,17 @@ def scaled_numbers(within: Floats, number: Number) -> Floats:
 
 
 def decoded(column: Column, positions: NDArray[np.intp], generator: np.random.Generator) -> NDArray[Any]:
-    """Values in the terms of a column: numbers evenly spread within their bins, or categories."""
+    """Values in the terms of a column: numbers evenly spread within their bins (whole ones and dates among those there), or categories."""
     if not isinstance(column, Number):
         return levels_array(column)[positions]
     edges = np.array([column.low, *column.edges, column.high])
     bins = np.minimum(positions, len(edges) - 2)
     left, right = edges[bins], edges[bins + 1]
+    if column.whole:
+        # The last bin holds its upper bound as well.
+        counts = right - left + (bins == len(edges) - 2)
+        values = left + np.minimum(np.floor(counts * generator.random(len(bins))), counts - 1)
+        return column.values_array(np.where(positions == len(edges) - 1, math.nan, values))
     # The right edge of a bin belongs to the next one; rounding must not reach it.
     values = np.minimum(left + (right - left) * generator.random(len(bins)), np.nextafter(right, left))
     return np.where(positions == len(edges) - 1, math.nan, values)
