@@ -48,3 +48,55 @@ def test_what_has_no_table(house: Path, sudare: Sudare) -> None:
     refused = sudare("show", "scaler.sudare")
     assert refused.exit_code == 10
     assert "sudare inspect" in refused.stderr
+
+
+def test_quantiles(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "quantiles", *FIT_MEAN[2:], "-o", "q.sudare", "--key", "key.pem", "--quantile-of", "age")
+    made = sudare(*words, "--quantile", 0.75, "--quantile", 0.25)
+    assert made.exit_code == 0, made.stderr
+    values = sudare("show", "q.sudare", "--json").values
+    assert (values["learner"], values["table"]["quantile"]) == ("PrivateQuantiles", [0.25, 0.75])
+    assert values["table"]["value_low"][0] <= values["table"]["value"][0] <= values["table"]["value_high"][0]
+    refused = sudare("show", "q.sudare", "--level", 0.9)
+    assert refused.exit_code == 10
+    assert "drawn with them" in refused.stderr
+
+
+def test_a_table_with_variances_and_quantiles(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "table", *FIT_MEAN[2:], "-o", "t.sudare", "--key", "key.pem", "--by", "smoker")
+    made = sudare(*words, "--variance-of", "age", "--quantile-of", "age", "--quantile", 0.9)
+    assert made.exit_code == 0, made.stderr
+    told = sudare("show", "t.sudare").stdout
+    assert all(word in told for word in ("variance_age", "quantile_0.9_age", "mean_age"))
+
+
+def test_a_table_of_groups_that_nobody_declared(house: Path, sudare: Sudare) -> None:
+    (house / "ages.toml").write_text('[columns.age]\nkind = "number"\nlow = 0.0\nhigh = 110.0\n')
+    words = (
+        "fit",
+        "table",
+        "table.parquet",
+        "--schema",
+        "ages.toml",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--account",
+        "groups",
+    )
+    words = (*words, "--budget", 2, "--budget-delta", 1e-5, "-o", "g.sudare", "--key", "key.pem")
+    made = sudare(*words, "--key-column", "smoker", "--mean-of", "age", "--ledger", "groups.db")
+    assert made.exit_code == 0, made.stderr
+    assert sudare("show", "g.sudare", "--json").values["table"]["smoker"] == ["no", "yes", None]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("mean", "--by", "smoker"), ("mean", "--quantile", 0.5), ("histogram", "--quantile-of", "age"), ("quantiles", "--variance-of", "age")],
+)  # fmt: skip
+def test_options_of_another_statistic_are_refused(house: Path, sudare: Sudare, words: tuple[str, ...]) -> None:
+    refused = sudare("fit", words[0], *FIT_MEAN[2:], "-o", "no.sudare", "--key", "key.pem", *words[1:])
+    assert refused.exit_code == 10
+    assert "table" in refused.stderr
+    assert not (house / "no.sudare").exists()

@@ -203,6 +203,10 @@ CASES = [
     Case(
         "GroupedTable", {**PURE, "schema": BOUNDED, "by": GROUPED_BY, "neighbours": "add-remove"}, table, formula=twice
     ),
+    Case("GroupedTable", {**APPROXIMATE, "schema": BOUNDED, "by": GROUPED_BY, "quantile_of": ["height"]}, table),
+    Case("PrivateQuantiles", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
+    Case("PrivateQuantiles", {**PURE, "schema": WITH_PERSONS}, table, says=PERSONS, can_be_chosen=True),
+    Case("PrivateQuantiles", {**PURE, "bounds": (-1, 1), "neighbours": "add-remove"}, formula=twice),
     Case("PrivateStandardScaler", {**PURE, "bounds": (-1, 1)}, can_be_chosen=True),
     Case("PrivateStandardScaler", {**APPROXIMATE, "schema": BOUNDED}, table),
     Case("PrivateLogisticRegression", {**PURE, **LABELLED}, y=labels, can_be_chosen=True),

@@ -208,3 +208,105 @@ def test_a_group_column_that_is_called_like_a_made_one_is_refused() -> None:
     for by in (["count"], ["mean_pay_low"]):
         with pytest.raises(InvalidParameter, match="called so"):
             GroupedTable(schema=schema, by=by, mean_of=["pay"], random_state=0).fit(data)
+
+
+EVERYTHING = {
+    "by": ["town"],
+    "mean_of": ["pay"],
+    "variance_of": ["hours", "pay"],
+    "quantile_of": ["age", "pay"],
+    "quantiles": [0.25, 0.5],
+}
+
+
+def test_variances_and_quantiles_with_next_to_no_noise(people: pd.DataFrame) -> None:
+    found = pd.DataFrame(GroupedTable(**EVERYTHING, **BIG).fit(people).table())
+    known = people.assign(town=people.town.fillna("none"), hours=people.hours.fillna(40)).groupby("town")
+    order = ["east", "west", "none"]
+    np.testing.assert_allclose(found.variance_hours, known.hours.var(ddof=0)[order], rtol=0.01)
+    np.testing.assert_allclose(found.variance_pay, known.pay.var(ddof=0)[order], rtol=0.01)
+    np.testing.assert_allclose(found.mean_hours, known.hours.mean()[order], atol=0.1)
+    np.testing.assert_allclose(found.median_pay, known.pay.quantile(0.5, "lower")[order], atol=0.1)
+    # Of a column with declared bins: the middle of a bin.
+    assert set(found["quantile_0.25_age"]) <= {9.0, 41.5, 77.5}
+    for name in ("variance_hours", "median_pay", "quantile_0.25_pay"):
+        assert ((found[f"{name}_low"] <= found[name]) & (found[name] <= found[f"{name}_high"])).all()
+    assert "median_pay" not in GroupedTable(**EVERYTHING, **BIG).fit(people).table(by=[])
+
+
+@pytest.mark.parametrize(("delta", "neighbours"), [(0.0, "replace-one"), (1e-6, "add-remove")])
+def test_intervals_of_variances_and_quantiles_hold(people: pd.DataFrame, delta: float, neighbours: str) -> None:
+    known = people.assign(town=people.town.fillna("none")).groupby("town").pay
+    order = ["east", "west", "none"]
+    true = {"variance_pay": known.var(ddof=0)[order], "median_pay": known.quantile(0.5, "lower")[order]}
+    held: dict[str, list] = {name: [] for name in true}
+    for seed in range(25):
+        model = GroupedTable(
+            2.0, delta, schema=SCHEMA, by=["town"], variance_of=["pay"], quantile_of=["pay"], neighbours=neighbours, random_state=seed
+        )  # fmt: skip
+        found = model.fit(people).table()
+        for name, values in true.items():
+            held[name].append((found[f"{name}_low"] <= values) & (values <= found[f"{name}_high"]))
+    # 75 intervals each: five standard deviations of a share of .95 are .126.
+    assert all(np.mean(each) >= 0.82 for each in held.values())
+
+
+@pytest.mark.parametrize(
+    "parameters", [EVERYTHING, {**EVERYTHING, "delta": 1e-6}, {"keys": ["town"], "delta": 1e-6, "variance_of": ["pay"]}]
+)
+def test_everything_is_one_charge_and_survives_release_and_load(
+    people: pd.DataFrame, tmp_path: Path, parameters: dict
+) -> None:
+    schema = SCHEMA if "by" in parameters else Schema({"pay": SCHEMA.columns["pay"]})
+    account = Ledger(tmp_path / "ledger.db").account("people", 1.0, 1e-5, source="people")
+    model = GroupedTable(0.5, schema=schema, account=account, **parameters)
+    quote = model.price(people)
+    model.fit(people)
+    assert account.remaining() == quote.left_after
+    assert len([entry for entry in account.entries() if entry.kind == "charge"]) == 1
+    Release.of(model).save(tmp_path / "table.sudare", KEY)
+    loaded = Release.load(tmp_path / "table.sudare", trusted=[KEY.public_key()]).model()
+    assert loaded.table() == model.table()
+    assert loaded.keys_ == model.keys_
+
+
+def test_groups_that_nobody_declared(people: pd.DataFrame, tmp_path: Path) -> None:
+    schema = Schema({"pay": SCHEMA.columns["pay"], "ill": SCHEMA.columns["ill"]})
+    rare = people.assign(town=np.where(np.arange(3000) == 5, "nowhere", people.town.fillna("none")))
+    rare.to_parquet(tmp_path / "rare.parquet")
+    tables = []
+    for source in (rare, tmp_path / "rare.parquet", iter([rare[:1000], rare[1000:]])):
+        model = GroupedTable(
+            2.0, 1e-6, schema=schema, by=["ill"], keys=["town"], mean_of=["pay"], random_state=0
+        ).fit(source)  # fmt: skip
+        tables.append(model.table())
+    assert tables[0] == tables[1] == tables[2]
+    found = pd.DataFrame(tables[0])
+    # Every declared group of every key is there, and one for all other rows.
+    assert tables[0]["town"] == ["east"] * 2 + ["none"] * 2 + ["west"] * 2 + [None] * 2
+    assert found.ill.tolist() == [0, 1] * 4
+    totals = pd.DataFrame(model.table(by=["town"]))
+    assert totals["count"].sum() == found["count"].sum() == model.table(by=[])["count"][0]
+    assert not any("nowhere" in str(value) for value in vars(model).values())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"keys": ["street"]}, "delta"),
+        ({"keys": ["town"], "delta": 1e-6}, "declares"),
+        ({"keys": ["street"], "delta": 1e-6, "quantile_of": ["pay"]}, "declared groups"),
+        ({"keys": ["street", "street"], "delta": 1e-6}, "twice"),
+        ({"variance_of": ["pay", "pay"]}, "twice"),
+        ({"quantile_of": ["pay"], "quantiles": [3]}, "between 0 and 1"),
+        ({"quantile_of": ["ill"]}, "no number"),
+        ({"variance_of": ["nothing"]}, "lacks"),
+    ],
+)
+def test_what_else_is_refused_before_a_charge(
+    people: pd.DataFrame, tmp_path: Path, parameters: dict, says: str
+) -> None:
+    account = Ledger(tmp_path / "ledger.db").account("people", 1.0, 1e-3, source="people")
+    with pytest.raises(InvalidParameter, match=says):
+        GroupedTable(**{"schema": SCHEMA, "by": ["age"], "account": account, **parameters}).fit(people)
+    assert account.spent().epsilon == 0

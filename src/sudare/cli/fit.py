@@ -27,6 +27,7 @@ from sudare.cli.options import (
 
 if TYPE_CHECKING:
     from sudare.privacy.ledger import Quote
+    from sudare.schema import Schema
 
 
 class Statistic(StrEnum):
@@ -35,6 +36,7 @@ class Statistic(StrEnum):
     MEAN = "mean"
     HISTOGRAM = "histogram"
     TABLE = "table"
+    QUANTILES = "quantiles"
     SCALER = "scaler"
 
 
@@ -43,8 +45,8 @@ def fit(
     statistic: Annotated[
         Statistic,
         typer.Argument(
-            metavar="mean|histogram|table|scaler",
-            help="Which statistic of all declared columns; a table has counts and means by group.",
+            metavar="mean|histogram|quantiles|table|scaler",
+            help="Which statistic of all declared columns; a table has counts, means, variances and quantiles by group.",
         ),
     ],
     table: TableFile,
@@ -61,6 +63,26 @@ def fit(
     mean_of: Annotated[
         list[str] | None,
         typer.Option("--mean-of", metavar="COLUMN", help="A column whose means a table has; may be repeated."),
+    ] = None,
+    variance_of: Annotated[
+        list[str] | None,
+        typer.Option("--variance-of", metavar="COLUMN", help="A column whose variances a table has; may be repeated."),
+    ] = None,
+    quantile_of: Annotated[
+        list[str] | None,
+        typer.Option("--quantile-of", metavar="COLUMN", help="A column whose quantiles are wanted; may be repeated."),
+    ] = None,
+    quantile: Annotated[
+        list[float] | None,
+        typer.Option("--quantile", help="Which quantile, the median (0.5) if none is given; may be repeated."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key-column",
+            metavar="COLUMN",
+            help="A column that a table groups by though nobody declared its values; needs --delta.",
+        ),
     ] = None,
     neighbours: Annotated[
         str, typer.Option("--neighbours", help="replace-one, or add-remove where the number of rows is secret.")
@@ -81,13 +103,16 @@ def fit(
     from sudare.frames import read
     from sudare.schema import Schema
 
-    declared, learner, asked = Schema.load(schema), _learner(statistic), _asked(statistic, by, mean_of, neighbours)
+    declared, learner = Schema.load(schema), _learner(statistic)
+    lists = {"by": by, "keys": keys, "mean_of": mean_of, "variance_of": variance_of, "quantile_of": quantile_of}
+    asked = _asked(statistic, {name: given or [] for name, given in lists.items()}, quantile, neighbours)
     signing = None if dry_run else paying.ready_to_sign(output, key)
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
         tell("reading the table")
         source = table_source(table, has_header, encoding)
-        rows = read(source, schema=declared) if cluster is None else source
+        columns = _columns_read(declared, keys) if keys else None
+        rows = read(source, schema=declared, columns=columns) if cluster is None else source
         tell("asking for the price" if signing is None else "charging, then computing")
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,
@@ -99,27 +124,51 @@ def fit(
 
 
 def _learner(statistic: Statistic) -> Any:
-    from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
+    from sudare.statistics import (
+        GroupedTable,
+        PrivateHistogram,
+        PrivateMean,
+        PrivateQuantiles,
+        PrivateStandardScaler,
+    )
 
     learners = {
         Statistic.TABLE: GroupedTable,
         Statistic.MEAN: PrivateMean,
         Statistic.HISTOGRAM: PrivateHistogram,
+        Statistic.QUANTILES: PrivateQuantiles,
         Statistic.SCALER: PrivateStandardScaler,
     }
     return learners[statistic]
 
 
+def _columns_read(declared: Schema, keys: list[str]) -> list[str]:
+    """The declared columns, the one that says whose row it is, and those that nobody declared."""
+    person = [] if declared.person is None else [declared.person.column]
+    return list(dict.fromkeys([*declared.columns, *person, *keys]))
+
+
 def _asked(
-    statistic: Statistic, by: list[str] | None, mean_of: list[str] | None, neighbours: str
-) -> dict[str, list[str] | str]:
+    statistic: Statistic, lists: dict[str, list[str]], quantile: list[float] | None, neighbours: str
+) -> dict[str, Any]:
     """Parameters of this statistic and of no other. Raise InvalidParameter where an option belongs to another one."""
     from sudare.errors import InvalidParameter
 
+    quantiles = {} if quantile is None else {"quantiles": sorted(quantile)}
     if statistic is Statistic.TABLE:
-        return {"by": by or [], "mean_of": mean_of or [], "neighbours": neighbours}
-    if by or mean_of:
-        raise InvalidParameter(f"A {statistic} has no groups.", "Leave --by and --mean-of out, or ask for a table.")
+        return {**lists, **quantiles, "neighbours": neighbours}
+    columns = lists["quantile_of"]
+    if any(given for name, given in lists.items() if name != "quantile_of"):
+        raise InvalidParameter(
+            f"{statistic.capitalize()}: there are no groups.",
+            "Leave --by, --key-column, --mean-of and --variance-of out, or ask for a table.",
+        )
+    if statistic is Statistic.QUANTILES:
+        return {"quantile_of": columns or None, **quantiles, "neighbours": neighbours}
+    if columns or quantiles:
+        raise InvalidParameter(
+            f"{statistic.capitalize()}: there are no quantiles.", "Ask for quantiles or for a table."
+        )
     if statistic is Statistic.HISTOGRAM:
         return {"neighbours": neighbours}
     if neighbours != "replace-one":

@@ -33,6 +33,7 @@ def show(
 ) -> None:
     """Print the numbers of a released statistic, with labels and intervals. It costs nothing: all follows from the file."""
     from sudare.errors import InvalidParameter
+    from sudare.statistics.noise_intervals import DEFAULT_LEVEL
 
     release, signature = read_release(file, trusted)
     model = release.model()
@@ -43,7 +44,10 @@ def show(
         )
     if by and release.learner != "GroupedTable":
         raise InvalidParameter(f"A {release.learner} is not grouped.", "Leave --by out.")
-    found = model.table(by, level) if by else model.table(level=level)
+    is_drawn = release.learner == "PrivateQuantiles"
+    if is_drawn and level != DEFAULT_LEVEL:
+        raise InvalidParameter("Intervals of quantiles were drawn with them, for 0.95.", "Leave --level out.")
+    found = model.table(by, level) if by else model.table() if is_drawn else model.table(level=level)
     written = [] if output is None else [f"Wrote {output}."]
     if output is not None:
         _write_new(output, found)

@@ -1,4 +1,4 @@
-"""Private counts, sums and means by declared groups, with intervals for every cell. Proof: proofs/statistics.md."""
+"""Private counts, sums, means, variances and quantiles by group, with intervals for every cell. Proofs: proofs/statistics.md, proofs/quantiles.md."""
 
 from __future__ import annotations
 
@@ -14,25 +14,30 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows, checked_rows
+from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l1_sensitivity, l2_sensitivity
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.release_content import Content, on_grid, unfit
 from sudare.schema import Category, Column, Label, Number, Schema
 from sudare.schema.column_values import clipped_numbers, codes
 from sudare.schema.encoder import bin_positions
 from sudare.schema.frame_conversion import as_table
 from sudare.statistics.histogram import LARGEST_COUNT, group_levels
+from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
+from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
     DEFAULT_LEVEL,
     checked_level,
     gaussian_quantile,
     laplace_quantile,
     ratio_interval,
+    variance_interval,
 )
+from sudare.statistics.quantiles import LEVEL, MEDIAN, check_cells
 
 Floats = NDArray[np.float64]
 
@@ -41,13 +46,16 @@ MOST_CELLS: Final = 2**20
 STEP: Final = 2.0**-20
 # So many values of at most one are added exactly.
 MOST_ROWS: Final = 2**32
+# Of ε, where a table has quantiles, and where its groups are not declared.
+QUANTILE_SHARE: Final = Fraction(1, 2)
+KEY_SHARE: Final = Fraction(1, 4)
 
 
 @functools.lru_cache(maxsize=64)
 def grouped_mechanism(
     means: int, neighbours: Neighbours, unit_rows: int, dimension: int, epsilon: float, delta: float
 ) -> Laplace | Gaussian:
-    """Noise for counts of cells and for sums of so many columns in [−1, 1] in each cell.
+    """Noise for counts of cells and for so many sums of numbers in [−1, 1] in each cell.
 
     A replaced row takes (1, z) from one cell and gives (1, w) to another, or changes z to w in its own; an added one gives (1, z) to one.
     """
@@ -61,28 +69,70 @@ def grouped_mechanism(
 
 
 @dataclass(frozen=True)
-class Groups:
-    """The declared groups: columns, and the values of each in the order of their codes."""
+class TableNoise:
+    """All noise of a table that has quantiles, or groups that nobody declared: its parts share ε, and composition adds them up."""
 
-    columns: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
+    moments: Laplace | Gaussian
+    quantiles: JointQuantiles | None
+    keys: KeySelection | None
+    epsilon: float
+    delta: float
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε, or (ε, δ) of which no more is known."""
+        return approximate_cost(self.epsilon, self.delta) if self.delta > 0 else pure_cost(self.epsilon)
+
+    @property
+    def noise_scale(self) -> float:
+        """That of a count."""
+        return self.moments.noise_scale
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups: for each axis the names of its columns, and their values in the order of their codes.
+
+    An axis is a declared column, or the first one all columns that nobody declared: of these there are no combinations that were not selected.
+    """
+
+    axes: tuple[tuple[str, ...], ...]
+    levels: tuple[tuple[tuple[Any, ...], ...], ...]
 
     @classmethod
-    def of(cls, columns: Mapping[str, Column]) -> Groups:
+    def of(cls, columns: Mapping[str, Column], keys: Keys | None = None) -> Groups:
         """The groups that declared columns make: every combination of their values, whether it occurs or not."""
-        return cls(tuple(columns), tuple(map(group_levels, columns.values())))
+        axes = tuple((name,) for name in columns)
+        levels = tuple(tuple((value,) for value in group_levels(column)) for column in columns.values())
+        return cls(axes, levels) if keys is None else cls((keys.columns, *axes), (keys.levels, *levels))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All their columns."""
+        return tuple(name for names in self.axes for name in names)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each column has."""
+        """How many groups there are along each axis."""
         return tuple(map(len, self.levels))
+
+    def along(self, names: Sequence[str]) -> Groups:
+        """The groups by these columns only. Raise InvalidParameter unless they are all columns of some axes."""
+        kept = [place for place, axis in enumerate(self.axes) if set(axis) <= set(names)]
+        axes = tuple(self.axes[place] for place in kept)
+        if sorted(name for axis in axes for name in axis) != sorted(names):
+            raise InvalidParameter(
+                "`by` is not some of the columns that the table is grouped by.", "Leave it out for all."
+            )
+        return Groups(axes, tuple(self.levels[place] for place in kept))
 
     def labels(self) -> dict[str, list[Any]]:
         """The values of every cell, by column, in the order of the cells."""
         places = np.indices(self.shape).reshape(len(self.shape), -1)
         return {
-            name: [values[place] for place in column]
-            for name, values, column in zip(self.columns, self.levels, places, strict=True)
+            name: [values[place][position] for place in column]
+            for names, values, column in zip(self.axes, self.levels, places, strict=True)
+            for position, name in enumerate(names)
         }
 
 
@@ -96,30 +146,38 @@ def group_codes(values: Any, column: Column, name: str) -> NDArray[np.int64]:
 
 @dataclass(eq=False, repr=False)
 class GroupedTable(PrivateEstimator):
-    """ε-DP or (ε, δ)-DP counts, sums and means by group, replace-one or add/remove rows. Proof: proofs/statistics.md.
+    """ε-DP or (ε, δ)-DP counts, sums, means, variances and quantiles by group, replace-one or add/remove rows.
 
-    All cells come from one charge. Groups are all combinations of declared values: none is lost, and none shows by being there. Totals over groups are
-    sums of cells, so that tables agree with each other.
+    Proofs: proofs/statistics.md, proofs/quantiles.md, proofs/key_selection.md. All cells come from one charge. Groups are all combinations of declared
+    values: none is lost, and none shows by being there. Totals over groups are sums of cells, so that tables agree with each other.
 
     Parameters
     ----------
     epsilon, delta, account, random_state, cluster : as in PrivateMean.
     schema : the declared columns.
     by : names of the columns to group by: categories, labels, or numbers by their public bins.
+    keys : names of columns to group by whose values nobody declared; they must not be in the schema. Values that enough rows have are found with δ > 0, which is
+        needed; all other rows are in a group whose key is None.
     mean_of : names of number columns whose sums and means are wanted; none by default.
+    variance_of : names of number columns whose variances are wanted, and means with them.
+    quantile_of, quantiles : names of number columns, and which quantiles of each are wanted: the median unless told otherwise. They take half of ε.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
 
     Attributes
     ----------
-    counts_ : noisy whole counts, an array with one axis for each column of `by`.
-    sums_ : by column of `mean_of`, noisy sums of (value − centre)/(half the range), with the same axes.
+    counts_ : noisy whole counts, an array with one axis for each column of `by`; before them one for all `keys`.
+    sums_ : by column of `mean_of` and `variance_of`, noisy sums of z = (value − centre)/(half the range), with the same axes.
+    squares_ : by column of `variance_of`, noisy sums of 2z² − 1.
+    keys_ : the values of `keys` that were found, None where there are no `keys`.
     noise_scale_ : scale of the noise on a count; it survives `Release.load`.
     """
 
     encoding = "binned"
     numbers_only: ClassVar[bool] = False
     relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
-    extra_parameters: ClassVar[tuple[str, ...]] = ("by", "mean_of")
+    extra_parameters: ClassVar[tuple[str, ...]] = (
+        "by", "keys", "mean_of", "variance_of", "quantile_of", "quantiles", "found",
+    )  # fmt: skip
     bounds: ClassVar[None] = None  # type: ignore[misc]
 
     epsilon: float = 1.0
@@ -127,11 +185,17 @@ class GroupedTable(PrivateEstimator):
     _: KW_ONLY
     schema: Schema | None = None
     by: Sequence[str] = ()
+    keys: Sequence[str] = ()
     mean_of: Sequence[str] = ()
+    variance_of: Sequence[str] = ()
+    quantile_of: Sequence[str] = ()
+    quantiles: Sequence[float] = MEDIAN
     neighbours: Neighbours = "replace-one"
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
     cluster: Any = None
+
+    keys_ = None
 
     # Checks and declared columns
 
@@ -139,54 +203,119 @@ class GroupedTable(PrivateEstimator):
         self._keep(self._grouped(self.schema), self.schema.digest if self.schema is not None else None)
         self.declared_.check_person(X)
 
+    def _summed(self) -> tuple[str, ...]:
+        """Columns that are added up: those whose means are wanted, then those of variances alone."""
+        return tuple(dict.fromkeys((*_names(self.mean_of, "mean_of"), *_names(self.variance_of, "variance_of"))))
+
+    def _numbers_wanted(self) -> tuple[str, ...]:
+        """Columns of which numbers are wanted."""
+        return tuple(dict.fromkeys((*self._summed(), *_names(self.quantile_of, "quantile_of"))))
+
+    def _sums_in_a_cell(self) -> int:
+        return len(self._summed()) + len(_names(self.variance_of, "variance_of"))
+
     def _grouped(self, schema: Schema | None) -> Schema:
-        """The columns to group by, then those whose means are wanted."""
+        """The columns to group by, then those of which numbers are wanted."""
         if schema is None:
             raise InvalidParameter(
                 "GroupedTable needs a schema that declares the groups.", "Give schema=Schema.load(…)."
             )
-        by, mean_of = _names(self.by, "by"), _names(self.mean_of, "mean_of")
-        if not by:
+        by, keys, wanted = _names(self.by, "by"), _names(self.keys, "keys"), self._numbers_wanted()
+        checked_quantiles(self.quantiles)
+        if not by and not keys:
             raise InvalidParameter("`by` names no column to group by.", 'Give for example by=["sex"].')
-        if len({*by, *mean_of}) != len(by) + len(mean_of):
-            raise InvalidParameter("A column is named twice in `by` and `mean_of`.", "Name each once.")
-        unknown = next((name for name in (*by, *mean_of) if name not in schema.columns), None)
-        if unknown is not None:
+        for what in ("mean_of", "variance_of", "quantile_of", "keys"):
+            if len(set(getattr(self, what))) != len(getattr(self, what)):
+                raise InvalidParameter(f"A column is named twice in `{what}`.", "Name each once.")
+        if len({*by, *keys, *wanted}) != len(by) + len(keys) + len(wanted):
             raise InvalidParameter(
-                f"`{'by' if unknown in by else 'mean_of'}` names {unknown[:64]!r}, which the schema lacks.",
-                f"It has: {', '.join(schema.columns)}.",
+                "A column is named twice in `by` and `mean_of`, or in another list of both kinds.", "Name each once."
             )
-        made = {"count", *(f"mean_{name}" for name in mean_of)}
-        clashing = next((name for name in by if name.removesuffix("_low").removesuffix("_high") in made), None)
+        unknown = next((name for name in (*by, *wanted) if name not in schema.columns), None)
+        if unknown is not None:
+            place = next(
+                what for what in ("by", "mean_of", "variance_of", "quantile_of") if unknown in getattr(self, what)
+            )
+            raise InvalidParameter(
+                f"`{place}` names {unknown[:64]!r}, which the schema lacks.", f"It has: {', '.join(schema.columns)}."
+            )
+        self._check_keys(keys, schema)
+        made = {column.removesuffix("_low").removesuffix("_high") for column in self._made_columns()}
+        clashing = next(
+            (name for name in (*by, *keys) if name.removesuffix("_low").removesuffix("_high") in made), None
+        )
         if clashing is not None:
             raise InvalidParameter(
                 f"Column {clashing!r} is grouped by, and a column of the table is called so.", "Rename the column."
             )
-        numbers = numbers_among(schema, mean_of)
-        if math.prod(Groups.of({name: schema.columns[name] for name in by}).shape) * (1 + len(mean_of)) > MOST_CELLS:
+        numbers = numbers_among(schema, wanted)
+        groups = math.prod(Groups.of({name: schema.columns[name] for name in by}).shape)
+        if groups * (1 + self._sums_in_a_cell()) > MOST_CELLS:
             raise InvalidParameter(f"The table has more than {MOST_CELLS:,} cells.", "Group by fewer columns.")
         columns = {name: as_feature(schema.columns[name]) for name in by}
         return Schema({**columns, **{name: with_centre(number) for name, number in numbers.items()}}, schema.person)
 
+    def _check_keys(self, keys: tuple[str, ...], schema: Schema) -> None:
+        if not keys:
+            return
+        if self.delta == 0:
+            raise InvalidParameter("Groups that nobody declared need delta > 0.", "Give for example delta=1e-6.")
+        if self.quantile_of:
+            raise InvalidParameter(
+                "Quantiles are of declared groups only.", "Leave quantile_of out, or declare the groups."
+            )
+        declared = next((name for name in keys if name in schema.columns), None)
+        if declared is not None:
+            raise InvalidParameter(f"`keys` names {declared[:64]!r}, which the schema declares.", "Put it into `by`.")
+        if schema.person is not None and schema.person.column in keys:
+            raise InvalidParameter("`keys` names the column that says whose row it is.", "Leave it out.")
+
+    def _made_columns(self) -> list[str]:
+        """Names of the columns of numbers that a table has, without the ends of intervals."""
+        return [
+            "count",
+            *(f"mean_{name}" for name in self._summed()),
+            *(f"variance_{name}" for name in self.variance_of),
+            *(
+                quantile_name(quantile, name)
+                for name in self.quantile_of
+                for quantile in checked_quantiles(self.quantiles)
+            ),
+        ]
+
     @property
     def groups_(self) -> Groups:
         """The groups, in the order of the axes of `counts_`."""
-        return Groups.of({name: self.declared_.columns[name] for name in _names(self.by, "by")})
+        columns = {name: self.declared_.columns[name] for name in _names(self.by, "by")}
+        return Groups.of(columns, getattr(self, "keys_", None))
 
     # Plan
 
-    def plan(self, rows: int, declared: Schema) -> Plan[Laplace | Gaussian]:
+    def plan(self, rows: int, declared: Schema) -> Plan[Laplace | Gaussian | TableNoise]:
         """A unit's rows move counts and sums by what `grouped_mechanism` says; the number of rows does not matter."""
         return Plan(self._mechanism(declared), self._guarantee(declared))
 
-    def _mechanism(self, declared: Schema) -> Laplace | Gaussian:
-        means = len(_names(self.mean_of, "mean_of"))
+    def _mechanism(self, declared: Schema) -> Laplace | Gaussian | TableNoise:
+        sums, unit_rows = self._sums_in_a_cell(), rows_per_unit(declared)
         cells = math.prod(Groups.of({name: declared.columns[name] for name in _names(self.by, "by")}).shape)
         epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)
-        return grouped_mechanism(means, self.neighbours, rows_per_unit(declared), cells * (1 + means), epsilon, delta)
+        has_quantiles, has_keys = len(self.quantile_of) > 0, len(self.keys) > 0
+        of_keys = decimal_down(exact(epsilon) * KEY_SHARE) if has_keys else 0.0
+        of_quantiles = decimal_down(exact(epsilon) * QUANTILE_SHARE) if has_quantiles else 0.0
+        left = decimal_down(exact(epsilon) - exact(of_keys) - exact(of_quantiles))
+        moments = grouped_mechanism(
+            sums, self.neighbours, unit_rows, cells * (1 + sums), left, 0.0 if has_keys else delta
+        )
+        if not has_quantiles and not has_keys:
+            return moments
+        quantiles = JointQuantiles(
+            checked_quantiles(self.quantiles), len(self.quantile_of), of_quantiles, self.neighbours, unit_rows, True, LEVEL
+        )  # fmt: skip
+        keys = KeySelection(of_keys, delta, self.neighbours, unit_rows) if has_keys else None
+        return TableNoise(moments, quantiles if has_quantiles else None, keys, epsilon, delta)
 
-    def _plan_for(self, X: Any, y: Any) -> Plan[Laplace | Gaussian]:
-        return self.plan(self._rows(X).count, self.declared_)
+    def _plan_for(self, X: Any, y: Any) -> Plan[Laplace | Gaussian | TableNoise]:
+        return self.plan(self._rows(X)[0].count, self.declared_)
 
     def declared_promise(self, rows: Callable[[], int]) -> Any:
         """What a fit promises and is charged for: from declared facts, without records."""
@@ -197,140 +326,219 @@ class GroupedTable(PrivateEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy table. Rows may come from any source that `sudare.frames.batches` takes; they are never held together."""
-        rows = self._rows(X)
+        rows, codes_of_keys = self._rows(X)
         plan = self.plan(rows.count, self.declared_)
-        exact = self._exact(rows)
+        noise = plan.mechanism
+        parts = noise if isinstance(noise, TableNoise) else TableNoise(noise, None, None, self.epsilon, self.delta)
+        moments, selection = parts.moments, parts.keys
+        exact_sums = self._exact(rows, codes_of_keys) if selection is None else None
+        counts_of_keys = codes_of_keys.counts(keys for *_, keys in rows.counted_parts())
         passage = self._enter(plan)
-        noisy = plan.mechanism.apply(exact.ravel(), passage.noise).reshape(exact.shape)
+        if selection is not None:
+            self.keys_ = selection.selected(codes_of_keys, counts_of_keys, passage.noise)
+        sums, by_value = self._exact(rows, codes_of_keys) if exact_sums is None else exact_sums
+        if selection is not None:
+            moments = replace(moments, dimension=sums.size)
+        noisy = moments.apply(sums.ravel(), passage.noise).reshape(sums.shape)
+        cells = np.empty((sums.shape[1], 0), dtype=np.int64)
+        if parts.quantiles is not None:
+            by_group = zip(*by_value, strict=True)
+            cells = np.stack([parts.quantiles.chosen(counts, passage.noise).ravel() for counts in by_group])
         self.n_rows_ = rows.count if self.neighbours == "replace-one" else None
         counts = np.clip(np.rint(noisy[0]), -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64)
-        self._set(counts, np.clip(noisy[1:], -MOST_ROWS, MOST_ROWS))
+        # Gaussian noise may be on a finer grid.
+        self._set(counts, on_grid(np.clip(noisy[1:], -MOST_ROWS, MOST_ROWS), STEP), cells)
         self._seal()
         return self
 
-    def _rows(self, X: object) -> Rows:
-        """Codes of cells and values in [−1, 1], all checked."""
+    def _rows(self, X: object) -> tuple[Rows, KeyCodes]:
+        """Codes of groups, values in [−1, 1], cells of quantiles and codes of keys, all checked; and what the last ones stand for."""
         self._forget()
         self._check_parameters()
         self._keep_source(X)
         self._declare(X, None)
+        self.keys_ = None
         declared, groups = self.declared_, self.groups_
-        means = numbers_among(declared, _names(self.mean_of, "mean_of"))
-
-        clipped, is_checked = dict.fromkeys(means, 0), False
+        summed, wanted = self._summed(), self._numbers_wanted()
+        numbers, cells_of = numbers_among(declared, wanted), self._quantile_cells()
+        keys = KeyCodes(tuple(self.keys))
+        clipped, is_checked = dict.fromkeys(numbers, 0), False
 
         def arrays_of(table: Any) -> tuple[NDArray[Any], ...]:
-            named = as_table(table, list(declared.columns))
+            named = as_table(table, [*declared.columns, *keys.columns])
             places = [group_codes(named.column(name), declared.columns[name], name) for name in groups.columns]
-            values = []
-            for name, number in means.items():
-                within, outside = centred(named.column(name), number, name)
-                values.append(within)
+            values, cells = [], {}
+            for name, number in numbers.items():
+                within, _, outside = clipped_numbers(named.column(name), number, name)
+                if name in summed:
+                    values.append(centred(within, number))
+                if name in cells_of:
+                    cells[name] = cells_of[name].of(within)
                 if not is_checked:
                     clipped[name] += outside
-            cells = np.ravel_multi_index(tuple(places), groups.shape) if len(places[0]) else np.empty(0, np.int64)
-            return cells, np.stack(values, axis=1) if values else np.empty((len(cells), 0))
+            rows = len(named)
+            group = np.ravel_multi_index(tuple(places), groups.shape) if places and rows else np.zeros(rows, np.int64)
+            return (
+                group,
+                np.stack(values, axis=1) if values else np.empty((rows, 0)),
+                np.stack([cells[name] for name in cells_of], axis=1) if cells else np.empty((rows, 0), dtype=np.int64),
+                keys.of(named),
+            )
 
-        rows = checked_rows(X, arrays_of, declared)
+        rows = checked_rows(X, arrays_of, declared, [*self._columns_read(), *keys.columns] if keys.columns else None)
         # Sources that are read again at a later pass are not counted again.
         self.clipped_, is_checked = clipped, True
         if rows.count > MOST_ROWS:
             raise InvalidParameter(f"The table has more than {MOST_ROWS:,} rows.", "Fit it in parts.")
-        return rows
+        return rows, keys
 
-    def _exact(self, rows: Rows) -> Floats:
-        """Counts of all cells, and below them the sums of every column, as whole numbers of steps."""
-        cells = math.prod(self.groups_.shape)
-        exact = np.zeros((1 + len(_names(self.mean_of, "mean_of")), cells))
-        for codes_, values in rows.counted_parts():
-            exact[0] += np.bincount(codes_, minlength=cells)
-            for place, column in enumerate(values.T, start=1):
-                exact[place] += np.bincount(codes_, weights=np.rint(column / STEP), minlength=cells)
-        exact[1:] *= STEP
-        return exact
+    def _columns_read(self) -> list[str]:
+        person = self.declared_.person
+        return [*self.declared_.columns, *([] if person is None else [person.column])]
 
-    def _set(self, counts: NDArray[np.int64], sums: Floats) -> None:
-        shape = self.groups_.shape
+    def _quantile_cells(self) -> dict[str, Cells]:
+        """The cells of the columns whose quantiles are wanted; fewer where there are many groups."""
+        groups = math.prod(self.groups_.shape) * max(len(self.quantile_of), 1)
+        numbers = numbers_among(self.declared_, _names(self.quantile_of, "quantile_of"))
+        return {name: Cells(number, groups) for name, number in numbers.items()}
+
+    def _exact(self, rows: Rows, codes_of_keys: KeyCodes) -> tuple[Floats, list[NDArray[np.int64]]]:
+        """Counts of all groups, and below them sums and sums of squares as whole numbers of steps; counts of the cells of quantiles, by column."""
+        groups, declared = (
+            math.prod(self.groups_.shape),
+            math.prod(Groups.of({name: self.declared_.columns[name] for name in self.by}).shape),
+        )
+        summed, sizes = self._summed(), [cells.count for cells in self._quantile_cells().values()]
+        squared = [summed.index(name) for name in self.variance_of]
+        exact_sums = np.zeros((1 + self._sums_in_a_cell(), groups))
+        by_value = [np.zeros((groups, size), dtype=np.int64) for size in sizes]
+        places = None if self.keys_ is None else self.keys_.places(codes_of_keys)
+        for codes_, values, cells, keys in rows.counted_parts():
+            group = codes_ if places is None else places[np.minimum(keys, len(places) - 1)] * declared + codes_
+            exact_sums[0] += np.bincount(group, minlength=groups)
+            numbers = [values[:, place] for place in range(len(summed))] + [
+                2 * values[:, place] ** 2 - 1 for place in squared
+            ]
+            for place, column in enumerate(numbers, start=1):
+                exact_sums[place] += np.bincount(group, weights=np.rint(column / STEP), minlength=groups)
+            for place, (column, size) in enumerate(zip(cells.T, sizes, strict=True)):
+                by_value[place] += np.bincount(group * size + column, minlength=groups * size).reshape(groups, size)
+        exact_sums[1:] *= STEP
+        return exact_sums, by_value
+
+    def _set(self, counts: NDArray[np.int64], sums: Floats, cells: NDArray[np.int64]) -> None:
+        shape, summed = self.groups_.shape, self._summed()
         self.counts_ = counts.reshape(shape)
-        self.sums_ = {name: sums[place].reshape(shape) for place, name in enumerate(_names(self.mean_of, "mean_of"))}
+        self.sums_ = {name: sums[place].reshape(shape) for place, name in enumerate(summed)}
+        self.squares_ = {
+            name: sums[place].reshape(shape) for place, name in enumerate(self.variance_of, start=len(summed))
+        }
+        self._cells = cells
         self.noise_scale_ = self._mechanism(self.declared_).noise_scale
 
     # What is read off the noisy table: post-processing
 
     def table(self, by: Sequence[str] | None = None, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
-        """Counts and means with intervals, as columns that pandas, polars and pyarrow take; over some columns of `by` if given.
+        """Counts, means, variances and quantiles with intervals, as columns that pandas, polars and pyarrow take; over some columns of `by` if given.
 
-        `count_low` to `count_high` holds the exact count with the given probability, and likewise each mean of the table's records; a mean of whose
-        group too little is known has its declared bounds as interval. Counts of fewer columns are sums of those of more.
+        `count_low` to `count_high` holds the exact count with the given probability, and likewise each mean and variance of the table's records; one of
+        whose group too little is known has what the declared bounds allow as interval. Counts of fewer columns are sums of those of more. Quantiles are in
+        the table over all columns only, and their intervals always have the level .95.
         """
-        level = checked_level(level)
-        kept = _names(self.by if by is None else by, "by")
-        if not set(kept) <= set(self.groups_.columns) or len(set(kept)) != len(kept):
-            raise InvalidParameter(
-                "`by` is not some of the columns that the table is grouped by.", "Leave it out for all."
-            )
-        added = tuple(axis for axis, name in enumerate(self.groups_.columns) if name not in kept)
-        cells = math.prod(self.groups_.shape[axis] for axis in added)
-        quantile = gaussian_quantile if self.delta > 0 else laplace_quantile
+        level, groups = checked_level(level), self.groups_
+        kept = groups.columns if by is None else _names(by, "by")
+        if len(set(kept)) != len(kept):
+            raise InvalidParameter("`by` names a column twice.", "Name each once.")
+        shown = groups.along(kept)
+        added = tuple(place for place, axis in enumerate(groups.axes) if axis not in shown.axes)
+        cells = math.prod(groups.shape[axis] for axis in added)
+        is_gaussian = self.delta > 0 and not self.keys
+        quantile = gaussian_quantile if is_gaussian else laplace_quantile
         scale, widths = self.noise_scale_, functools.partial(quantile, cells=cells, level=level)
         counts = self.counts_.sum(axis=added, dtype=np.int64).astype(np.float64).ravel()
         margin = scale * float(widths(np.zeros(1))[0])
-        groups = Groups.of({name: self.declared_.columns[name] for name in self.groups_.columns if name in kept})
-        found: dict[str, list[Any]] = {**(groups.labels() if kept else {}), "count": counts.astype(np.int64).tolist()}
+        found: dict[str, list[Any]] = {**(shown.labels() if kept else {}), "count": counts.astype(np.int64).tolist()}
         found["count_low"] = np.maximum(np.floor(counts - margin), 0).astype(np.int64).tolist()
         found["count_high"] = np.maximum(np.ceil(counts + margin), 0).astype(np.int64).tolist()
-        for name, number in numbers_among(self.declared_, list(self.sums_)).items():
+        totals = {name: sums.sum(axis=added).ravel() for name, sums in self.sums_.items()}
+        for name, number in numbers_among(self.declared_, list(totals)).items():
             centre, half = (number.low + number.high) / 2, (number.high - number.low) / 2
-            total = self.sums_[name].sum(axis=added).ravel()
-            mean = np.clip(total / np.maximum(counts, 1.0), -1.0, 1.0)
-            low, high = ratio_interval(total, counts, widths, scale)
-            found[f"mean_{name}"] = (centre + half * mean).tolist()
-            found[f"mean_{name}_low"] = (centre + half * low).tolist()
-            found[f"mean_{name}_high"] = (centre + half * high).tolist()
+            mean = np.clip(totals[name] / np.maximum(counts, 1.0), -1.0, 1.0)
+            low, high = ratio_interval(totals[name], counts, widths, scale)
+            _put(found, f"mean_{name}", *(centre + half * end for end in (mean, low, high)))
+        for name, number in numbers_among(self.declared_, list(self.squares_)).items():
+            squares = self.squares_[name].sum(axis=added).ravel()
+            estimate = variance_interval(counts, totals[name], squares, scale, cells, level, is_gaussian=is_gaussian)
+            _put(found, f"variance_{name}", *((number.high - number.low) ** 2 / 4 * end for end in estimate))
+        if not added:
+            self._put_quantiles(found, is_empty=counts <= margin)
         return found
+
+    def _put_quantiles(self, found: dict[str, list[Any]], is_empty: NDArray[np.bool_]) -> None:
+        """Quantiles with their intervals: the declared range where a group may be empty."""
+        wanted = checked_quantiles(self.quantiles)
+        drawn = self._cells.reshape(len(self._cells), len(self.quantile_of), len(wanted), 3)
+        for column, (name, cells) in enumerate(self._quantile_cells().items()):
+            for place, quantile in enumerate(wanted):
+                value, low, high = cells.intervals(drawn[:, column, place])
+                low, high = np.where(is_empty, cells.number.low, low), np.where(is_empty, cells.number.high, high)
+                _put(found, quantile_name(quantile, name), value, low, high)
 
     # What is released, and how it is read back
 
     def release_content(self) -> Content:
-        """What is released: counts and sums."""
+        """What is released: counts and sums, cells of quantiles, keys that were found."""
         tensors: dict[str, NDArray[Any]] = {"counts": self.counts_.ravel()}
         grids: dict[str, float | None] = {"counts": None}
-        if self.sums_:
-            tensors["sums"] = np.concatenate([sums.ravel() for sums in self.sums_.values()])
-            grids["sums"] = STEP
-        extra = {"by": list(_names(self.by, "by")), "mean_of": list(_names(self.mean_of, "mean_of"))}
-        return self._content(tensors, grids, extra)
+        sums = [*self.sums_.values(), *self.squares_.values()]
+        if sums:
+            tensors["sums"], grids["sums"] = np.concatenate([each.ravel() for each in sums]), STEP
+        if self.quantile_of:
+            tensors["cells"], grids["cells"] = self._cells.ravel(), None
+        lists = {what: list(getattr(self, what)) for what in ("by", "keys", "mean_of", "variance_of", "quantile_of")}
+        keys = None if self.keys_ is None else self.keys_.to_list()
+        return self._content(
+            tensors, grids, {**lists, "quantiles": list(checked_quantiles(self.quantiles)), "found": keys}
+        )
 
     def check_numbers(self, content: Content) -> None:
-        """Raise ReleaseMalformed unless there is one count and one sum for each cell, no larger than noise can make them."""
-        cells, means = math.prod(self.groups_.shape), len(_names(self.mean_of, "mean_of"))
-        rules = {"counts": TensorRule(cells, np.int64)}
-        if means:
-            rules["sums"] = TensorRule(cells * means, np.float64)
+        """Raise ReleaseMalformed unless there is one count, sum and cell for each group, no larger than noise can make them."""
+        groups, sums = math.prod(self.groups_.shape), self._sums_in_a_cell()
+        rules = {"counts": TensorRule(groups, np.int64)}
+        if sums:
+            rules["sums"] = TensorRule(groups * sums, np.float64)
+        wanted = len(self.quantile_of) * len(checked_quantiles(self.quantiles))
+        if wanted:
+            rules["cells"] = TensorRule(groups * wanted * 3, np.int64)
         check_shapes(content, rules)
         check_within(content.tensors["counts"], -LARGEST_COUNT, LARGEST_COUNT)
-        if means:
+        if sums:
             check_within(content.tensors["sums"], -float(MOST_ROWS), float(MOST_ROWS))
             if content.grid("sums") != STEP:
                 raise unfit("its sums are on another grid")
+        if wanted:
+            drawn = content.tensors["cells"].reshape(groups, len(self.quantile_of), -1, 3)
+            check_cells(np.moveaxis(drawn, 1, 0), list(self._quantile_cells().values()), True)
 
     def _take_extra(self, parameters: Mapping[str, Any]) -> None:
-        by, mean_of, declared = parameters["by"], parameters["mean_of"], self.schema
-        if (
-            type(by) is not list
-            or type(mean_of) is not list
-            or declared is None
-            or [*by, *mean_of] != list(declared.columns)
-        ):
+        declared = self.schema
+        for what in ("by", "keys", "mean_of", "variance_of", "quantile_of", "quantiles"):
+            if type(parameters[what]) is not list:
+                raise unfit("its columns are not those of its learner")
+            setattr(self, what, parameters[what])
+        self.neighbours = parameters["neighbours"]
+        if declared is None or self._grouped(declared) != declared:
             raise unfit("its columns are not those of its learner")
-        self.by, self.mean_of, self.neighbours = by, mean_of, parameters["neighbours"]
-        if self._grouped(declared) != declared:
-            raise unfit("its columns are not those of its learner")
+        self.keys_ = Keys.from_list(tuple(self.keys), parameters["found"])
 
     def _take(self, content: Content) -> None:
-        means = len(_names(self.mean_of, "mean_of"))
-        sums = content.tensors["sums"].reshape(means, -1) if means else np.empty((0, content.tensors["counts"].size))
-        self._set(content.tensors["counts"], sums)
+        sums, groups = self._sums_in_a_cell(), content.tensors["counts"].size
+        cells = content.tensors["cells"].reshape(groups, -1) if self.quantile_of else np.empty((groups, 0), np.int64)
+        self._set(
+            content.tensors["counts"],
+            content.tensors["sums"].reshape(sums, -1) if sums else np.empty((0, groups)),
+            cells,
+        )
 
 
 def as_feature(column: Column) -> Column:
@@ -342,7 +550,9 @@ def numbers_among(schema: Schema, names: Sequence[str]) -> dict[str, Number]:
     """The number columns of these names. Raise InvalidParameter where one is no number."""
     found = {name: column for name in names if isinstance(column := schema.columns[name], Number)}
     if len(found) != len(names):
-        raise InvalidParameter("`mean_of` names a column that is no number.", "Put it into `by`.")
+        raise InvalidParameter(
+            "`mean_of`, `variance_of` or `quantile_of` names a column that is no number.", "Put it into `by`."
+        )
     return found
 
 
@@ -351,11 +561,19 @@ def with_centre(column: Number) -> Number:
     return column.with_plain_stand_in()
 
 
-def centred(values: Any, number: Number, name: str) -> tuple[Floats, int]:
-    """Numbers as (value − centre)/(half the range), within [−1, 1], and how many lay outside of the bounds (for the owner only)."""
-    within, _, outside = clipped_numbers(values, number, name)
-    scaled = np.clip(2 * ((within - number.low) / (number.high - number.low)) - 1, -1.0, 1.0)
-    return scaled, outside
+def centred(within: Floats, number: Number) -> Floats:
+    """Numbers within their bounds as (value − centre)/(half the range), within [−1, 1]."""
+    return np.clip(2 * ((within - number.low) / (number.high - number.low)) - 1, -1.0, 1.0)
+
+
+def quantile_name(quantile: float, column: str) -> str:
+    """What a table calls a quantile of a column."""
+    return f"median_{column}" if quantile == 0.5 else f"quantile_{quantile:g}_{column}"
+
+
+def _put(found: dict[str, list[Any]], name: str, value: Floats, low: Floats, high: Floats) -> None:
+    """A column of numbers and those of their intervals."""
+    found.update({name: value.tolist(), f"{name}_low": low.tolist(), f"{name}_high": high.tolist()})
 
 
 def _names(given: object, what: str) -> tuple[str, ...]:

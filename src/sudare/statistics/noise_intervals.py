@@ -109,3 +109,37 @@ def ratio_interval(
             end = np.clip((sums + sign * scale * widths(end)) / safe, -1.0, 1.0)
         ends.append(np.where(known, end, sign))
     return ends[0], ends[1]
+
+
+def variance_interval(
+    counts: Floats, sums: Floats, squares: Floats, scale: float, cells: int, level: float, *, is_gaussian: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Variances of z in [−1, 1] from noisy counts, sums of z and sums of 2z² − 1, with the least and the greatest that they do not contradict.
+
+    At the mean μ and the variance v, Σ(z − μ)² − v·count is zero; its noise has the coefficients (μ² − v + ½, −2μ, ½). Where the count may be too small, nothing is
+    known: [0, 1].
+    """
+    widest = scale * _linear_quantile(np.array([[1.5], [2.0], [0.5]]), cells, level, is_gaussian)
+    known = counts > 2 * widest
+    safe = np.where(known, counts, 1.0)
+    mean = np.clip(sums / safe, -1.0, 1.0)
+    around = squares / 2 + counts / 2 - 2 * mean * sums + mean**2 * counts
+    estimate = np.clip(around / safe, 0.0, 1.0)
+    ends = []
+    for sign in (-1.0, 1.0):
+        end = estimate
+        for _ in range(_ROUNDS):
+            noise = np.stack([mean**2 - end + 0.5, -2 * mean, np.full_like(mean, 0.5)])
+            end = np.clip((around + sign * scale * _linear_quantile(noise, cells, level, is_gaussian)) / safe, 0.0, 1.0)
+        ends.append(np.where(known, end, max(sign, 0.0)))
+    return np.where(known, estimate, 1 / 3), ends[0], ends[1]
+
+
+def _linear_quantile(coefficients: Floats, cells: int, level: float, is_gaussian: bool) -> Floats:
+    """The `level` quantile of |Σ aⱼ eⱼ| for sums eⱼ of so many draws of scale one, by the first two even moments (Cornish and Fisher 1938)."""
+    z = float(norm.ppf((1 + level) / 2))
+    size = np.sqrt((coefficients**2).sum(axis=0) * cells)
+    if is_gaussian:
+        return np.asarray(z * size)
+    excess = 3 * (coefficients**4).sum(axis=0) / (coefficients**2).sum(axis=0) ** 2 / cells
+    return np.asarray(math.sqrt(2) * size * (z + excess / 24 * (z**3 - 3 * z)))

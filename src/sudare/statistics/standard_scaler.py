@@ -51,6 +51,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
     ----------
     mean_, scale_ : what `transform` subtracts and divides by.
     bounds_ : public (low, high) of every transformed column, for the learner that comes next.
+    noise_scale_ : scale of the noise on a mean of z in [−1, 1] (public; it survives `Release.load`).
     """
 
     epsilon: float = 1.0
@@ -124,4 +125,6 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
     def _take(self, content: Content) -> None:
         self.mean_, self.scale_, self.grid_ = content.tensors["mean"], content.tensors["scale"], content.grid("mean")
+        rows = self.n_rows_ or 1
+        self.noise_scale_ = self.plan(rows, self.declared_).mechanism.noise_scale / rows
         self._set_bounds()

@@ -1,0 +1,305 @@
+"""Quantiles of counted values, several at once from one ε, drawn exactly. Proof: proofs/quantiles.md.
+
+Values are counted in public cells. A quantile is a cell; how wrong a cell is, is by how many records its ranks miss the wanted rank. The exponential
+mechanism (McSherry and Talwar 2007) takes a cell for every wanted quantile at once, and the *largest* of their errors is what makes a choice unlikely: one
+record moves it by no more than it moves one error, however many quantiles are wanted. A single quantile is drawn by permute-and-flip (McKenna and Sheldon
+2020). Further ranks to both sides, so far away that noise hardly ever crosses, give intervals.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import gamma
+
+from sudare.ball_precision import ball_precision
+from sudare.errors import InvalidParameter
+from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
+from sudare.privacy.guarantee import Neighbours
+from sudare.privacy.noise import NoiseSource
+from sudare.schema import Number
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Cells of one width where a column declares no bins; fewer where there are so many tables that counts would take much memory.
+EQUAL_CELLS: Final = 2**14
+MOST_COUNTS: Final = 2**22
+MOST_QUANTILES: Final = 100
+# Quantiles are fractions with at most so large a denominator, so that ranks are whole numbers of its parts.
+LARGEST_DENOMINATOR: Final = 10_000
+# More than all rounding of floats can change in a share of weights.
+_FLOAT_MARGIN: Final = 2.0**-30
+
+
+def checked_quantiles(quantiles: object) -> tuple[float, ...]:
+    """Wanted quantiles, rising. Raise InvalidParameter unless they are numbers between 0 and 1 of at most four decimals."""
+    if isinstance(quantiles, str) or not isinstance(quantiles, Sequence | np.ndarray):
+        raise InvalidParameter("quantiles is not a list of numbers.", "Give for example [0.25, 0.5, 0.75].")
+    wanted = tuple(quantiles)
+    if not 1 <= len(wanted) <= MOST_QUANTILES:
+        raise InvalidParameter(f"quantiles are from 1 to {MOST_QUANTILES} numbers.", "Give for example [0.5].")
+    for quantile in wanted:
+        if isinstance(quantile, bool) or not isinstance(quantile, int | float | np.number) or not 0 < quantile < 1:
+            raise InvalidParameter("A quantile is not a number between 0 and 1.", "Give for example [0.25, 0.5, 0.75].")
+        if exact(float(quantile)).denominator > LARGEST_DENOMINATOR:
+            raise InvalidParameter("A quantile has more than four decimals.", "Give for example 0.3333.")
+    found = tuple(map(float, wanted))
+    if any(low >= high for low, high in itertools.pairwise(found)):
+        raise InvalidParameter("quantiles do not rise, or one is given twice.", "Give for example [0.25, 0.5, 0.75].")
+    return found
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The public cells in which a column is counted: its declared bins, else so many of one width that all of `tables` tables take little memory."""
+
+    number: Number
+    tables: int = 1
+
+    @cached_property
+    def edges(self) -> Floats:
+        """One more than there are cells. A cell holds its left edge, the last one both."""
+        low, high, bins = self.number.low, self.number.high, self.number.bins
+        if bins is not None:
+            return np.array([low, *bins, high])
+        return np.linspace(low, high, max(min(EQUAL_CELLS, MOST_COUNTS // self.tables), 2) + 1)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.edges) - 1
+
+    def of(self, values: Floats) -> Integers:
+        """The cell of each value within the bounds."""
+        return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64)
+
+    def middles(self, cells: Integers) -> Floats:
+        """The middle of each cell."""
+        return self.edges[cells] + (self.edges[cells + 1] - self.edges[cells]) / 2
+
+    def intervals(self, cells: Integers) -> tuple[Floats, Floats, Floats]:
+        """Value, lower and upper end from (itself, low, high) in the last axis; no end is on the wrong side of the value."""
+        middle, low, high = np.moveaxis(cells, -1, 0)
+        low, high = np.minimum(low, middle), np.maximum(high, middle)
+        return self.middles(middle), self.edges[np.maximum(low, 0)], self.edges[np.minimum(high + 1, self.count)]
+
+
+@dataclass(frozen=True)
+class JointQuantiles:
+    """ε-DP cells at the wanted quantiles of several columns of one table. Proof: proofs/quantiles.md.
+
+    `quantiles` are wanted of every one of `columns` columns; `unit_rows` are the most rows of a unit. A table is one of several, of which a replaced
+    row may change two (`grouped`), or the only one, whose number of rows a replaced row leaves as it is. With a `level` every quantile comes with
+    two cells to its sides that hold the exact one with that probability.
+    """
+
+    quantiles: tuple[float, ...]
+    columns: int
+    epsilon: float
+    neighbours: Neighbours
+    unit_rows: int = 1
+    grouped: bool = False
+    level: float | None = None
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Pure ε."""
+        return pure_cost(self.epsilon)
+
+    @cached_property
+    def denominator(self) -> int:
+        """Ranks are counted in so many parts of a record."""
+        return math.lcm(*(exact(quantile).denominator for quantile in self.quantiles))
+
+    @cached_property
+    def sensitivity(self) -> int:
+        """By how much a row moves an error of a cell, in parts of a record; both tables that a replaced row may change are counted."""
+        parts = self.denominator
+        if self.neighbours == "replace-one" and not self.grouped:
+            return parts
+        shares = [int(exact(quantile) * parts) for quantile in self.quantiles]
+        added = max(max(share, parts - share) for share in shares)
+        return 2 * added if self.neighbours == "replace-one" else added
+
+    @cached_property
+    def rate(self) -> float:
+        """a in weights ∝ exp(−a·error), for errors in parts of a record; rounded down."""
+        return rounded_down(exact(self.epsilon) / (2 * self.sensitivity * self.unit_rows))
+
+    @property
+    def noise_scale(self) -> float:
+        """1/a in records: the largest error of all chosen cells is about Gamma(their number) of this scale."""
+        return 1 / (self.rate * self.denominator)
+
+    @cached_property
+    def choices(self) -> int:
+        """How many cells are drawn at once."""
+        return self.columns * len(self.quantiles) * (1 if self.level is None else 3)
+
+    @cached_property
+    def margin(self) -> int:
+        """How far to its sides the ranks lie between which a quantile is, in parts of a record.
+
+        An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time: twice as many ends may.
+        """
+        return (
+            0 if self.level is None else math.ceil(infinity_norm_quantile(self.choices, 2 * self.level - 1) / self.rate)
+        )
+
+    def chosen(self, counts: Sequence[Integers], source: NoiseSource) -> Integers:
+        """Cells by column, quantile and, with intervals, (itself, low, high); −1 and the number of cells stand for the declared bounds."""
+        errors = [row for column in counts for row in self.errors(column)]
+        picked = (
+            [_best_of_one(errors[0], self.rate, source)]
+            if len(errors) == 1
+            else _best_of_all(errors, self.rate, source)
+        )
+        cells = np.array(picked, dtype=np.int64)
+        if self.level is None:
+            return cells.reshape(self.columns, len(self.quantiles))
+        # The first place of an end stands for the lower bound.
+        ends: Integers = cells.reshape(self.columns, len(self.quantiles), 3) - np.array([0, 1, 1])
+        return ends
+
+    def errors(self, counts: Integers) -> list[Integers]:
+        """By how many parts of a record the ranks of each cell miss each wanted rank, in the order of `chosen`; an end may also be at a bound."""
+        parts, rows = self.denominator, int(counts.sum())
+        upto = parts * np.cumsum(counts, dtype=np.int64)
+        below = upto - parts * counts
+        found = []
+        for quantile in self.quantiles:
+            wanted = int(exact(quantile) * parts) * rows
+            found.append(_missed(below, upto, wanted))
+            if self.level is None:
+                continue
+            for rank in (wanted - self.margin, wanted + self.margin):
+                at_bounds = [max(rank, 0)], [max(parts * rows - rank, 0)]
+                found.append(np.concatenate([at_bounds[0], _missed(below, upto, rank), at_bounds[1]]))
+        return found
+
+
+def _missed(below: Integers, upto: Integers, rank: int) -> Integers:
+    """By how much a rank lies outside of the ranks from `below` to `upto` of each cell."""
+    return np.maximum(np.maximum(below - rank, rank - upto), 0)
+
+
+@functools.lru_cache(maxsize=256)
+def infinity_norm_quantile(dimension: int, level: float) -> float:
+    """The `level` quantile of the absolute value of one coordinate of noise with density ∝ exp(−max|bᵢ|) in so many dimensions."""
+
+    def excess(bound: float) -> float:
+        # The coordinate is uniform up to R, which is Gamma(dimension + 1): P(> x) = E[1 − x/R; R > x].
+        beyond: float = gamma.sf(bound, dimension + 1) - bound / dimension * gamma.sf(bound, dimension)
+        return 1 - beyond - level
+
+    found: float = brentq(excess, 0.0, float(gamma.isf((1 - level) / 10, dimension + 1)))
+    return found
+
+
+# One cell: permute-and-flip
+
+
+def _best_of_one(errors: Integers, rate: float, source: NoiseSource) -> int:
+    """A uniform choice among the cells that a coin of probability exp(−rate·(error − least error)) accepts; the best are always."""
+    accepted = np.flatnonzero(exponential_coins(errors - errors.min(), rate, source))
+    return int(accepted[source.integer_below(len(accepted))])
+
+
+def exponential_coins(errors: Integers, rate: float, source: NoiseSource) -> NDArray[np.bool_]:
+    """True with probability exp(−rate·error), exactly: 64 bits of a uniform number nearly always decide, else more are drawn."""
+    words = source.words(len(errors))
+    probabilities = np.exp(-rate * errors.astype(np.float64))
+    least, most = (words.astype(np.float64) + np.array([[0.0], [1.0]])) * 2.0**-64
+    surely = most <= probabilities * (1 - _FLOAT_MARGIN)
+    hardly = least >= np.maximum(probabilities * (1 + _FLOAT_MARGIN), 2.0**-63)
+    certain = errors == 0
+    for place in np.flatnonzero(~(surely | hardly | certain)):
+        surely[place] = _exact_coin(int(words[place]), int(errors[place]), rate, source)
+    accepted: NDArray[np.bool_] = surely | certain
+    return accepted
+
+
+def _exact_coin(word: int, error: int, rate: float, source: NoiseSource) -> bool:
+    bits = 64
+    while True:
+        with ball_precision(bits + 64):
+            probability = (-(arb(rate) * error)).exp() * arb(2) ** bits
+            if arb(word + 1) <= probability:
+                return True
+            if arb(word) >= probability:
+                return False
+        word, bits = word << 64 | int(source.words(1)[0]), bits + 64
+
+
+# Several cells: the largest error first, then a cell within it for each
+
+
+def _best_of_all(errors: Sequence[Integers], rate: float, source: NoiseSource) -> list[int]:
+    """One cell of each row of errors, with probability ∝ exp(−rate·largest error).
+
+    exp(−a·e) is the integral of a·exp(−a·r) over r ≥ e: a bound r with density ∝ exp(−a·r)·Π (cells with errors up to r) is drawn, then a uniform cell
+    within it for each. The numbers of cells change at finitely many r only.
+    """
+    word = int(source.words(1)[0])
+    bound = _bound_by_floats(word, errors, rate)
+    if bound is None:
+        bound = _bound_by_balls(word, errors, rate, source)
+    within = [np.flatnonzero(row <= bound) for row in errors]
+    return [int(cells[source.integer_below(len(cells))]) for cells in within]
+
+
+def _steps(errors: Sequence[Integers], most: int) -> tuple[Integers, NDArray[np.integer[Any]]]:
+    """Bounds up to `most` at which a number of cells within them changes, from the least on that has a cell of each row; and these numbers by row."""
+    least = max(int(row.min()) for row in errors)
+    rising = [np.sort(row[row <= most]) for row in errors]
+    bounds = np.unique(np.concatenate([np.array([least]), *(row[np.searchsorted(row, least) :] for row in rising)]))
+    return bounds, np.stack([np.searchsorted(row, bounds, side="right") for row in rising])
+
+
+def _bound_by_floats(word: int, errors: Sequence[Integers], rate: float) -> int | None:
+    """The bound that a uniform number, known to 64 bits, draws; None where the error of floats leaves it uncertain."""
+    least = max(int(row.min()) for row in errors)
+    # All weights add up to one at least, and those of larger bounds to less than e⁻⁴⁰.
+    reach = (sum(math.log(len(row)) for row in errors) + 40) / rate
+    bounds, within = _steps(errors, least + math.ceil(min(reach, 2.0**61)))
+    gaps = np.append(np.diff(bounds).astype(np.float64), np.inf)
+    logarithms = np.log(within).sum(axis=0) - rate * (bounds - least) + np.log(-np.expm1(-rate * gaps))
+    shares = np.cumsum(np.exp(logarithms - logarithms.max()))
+    shares /= shares[-1]
+    uniform = word * 2.0**-64
+    place = int(np.searchsorted(shares[:-1], uniform))
+    nearest = min(abs(uniform - share) for share in (*shares[max(place - 1, 0) : place + 1], 1.0))
+    return int(bounds[place]) if nearest > _FLOAT_MARGIN else None
+
+
+def _bound_by_balls(word: int, errors: Sequence[Integers], rate: float, source: NoiseSource) -> int:
+    """The same with certainty: bits are added to the uniform number until it lies in the share of one bound."""
+    bounds, within = _steps(errors, max(int(row.max()) for row in errors))
+    bits = 64
+    while True:
+        with ball_precision(2 * bits + 128):
+            tails = [(-(arb(rate) * int(bound - bounds[0]))).exp() for bound in bounds] + [arb(0)]
+            weights = [
+                (tails[place] - tails[place + 1]) * math.prod(map(int, within[:, place]))
+                for place in range(len(bounds))
+            ]
+            total = sum(weights, start=arb(0))
+            low, high = (total * number / arb(2) ** bits for number in (word, word + 1))
+            summed = arb(0)
+            for place, weight in enumerate(weights):
+                is_last = place == len(weights) - 1
+                if (place == 0 or summed <= low) and (is_last or high <= summed + weight):
+                    return int(bounds[place])
+                summed += weight
+        word, bits = word << 64 | int(source.words(1)[0]), bits + 64

@@ -1,0 +1,230 @@
+"""Private quantiles of number columns, with intervals. Proof: proofs/quantiles.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sudare.errors import InvalidParameter
+from sudare.frames.rows import Rows, checked_rows
+from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
+from sudare.privacy.ledger import Account
+from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
+from sudare.privacy.release_content import Content, unfit
+from sudare.schema import Number, Schema
+from sudare.schema.column_values import clipped_numbers
+from sudare.schema.frame_conversion import as_table
+from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
+
+Integers = NDArray[np.int64]
+
+MEDIAN: Final = (0.5,)
+# How often an interval of a quantile holds. It is fixed when a table is fitted, because interval and quantile are drawn together.
+LEVEL: Final = 0.95
+
+
+@dataclass(eq=False, repr=False)
+class PrivateQuantiles(PrivateEstimator):
+    """ε-DP quantiles of number columns, replace-one or add/remove rows. Proof: proofs/quantiles.md.
+
+    Values are counted in public cells, and one draw takes a cell for every quantile of every column. Of a column with declared bins these are the cells,
+    else 16,384 of one width. Rows may come from any source; what is held in memory are the counts.
+
+    Parameters
+    ----------
+    epsilon : the promise. It is pure: `delta` must be 0.
+    quantiles : which, between 0 and 1 and rising.
+    intervals : whether every quantile comes with an interval that holds the exact one with probability .95. Without them quantiles are about half as
+        far from the exact ones.
+    quantile_of : names of number columns; all that the schema declares if it is left out.
+    bounds, schema, account, random_state : as in PrivateMean.
+    neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
+
+    Attributes
+    ----------
+    quantiles_ : by column, an array with a value for every quantile.
+    noise_scale_ : scale of the noise on ranks, in records; it survives `Release.load`.
+    """
+
+    relations: ClassVar[tuple[Neighbours, ...]] = NEIGHBOURS
+    extra_parameters: ClassVar[tuple[str, ...]] = ("quantiles", "intervals")
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    _: KW_ONLY
+    quantiles: Sequence[float] = MEDIAN
+    intervals: bool = True
+    quantile_of: Sequence[str] | None = None
+    bounds: Bounds | None = None
+    schema: Schema | None = None
+    neighbours: Neighbours = "replace-one"
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
+
+    # Checks and declared columns
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checked_quantiles(self.quantiles)
+        if self.delta != 0:
+            raise InvalidParameter("PrivateQuantiles promises pure ε: delta must be 0.", "Leave delta out.")
+        if not isinstance(self.intervals, bool):
+            raise InvalidParameter("intervals must be True or False.", "Leave it out for True.")
+
+    def _declare(self, X: object, table: Any) -> None:
+        if self.quantile_of is None or self.schema is None:
+            super()._declare(X, table)
+        else:
+            self._keep(self._chosen(self.schema), self.schema.digest)
+            self.declared_.check_person(X)
+
+    def _chosen(self, schema: Schema) -> Schema:
+        """The columns whose quantiles are wanted."""
+        declared = self._suited(schema)
+        if self.quantile_of is None:
+            return declared
+        names = list(self.quantile_of) if not isinstance(self.quantile_of, str) else [self.quantile_of]
+        missing = next((name for name in names if name not in declared.columns), None)
+        if missing is not None or not names or len(set(names)) != len(names):
+            raise InvalidParameter(
+                "`quantile_of` does not name number columns of the schema, each once.",
+                f"It has: {', '.join(declared.columns)}.",
+            )
+        return Schema({name: declared.columns[name] for name in names}, schema.person)
+
+    # Plan
+
+    def plan(self, rows: int, declared: Schema) -> Plan[JointQuantiles]:
+        """A unit's rows move the error of every cell by what `JointQuantiles` says; the number of rows does not matter."""
+        return Plan(self._mechanism(declared), self._guarantee(declared))
+
+    def _mechanism(self, declared: Schema) -> JointQuantiles:
+        level = LEVEL if self.intervals else None
+        wanted, columns, unit = checked_quantiles(self.quantiles), len(declared.columns), rows_per_unit(declared)
+        return JointQuantiles(wanted, columns, float(self.epsilon), self.neighbours, unit, level=level)
+
+    def _plan_for(self, X: Any, y: Any) -> Plan[JointQuantiles]:
+        return self.plan(self._counted_rows(X).count, self.declared_)
+
+    def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
+        """What a fit promises and is charged for: from declared facts, without records."""
+        if self.schema is None:
+            raise InvalidParameter("A promise without records needs a schema.", "Give schema=Schema.load(…).")
+        self._check_parameters()
+        return self._guarantee(self._chosen(self.schema))
+
+    # Charge, then draw
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Charge, then draw the quantiles. With a schema rows may come from any source; they are never held together."""
+        rows = self._counted_rows(X)
+        plan = self.plan(rows.count, self.declared_)
+        counts = [np.zeros(cells.count, dtype=np.int64) for cells in self._cells_of_columns()]
+        for (cells,) in rows.counted_parts():
+            for place, column in enumerate(cells.T):
+                counts[place] += np.bincount(column, minlength=len(counts[place]))
+        passage = self._enter(plan)
+        self.n_rows_ = rows.count if self.neighbours == "replace-one" else None
+        self._set(plan.mechanism.chosen(counts, passage.noise))
+        self._seal()
+        return self
+
+    def _cells_of_columns(self) -> list[Cells]:
+        return [Cells(column) for column in self.declared_.columns.values() if isinstance(column, Number)]
+
+    def _counted_rows(self, X: object) -> Rows:
+        """The cells of all rows, checked."""
+        self._forget()
+        self._check_parameters()
+        self._keep_source(X)
+        table = None if self.schema is not None else checked_matrix(self, X, reset=True)
+        self._declare(X, table)
+        declared, of_columns = self.declared_, self._cells_of_columns()
+        clipped, is_checked = dict.fromkeys(declared.columns, 0), False
+
+        def arrays_of(part: Any) -> tuple[Integers]:
+            columns = (
+                part.T if table is not None else map(as_table(part, list(declared.columns)).column, declared.columns)
+            )
+            cells = []
+            for name, cells_of, values in zip(declared.columns, of_columns, columns, strict=True):
+                within, _, outside = clipped_numbers(values, cells_of.number, name)
+                cells.append(cells_of.of(within))
+                if not is_checked:
+                    clipped[name] += outside
+            return (np.stack(cells, axis=1),)
+
+        rows = Rows.held(*arrays_of(table)) if table is not None else checked_rows(X, arrays_of, declared)
+        # Sources that are read again at a later pass are not counted again.
+        self.clipped_, is_checked = clipped, True
+        return rows
+
+    def _set(self, cells: Integers) -> None:
+        self._cells = cells
+        middles = cells[..., 0] if self.intervals else cells
+        self.quantiles_ = {
+            name: cells_of.middles(column)
+            for name, cells_of, column in zip(self.declared_.columns, self._cells_of_columns(), middles, strict=True)
+        }
+        self.noise_scale_ = self._mechanism(self.declared_).noise_scale
+
+    def table(self) -> dict[str, list[Any]]:
+        """Quantiles, with intervals if they were asked for, as columns for pandas, polars or pyarrow."""
+        check_is_fitted(self)
+        wanted = checked_quantiles(self.quantiles)
+        found: dict[str, list[Any]] = {
+            "column": [name for name in self.declared_.columns for _ in wanted],
+            "quantile": [quantile for _ in self.declared_.columns for quantile in wanted],
+            "value": [value for values in self.quantiles_.values() for value in values.tolist()],
+        }
+        if self.intervals:
+            drawn = [of.intervals(cells) for of, cells in zip(self._cells_of_columns(), self._cells, strict=True)]
+            found["value_low"] = [value for _, low, _ in drawn for value in low.tolist()]
+            found["value_high"] = [value for _, _, high in drawn for value in high.tolist()]
+        return found
+
+    # What is released, and how it is read back
+
+    def release_content(self) -> Content:
+        """What is released: the cells that were drawn."""
+        extra = {"quantiles": list(checked_quantiles(self.quantiles)), "intervals": self.intervals}
+        return self._content({"cells": self._cells.ravel()}, {"cells": None}, extra)
+
+    def check_numbers(self, content: Content) -> None:
+        """Raise ReleaseMalformed unless there is one cell for each quantile, and two for its interval, among those of its column."""
+        each = len(checked_quantiles(self.quantiles)) * (3 if self.intervals else 1)
+        check_shapes(content, {"cells": TensorRule(each * len(self.declared_.columns), np.int64)})
+        check_cells(self._shaped(content.tensors["cells"]), self._cells_of_columns(), self.intervals)
+
+    def _shaped(self, cells: Integers) -> Integers:
+        shape = (len(self.declared_.columns), len(checked_quantiles(self.quantiles)))
+        return cells.reshape((*shape, 3) if self.intervals else shape)
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        quantiles, intervals = parameters["quantiles"], parameters["intervals"]
+        if (
+            type(quantiles) is not list
+            or type(intervals) is not bool
+            or not all(type(one) is float for one in quantiles)
+        ):
+            raise unfit("its quantiles are not those of its learner")
+        self.quantiles, self.intervals, self.neighbours = quantiles, intervals, parameters["neighbours"]
+        self._check_parameters()
+
+    def _take(self, content: Content) -> None:
+        self._set(self._shaped(content.tensors["cells"]))
+
+
+def check_cells(drawn: Integers, of_columns: Sequence[Cells], intervals: bool) -> None:
+    """Raise ReleaseMalformed unless cells, by column in the first axis, are such as `JointQuantiles.chosen` gives."""
+    for cells, of_column in zip(drawn, of_columns, strict=True):
+        middles, last = cells[..., 0] if intervals else cells, of_column.count - 1
+        if (middles < 0).any() or (middles > last).any() or (cells < -1).any() or (cells > last + 1).any():
+            raise unfit("its cells are not those of its columns")

@@ -1,0 +1,121 @@
+"""The exact draw of several quantiles at once: its law, its intervals, cells, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sudare.errors import InvalidParameter
+from sudare.privacy.noise import SeededNoise, SystemNoise
+from sudare.schema import Number
+from sudare.statistics import joint_quantiles
+from sudare.statistics.joint_quantiles import (
+    MOST_COUNTS,
+    Cells,
+    JointQuantiles,
+    checked_quantiles,
+    exponential_coins,
+    infinity_norm_quantile,
+)
+
+COUNTS = np.array([2, 0, 3, 1])
+
+
+def law(mechanism: JointQuantiles, counts: np.ndarray) -> dict[tuple[int, ...], float]:
+    """Probabilities of all choices ∝ exp(−a·largest error), by listing them."""
+    errors = mechanism.errors(counts)
+    weights = {
+        cells: math.exp(-mechanism.rate * max(int(row[cell]) for row, cell in zip(errors, cells, strict=True)))
+        for cells in itertools.product(*(range(len(row)) for row in errors))
+    }
+    total = sum(weights.values())
+    return {cells: weight / total for cells, weight in weights.items()}
+
+
+def test_errors_are_ranks_that_a_cell_misses() -> None:
+    mechanism = JointQuantiles((0.25, 0.5), 1, 1.0, "add-remove")
+    assert mechanism.denominator == 4
+    # Six records: wanted ranks are 6/4 and 12/4; cells hold the ranks 0–2, 2–2, 2–5, 5–6.
+    assert [row.tolist() for row in mechanism.errors(COUNTS)] == [[0, 2, 2, 14], [4, 4, 0, 8]]
+
+
+@pytest.mark.parametrize("level", [None, 0.95])
+def test_draws_follow_the_law_of_the_exponential_mechanism(level: float | None) -> None:
+    mechanism = JointQuantiles((0.25, 0.5) if level is None else (0.5,), 1, 2.0, "add-remove", level=level)
+    expected, source, draws = law(mechanism, COUNTS), SystemNoise(), 3000
+    seen = dict.fromkeys(expected, 0)
+    for _ in range(draws):
+        cells = mechanism.chosen([COUNTS], source)
+        drawn = cells.ravel() if level is None else (cells + np.array([0, 1, 1])).ravel()
+        seen[tuple(drawn.tolist())] += 1
+    often = [cells for cells, share in expected.items() if draws * share >= 20]
+    rest = draws - sum(seen[cells] for cells in often)
+    observed = [*(seen[cells] for cells in often), rest]
+    shares = [*(expected[cells] for cells in often), 1 - sum(expected[cells] for cells in often)]
+    kept = [place for place, share in enumerate(shares) if share * draws > 1]
+    observed, shares = [observed[place] for place in kept], np.array([shares[place] for place in kept])
+    # False alarms: one in a billion, far below one in a million where the chi-square law is only near.
+    assert stats.chisquare(observed, shares / shares.sum() * sum(observed)).pvalue > 1e-9
+
+
+def test_balls_and_floats_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = JointQuantiles((0.25, 0.5, 0.9), 2, 1.0, "replace-one", level=0.95)
+    counts = [np.random.default_rng(0).integers(0, 9, 30), np.arange(25)]
+    first = [mechanism.chosen(counts, SeededNoise(seed)).tolist() for seed in range(20)]
+    monkeypatch.setattr(joint_quantiles, "_bound_by_floats", lambda *_: None)
+    assert first == [mechanism.chosen(counts, SeededNoise(seed)).tolist() for seed in range(20)]
+
+
+def test_coins_have_their_probability_and_are_exact_where_floats_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = np.repeat([0, 1, 3, 2000], 20_000)
+    tossed = exponential_coins(errors, 0.5, SystemNoise()).reshape(4, -1).mean(axis=1)
+    assert tossed[0] == 1
+    assert tossed[3] == 0
+    for share, probability in ((tossed[1], math.exp(-0.5)), (tossed[2], math.exp(-1.5))):
+        # Six standard deviations.
+        assert abs(share - probability) < 6 * math.sqrt(probability * (1 - probability) / 20_000)
+    plain = exponential_coins(errors[::100], 0.5, SeededNoise(3))
+    monkeypatch.setattr(joint_quantiles, "_FLOAT_MARGIN", 1.0)
+    undecided = exponential_coins(errors[::100], 0.5, SeededNoise(3))
+    # The words of the first sixty-four bits are the same, and decide.
+    assert (plain == undecided).all()
+
+
+def test_one_quantile_is_drawn_by_permute_and_flip() -> None:
+    """McKenna and Sheldon 2020: of two cells the worse one is chosen half as often as it is accepted."""
+    mechanism = JointQuantiles((0.5,), 1, 1.0, "add-remove")
+    counts, source = np.array([4, 2]), SystemNoise()
+    errors = mechanism.errors(counts)[0]
+    accepted = math.exp(-mechanism.rate * int(errors[1] - errors[0]))
+    share = np.mean([mechanism.chosen([counts], source)[0, 0] for _ in range(3000)])
+    assert abs(share - accepted / 2) < 6 * math.sqrt(accepted / 2 / 3000)
+
+
+@pytest.mark.parametrize(("dimension", "level"), [(1, 0.95), (3, 0.9), (30, 0.5)])
+def test_quantiles_of_infinity_norm_noise(dimension: int, level: float) -> None:
+    generator = np.random.default_rng(0)
+    draws = generator.gamma(dimension + 1, size=40_000) * generator.uniform(0, 1, 40_000)
+    within = np.mean(draws <= infinity_norm_quantile(dimension, level))
+    assert abs(within - level) < 6 * math.sqrt(level * (1 - level) / 40_000)
+
+
+def test_cells_are_declared_bins_or_of_one_width() -> None:
+    declared, equal = Cells(Number(0, 10, bins=(2, 5))), Cells(Number(0, 10))
+    assert declared.edges.tolist() == [0, 2, 5, 10]
+    assert declared.of(np.array([0.0, 2.0, 4.9, 10.0])).tolist() == [0, 1, 1, 2]
+    assert equal.count == 2**14
+    assert Cells(Number(0, 10), MOST_COUNTS).count == 2
+    value, low, high = declared.intervals(np.array([[1, -1, 3], [1, 2, 0], [2, 1, 2]]))
+    assert (value.tolist(), low.tolist(), high.tolist()) == ([3.5, 3.5, 7.5], [0, 2, 2], [10, 5, 10])
+
+
+@pytest.mark.parametrize(
+    "quantiles", [[], "0.5", [0], [1], [True], [0.5, 0.5], [0.7, 0.2], [0.12345], 0.5, ["a"], [math.nan], [0.5] * 101]
+)
+def test_quantiles_that_are_refused(quantiles: object) -> None:
+    with pytest.raises(InvalidParameter):
+        checked_quantiles(quantiles)
