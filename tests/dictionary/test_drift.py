@@ -162,6 +162,16 @@ def test_counts_amounts_and_codes_are_refitted_too():
     assert not changes.retired
 
 
+def test_dictionaries_of_other_columns_are_not_compared():
+    random = np.random.default_rng(0)
+    made = [
+        PatternDictionary(2, bounds=BOUNDS, hide="nothing").fit([random.normal(size=(40, width)) for _ in range(3)])
+        for width in (2, 3)
+    ]
+    with pytest.raises(InvalidParameter, match="same columns"):
+        pattern_changes(*made)
+
+
 def test_a_refit_is_charged_again_and_rests_on_nothing_that_is_not_private(tmp_path, changed_truths):
     truth, _ = changed_truths
     tables = truth.records(np.random.default_rng(0), 60)

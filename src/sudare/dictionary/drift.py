@@ -17,7 +17,7 @@ from scipy.stats import qmc
 
 from sudare.dictionary.families import Family, Floats, Patterns
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
-from sudare.errors import DataError
+from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers
 
 if TYPE_CHECKING:
@@ -125,6 +125,11 @@ def pattern_changes(
     It is computed from the patterns alone, so it costs nothing and tells nothing more. Two nats are a shift by two deviations in one column.
     """
     Numbers(0, open_low=True).check("same_within_nats", same_within_nats)
+    if tuple(earlier.columns_) != tuple(later.columns_) or earlier.dictionary_.family != later.dictionary_.family:
+        raise InvalidParameter(
+            "Two dictionaries can be compared if they have the same columns and the same family of patterns; these differ.",
+            "Fit the later one to the columns of the earlier one, with the same family.",
+        )
     nats = kl_divergences(later.dictionary_.family, earlier.patterns_, later.patterns_, len(later.columns_))
     pairs = [
         (int(old), int(new), float(nats[old, new]))
