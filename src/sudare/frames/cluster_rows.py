@@ -370,7 +370,14 @@ def _again(client: Any, held: Rows, start: int) -> Callable[[], Any]:
 
 
 def _scattered(client: Any, block: Arrays) -> Any:
-    return client.scatter(_Kept.of([block]), hash=False)
+    kept = _Kept.of([block])
+    for _ in range(_MOST_TRIES):
+        # A worker may die while it is sent something.
+        future = attempt(lambda: client.scatter(kept, hash=False))
+        if future is not None:
+            return future
+        _wait_for_workers(client)
+    raise _gone()
 
 
 def _rows_of(client: Any, pieces: Sequence[_Piece], facts: Sequence[_Facts]) -> ClusterRows:

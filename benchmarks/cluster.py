@@ -1,0 +1,173 @@
+"""Descent over a file that is larger than memory: by workers that keep their rows, and by reading the file at every step.
+
+    python -m benchmarks.cluster
+
+writes a Parquet file twice as large as the memory that a worker may have, then takes steps of noisy gradient descent over it: with two workers of a
+local Dask cluster of which each may have that memory, with one worker that may have twice as much, and in one process that reads the file at every step. It
+checks that all have the same bits, writes benchmarks/cluster.json, prints a table and puts it into docs/scale.md. Seconds are of the clock: run it where
+nothing else runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from benchmarks.peers import ROOT
+from sudare.frames.rows import Rows
+from sudare.linear import PrivateLogisticRegression
+from sudare.schema import Label, Number, Schema
+
+RESULTS: Final = Path(__file__).with_name("cluster.json")
+PAGE: Final = ROOT / "docs" / "scale.md"
+BEGIN, END = "<!-- cluster: written by its command -->", "<!-- end of cluster -->"
+COLUMNS: Final = 16
+ROW_GROUP: Final = 2**18
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one way of descending over a file takes; seconds of the clock, memory of the largest process."""
+
+    way: str
+    rows: int
+    columns: int
+    file_bytes: int
+    limit_bytes: int
+    first_pass_seconds: float
+    step_seconds: float
+    held_bytes: int
+
+
+def schema() -> Schema:
+    """Number columns and a label."""
+    return Schema({**{f"c{number}": Number(-4.0, 4.0) for number in range(COLUMNS)}, "label": Label((0, 1))})
+
+
+def write_rows(path: Path, rows: int) -> None:
+    """A table whose numbers cannot be compressed, a row group at a time."""
+    random = np.random.default_rng(0)
+    types = pa.schema([(f"c{number}", pa.float64()) for number in range(COLUMNS)] + [("label", pa.int8())])
+    with pyarrow.parquet.ParquetWriter(path, types, compression="none", use_dictionary=False) as writer:
+        for start in range(0, rows, ROW_GROUP):
+            values = random.normal(size=(min(ROW_GROUP, rows - start), COLUMNS))
+            columns = [*values.T, (values[:, 0] > 0).astype(np.int8)]
+            writer.write_table(pa.table(dict(zip(types.names, columns, strict=True)), schema=types))
+
+
+def model(cluster: Any = None) -> PrivateLogisticRegression:
+    """The learner whose steps are measured."""
+    return PrivateLogisticRegression(1.0, 1e-6, schema=schema(), method="descent", random_state=0, cluster=cluster)
+
+
+def rows_and_step(path: Path, cluster: Any) -> tuple[Rows, Any]:
+    """The checked rows, and the exact sum of clipped gradients over them."""
+    learner = model(cluster)
+    rows = learner._read_rows(path, None)
+    descent: Any = learner.plan(rows.count, learner.declared_).mechanism
+    place = np.full((1, descent.facts.width), 0.1)
+    return rows, lambda: descent.clipped_sum(rows, place)
+
+
+def seconds_of(action: Any) -> tuple[float, Any]:
+    """How long it took by the clock, and what it gave."""
+    begun = time.perf_counter()
+    made = action()
+    return time.perf_counter() - begun, made
+
+
+def measured(way: str, path: Path, limit: int, cluster: Any, steps: int) -> tuple[Cost, NDArray[Any]]:
+    """The cost of a first pass and of a step, the least of several, and the sum it gave."""
+    first, (rows, step) = seconds_of(lambda: rows_and_step(path, cluster))
+    sums = [seconds_of(step) for _ in range(steps)]
+    held = max(cluster.run(resident_bytes).values()) if cluster is not None else resident_bytes()
+    seconds = min(each for each, _ in sums)
+    return Cost(way, rows.count, COLUMNS, path.stat().st_size, limit, first, seconds, held), sums[0][1]
+
+
+def resident_bytes() -> int:
+    """The memory of this process."""
+    return int(psutil.Process(os.getpid()).memory_info().rss)
+
+
+def on_workers(workers: int, path: Path, limit: int, worker_limit: int, steps: int) -> tuple[Cost, NDArray[Any]]:
+    """The cost with so many workers of one thread each."""
+    import distributed
+
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "memory_limit": worker_limit}
+    with (
+        distributed.LocalCluster(n_workers=workers, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        return measured(f"{workers} worker{'s' if workers > 1 else ''}", path, limit, client, steps)
+
+
+def table(costs: list[Cost]) -> str:
+    """The costs, and how they compare."""
+    two, one, reading = costs
+    lines = [
+        f"{two.rows:,} rows of {two.columns} numbers, {two.file_bytes / 2**20:,.0f} MiB in Parquet, twice the {two.limit_bytes / 2**20:,.0f} MiB that each of two workers may have:",
+        "",
+        "| | first pass | a step | largest process |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    lines += [
+        f"| {cost.way} | {cost.first_pass_seconds:.1f} s | {cost.step_seconds:.3f} s | {cost.held_bytes / 2**20:,.0f} MiB |"
+        for cost in costs
+    ]
+    ratios = one.step_seconds / two.step_seconds, reading.step_seconds / two.step_seconds
+    lines += [
+        "",
+        f"Two workers take a step {ratios[0]:.2f} times as fast as one, and {ratios[1]:.1f} times as fast as reading the file.",
+    ]
+    return "\n".join(lines)
+
+
+def put_into(page: Path, text: str) -> None:
+    """Replace the part of a page that this command writes."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", "utf-8")
+
+
+def main() -> None:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit-mib", type=int, default=2048, help="memory that each of two workers may have")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--try", dest="is_trial", action="store_true", help="print only, and limit nobody's memory")
+    asked = parser.parse_args()
+    limit = asked.limit_mib * 2**20
+    rows = 2 * limit // (8 * COLUMNS + 1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        write_rows(path, rows)
+        found = [
+            on_workers(2, path, limit, 0 if asked.is_trial else limit, asked.steps),
+            on_workers(1, path, limit, 0 if asked.is_trial else 2 * limit, asked.steps),
+            measured("reading at every step", path, limit, None, min(asked.steps, 2)),
+        ]
+    for _, sums in found[1:]:
+        np.testing.assert_array_equal(sums, found[0][1])
+    costs = [cost for cost, _ in found]
+    text = table(costs)
+    print(text)
+    if not asked.is_trial:
+        RESULTS.write_text(json.dumps([asdict(cost) for cost in costs], indent=2) + "\n", "utf-8")
+        put_into(PAGE, text)
+
+
+if __name__ == "__main__":
+    main()
