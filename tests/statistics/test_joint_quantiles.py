@@ -25,11 +25,10 @@ from sudare.statistics.joint_quantiles import (
 COUNTS = np.array([2, 0, 3, 1])
 
 
-def law(mechanism: JointQuantiles, counts: np.ndarray) -> dict[tuple[int, ...], float]:
+def law(errors: list[np.ndarray], rate: float) -> dict[tuple[int, ...], float]:
     """Probabilities of all choices ∝ exp(−a·largest error), by listing them."""
-    errors = mechanism.errors(counts)
     weights = {
-        cells: math.exp(-mechanism.rate * max(int(row[cell]) for row, cell in zip(errors, cells, strict=True)))
+        cells: math.exp(-rate * max(int(row[cell]) for row, cell in zip(errors, cells, strict=True)))
         for cells in itertools.product(*(range(len(row)) for row in errors))
     }
     total = sum(weights.values())
@@ -39,27 +38,29 @@ def law(mechanism: JointQuantiles, counts: np.ndarray) -> dict[tuple[int, ...], 
 def test_errors_are_ranks_that_a_cell_misses() -> None:
     mechanism = JointQuantiles((0.25, 0.5), 1, 1.0, "add-remove")
     assert mechanism.denominator == 4
+    assert mechanism.moves == (3, 2)
+    assert mechanism.weights == (64, 96)
     # Six records: wanted ranks are 6/4 and 12/4; cells hold the ranks 0–2, 2–2, 2–5, 5–6.
-    assert [row.tolist() for row in mechanism.errors(COUNTS)] == [[0, 2, 2, 14], [4, 4, 0, 8]]
+    ((errors, _),) = mechanism.stages([COUNTS])
+    assert [row.tolist() for row in errors] == [[0, 64 * 2, 64 * 2, 64 * 14], [96 * 4, 96 * 4, 0, 96 * 8]]
 
 
-@pytest.mark.parametrize("level", [None, 0.95])
-def test_draws_follow_the_law_of_the_exponential_mechanism(level: float | None) -> None:
-    mechanism = JointQuantiles((0.25, 0.5) if level is None else (0.5,), 1, 2.0, "add-remove", level=level)
-    expected, source, draws = law(mechanism, COUNTS), SystemNoise(), 3000
+@pytest.mark.parametrize("stage", [0, 1])
+def test_draws_follow_the_law_of_the_exponential_mechanism(stage: int) -> None:
+    mechanism = JointQuantiles((0.25, 0.5), 1, 3.0, "add-remove", level=None if stage == 0 else 0.95)
+    expected, source, draws = law(*mechanism.stages([COUNTS])[stage]), SystemNoise(), 2500
     seen = dict.fromkeys(expected, 0)
     for _ in range(draws):
         cells = mechanism.chosen([COUNTS], source)
-        drawn = cells.ravel() if level is None else (cells + np.array([0, 1, 1])).ravel()
+        drawn = cells.ravel() if stage == 0 else (cells[..., 1:] + 1).ravel()
         seen[tuple(drawn.tolist())] += 1
     often = [cells for cells, share in expected.items() if draws * share >= 20]
-    rest = draws - sum(seen[cells] for cells in often)
-    observed = [*(seen[cells] for cells in often), rest]
-    shares = [*(expected[cells] for cells in often), 1 - sum(expected[cells] for cells in often)]
-    kept = [place for place, share in enumerate(shares) if share * draws > 1]
-    observed, shares = [observed[place] for place in kept], np.array([shares[place] for place in kept])
+    observed = [*(seen[cells] for cells in often), draws - sum(seen[cells] for cells in often)]
+    shares = np.array([*(expected[cells] for cells in often), 1 - sum(expected[cells] for cells in often)])
+    kept = draws * shares > 1
     # False alarms: one in a billion, far below one in a million where the chi-square law is only near.
-    assert stats.chisquare(observed, shares / shares.sum() * sum(observed)).pvalue > 1e-9
+    counted = np.array(observed)[kept]
+    assert stats.chisquare(counted, shares[kept] / shares[kept].sum() * counted.sum()).pvalue > 1e-9
 
 
 def test_balls_and_floats_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +90,8 @@ def test_one_quantile_is_drawn_by_permute_and_flip() -> None:
     """McKenna and Sheldon 2020: of two cells the worse one is chosen half as often as it is accepted."""
     mechanism = JointQuantiles((0.5,), 1, 1.0, "add-remove")
     counts, source = np.array([4, 2]), SystemNoise()
-    errors = mechanism.errors(counts)[0]
-    accepted = math.exp(-mechanism.rate * int(errors[1] - errors[0]))
+    (((errors,), rate),) = mechanism.stages([counts])
+    accepted = math.exp(-rate * int(errors[1] - errors[0]))
     share = np.mean([mechanism.chosen([counts], source)[0, 0] for _ in range(3000)])
     assert abs(share - accepted / 2) < 6 * math.sqrt(accepted / 2 / 3000)
 

@@ -46,8 +46,7 @@ MOST_CELLS: Final = 2**20
 STEP: Final = 2.0**-20
 # So many values of at most one are added exactly.
 MOST_ROWS: Final = 2**32
-# Of ε, where a table has quantiles, and where its groups are not declared.
-QUANTILE_SHARE: Final = Fraction(1, 2)
+# Of ε, where groups are not declared.
 KEY_SHARE: Final = Fraction(1, 4)
 
 
@@ -160,7 +159,7 @@ class GroupedTable(PrivateEstimator):
         needed; all other rows are in a group whose key is None.
     mean_of : names of number columns whose sums and means are wanted; none by default.
     variance_of : names of number columns whose variances are wanted, and means with them.
-    quantile_of, quantiles : names of number columns, and which quantiles of each are wanted: the median unless told otherwise. They take half of ε.
+    quantile_of, quantiles : names of number columns, and which quantiles of each are wanted: the median unless told otherwise.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
 
     Attributes
@@ -301,7 +300,9 @@ class GroupedTable(PrivateEstimator):
         epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)
         has_quantiles, has_keys = len(self.quantile_of) > 0, len(self.keys) > 0
         of_keys = decimal_down(exact(epsilon) * KEY_SHARE) if has_keys else 0.0
-        of_quantiles = decimal_down(exact(epsilon) * QUANTILE_SHARE) if has_quantiles else 0.0
+        # Every number of a cell has the same share.
+        numbers = len(self.quantile_of) * len(checked_quantiles(self.quantiles))
+        of_quantiles = decimal_down(exact(epsilon) * Fraction(numbers, numbers + 1 + sums)) if has_quantiles else 0.0
         left = decimal_down(exact(epsilon) - exact(of_keys) - exact(of_quantiles))
         moments = grouped_mechanism(
             sums, self.neighbours, unit_rows, cells * (1 + sums), left, 0.0 if has_keys else delta

@@ -3,7 +3,7 @@
 Values are counted in public cells. A quantile is a cell; how wrong a cell is, is by how many records its ranks miss the wanted rank. The exponential
 mechanism (McSherry and Talwar 2007) takes a cell for every wanted quantile at once, and the *largest* of their errors is what makes a choice unlikely: one
 record moves it by no more than it moves one error, however many quantiles are wanted. A single quantile is drawn by permute-and-flip (McKenna and Sheldon
-2020). Further ranks to both sides, so far away that noise hardly ever crosses, give intervals.
+2020). A second draw takes ranks to both sides, so far away that noise hardly ever crosses: intervals.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
@@ -38,6 +39,10 @@ MOST_COUNTS: Final = 2**22
 MOST_QUANTILES: Final = 100
 # Quantiles are fractions with at most so large a denominator, so that ranks are whole numbers of its parts.
 LARGEST_DENOMINATOR: Final = 10_000
+# Of ε, where quantiles have intervals.
+INTERVAL_SHARE: Final = Fraction(1, 3)
+# Errors of quantiles that a record moves less count for more, in such parts.
+_WEIGHT_PARTS: Final = 64
 # More than all rounding of floats can change in a share of weights.
 _FLOAT_MARGIN: Final = 2.0**-30
 
@@ -123,70 +128,91 @@ class JointQuantiles:
         return math.lcm(*(exact(quantile).denominator for quantile in self.quantiles))
 
     @cached_property
-    def sensitivity(self) -> int:
-        """By how much a row moves an error of a cell, in parts of a record; both tables that a replaced row may change are counted."""
+    def moves(self) -> tuple[int, ...]:
+        """By how much a row moves the errors of each quantile, in parts of a record; both tables that a replaced row may change are counted."""
         parts = self.denominator
         if self.neighbours == "replace-one" and not self.grouped:
-            return parts
+            return (parts,) * len(self.quantiles)
+        tables = 2 if self.neighbours == "replace-one" else 1
         shares = [int(exact(quantile) * parts) for quantile in self.quantiles]
-        added = max(max(share, parts - share) for share in shares)
-        return 2 * added if self.neighbours == "replace-one" else added
+        return tuple(tables * max(share, parts - share) for share in shares)
 
     @cached_property
-    def rate(self) -> float:
-        """a in weights ∝ exp(−a·error), for errors in parts of a record; rounded down."""
-        return rounded_down(exact(self.epsilon) / (2 * self.sensitivity * self.unit_rows))
+    def weights(self) -> tuple[int, ...]:
+        """Whole numbers by which errors are multiplied, so that a row moves those of all quantiles about equally."""
+        return tuple(_WEIGHT_PARTS * max(self.moves) // move for move in self.moves)
+
+    @cached_property
+    def sensitivity(self) -> int:
+        """By how much a row moves a weighted error at most."""
+        return max(weight * move for weight, move in zip(self.weights, self.moves, strict=True))
+
+    def rate(self, share: Fraction) -> float:
+        """a in weights ∝ exp(−a·weighted error) for a share of ε; rounded down."""
+        return rounded_down(exact(self.epsilon) * share / (2 * self.sensitivity * self.unit_rows))
+
+    @property
+    def _share(self) -> Fraction:
+        """That of the quantiles themselves."""
+        return Fraction(1) if self.level is None else 1 - INTERVAL_SHARE
 
     @property
     def noise_scale(self) -> float:
-        """1/a in records: the largest error of all chosen cells is about Gamma(their number) of this scale."""
-        return 1 / (self.rate * self.denominator)
+        """1/a in records: the largest error of all quantiles is about Gamma(their number) of this scale, less for those that a record moves less."""
+        return 1 / (self.rate(self._share) * self.denominator * min(self.weights))
 
     @cached_property
-    def choices(self) -> int:
-        """How many cells are drawn at once."""
-        return self.columns * len(self.quantiles) * (1 if self.level is None else 3)
-
-    @cached_property
-    def margin(self) -> int:
-        """How far to its sides the ranks lie between which a quantile is, in parts of a record.
+    def margins(self) -> tuple[int, ...]:
+        """How far to its sides the ranks lie between which each quantile is, in parts of a record; none without intervals.
 
         An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time: twice as many ends may.
         """
-        return (
-            0 if self.level is None else math.ceil(infinity_norm_quantile(self.choices, 2 * self.level - 1) / self.rate)
-        )
+        if self.level is None:
+            return ()
+        ends = 2 * self.columns * len(self.quantiles)
+        reach = infinity_norm_quantile(ends, 2 * self.level - 1) / self.rate(INTERVAL_SHARE)
+        return tuple(math.ceil(reach / weight) for weight in self.weights)
 
     def chosen(self, counts: Sequence[Integers], source: NoiseSource) -> Integers:
         """Cells by column, quantile and, with intervals, (itself, low, high); −1 and the number of cells stand for the declared bounds."""
-        errors = [row for column in counts for row in self.errors(column)]
-        picked = (
-            [_best_of_one(errors[0], self.rate, source)]
-            if len(errors) == 1
-            else _best_of_all(errors, self.rate, source)
-        )
-        cells = np.array(picked, dtype=np.int64)
-        if self.level is None:
-            return cells.reshape(self.columns, len(self.quantiles))
+        shape = self.columns, len(self.quantiles)
+        middles, *ends = (_drawn(errors, rate, source) for errors, rate in self.stages(counts))
+        if not ends:
+            return middles.reshape(shape)
         # The first place of an end stands for the lower bound.
-        ends: Integers = cells.reshape(self.columns, len(self.quantiles), 3) - np.array([0, 1, 1])
-        return ends
+        return np.concatenate([middles.reshape(*shape, 1), ends[0].reshape(*shape, 2) - 1], axis=-1)
 
-    def errors(self, counts: Integers) -> list[Integers]:
-        """By how many parts of a record the ranks of each cell miss each wanted rank, in the order of `chosen`; an end may also be at a bound."""
-        parts, rows = self.denominator, int(counts.sum())
-        upto = parts * np.cumsum(counts, dtype=np.int64)
-        below = upto - parts * counts
-        found = []
-        for quantile in self.quantiles:
-            wanted = int(exact(quantile) * parts) * rows
-            found.append(_missed(below, upto, wanted))
-            if self.level is None:
-                continue
-            for rank in (wanted - self.margin, wanted + self.margin):
-                at_bounds = [max(rank, 0)], [max(parts * rows - rank, 0)]
-                found.append(np.concatenate([at_bounds[0], _missed(below, upto, rank), at_bounds[1]]))
+    def stages(self, counts: Sequence[Integers]) -> list[tuple[list[Integers], float]]:
+        """What is drawn, one after the other: weighted errors of all cells for each choice, and the rate. First the quantiles, then the ends of intervals."""
+        found = [([row for column in counts for row in self._errors(column)], self.rate(self._share))]
+        if self.level is not None:
+            found.append(
+                ([row for column in counts for row in self._errors_of_ends(column)], self.rate(INTERVAL_SHARE))
+            )
         return found
+
+    def _errors(self, counts: Integers) -> list[Integers]:
+        """By how many weighted parts of a record the ranks of each cell miss the rank of each quantile."""
+        below, upto = self._ranks(counts)
+        wanted = self._wanted(counts)
+        return [weight * _missed(below, upto, rank) for weight, rank in zip(self.weights, wanted, strict=True)]
+
+    def _errors_of_ends(self, counts: Integers) -> list[Integers]:
+        """The same for the ranks to both sides; the first and the last place are the declared bounds."""
+        below, upto = self._ranks(counts)
+        highest, found = self.denominator * int(counts.sum()), []
+        for weight, margin, middle in zip(self.weights, self.margins, self._wanted(counts), strict=True):
+            for rank in (middle - margin, middle + margin):
+                at_bounds = [max(rank, 0)], [max(highest - rank, 0)]
+                found.append(weight * np.concatenate([at_bounds[0], _missed(below, upto, rank), at_bounds[1]]))
+        return found
+
+    def _ranks(self, counts: Integers) -> tuple[Integers, Integers]:
+        upto = self.denominator * np.cumsum(counts, dtype=np.int64)
+        return upto - self.denominator * counts, upto
+
+    def _wanted(self, counts: Integers) -> list[int]:
+        return [int(exact(quantile) * self.denominator) * int(counts.sum()) for quantile in self.quantiles]
 
 
 def _missed(below: Integers, upto: Integers, rank: int) -> Integers:
@@ -205,6 +231,12 @@ def infinity_norm_quantile(dimension: int, level: float) -> float:
 
     found: float = brentq(excess, 0.0, float(gamma.isf((1 - level) / 10, dimension + 1)))
     return found
+
+
+def _drawn(errors: Sequence[Integers], rate: float, source: NoiseSource) -> Integers:
+    """A cell for each row of errors."""
+    picked = [_best_of_one(errors[0], rate, source)] if len(errors) == 1 else _best_of_all(errors, rate, source)
+    return np.array(picked, dtype=np.int64)
 
 
 # One cell: permute-and-flip

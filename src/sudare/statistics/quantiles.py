@@ -41,8 +41,7 @@ class PrivateQuantiles(PrivateEstimator):
     ----------
     epsilon : the promise. It is pure: `delta` must be 0.
     quantiles : which, between 0 and 1 and rising.
-    intervals : whether every quantile comes with an interval that holds the exact one with probability .95. Without them quantiles are about half as
-        far from the exact ones.
+    intervals : whether every quantile comes with an interval that holds the exact one with probability .95. They take a third of ε.
     quantile_of : names of number columns; all that the schema declares if it is left out.
     bounds, schema, account, random_state : as in PrivateMean.
     neighbours : "replace-one" (the number of rows is public) or "add-remove" (it is not).
