@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
+from sudare.frames.cluster_rows import total_on
 from sudare.frames.fixed_tree import BLOCK_ROWS
 from sudare.frames.packed_arrays import packed
 from sudare.frames.rows import Tallied, checked_rows
@@ -84,6 +85,24 @@ def test_partitions_of_any_length_give_the_same_bits(table, folder, client):
     there = checked_rows(frame, arrays_of, SCHEMA, cluster=client)
     assert there.count == ROWS
     np.testing.assert_array_equal(there.total(float_sums), here.total(float_sums))
+
+
+def females(part):
+    return int(np.count_nonzero(part.column("sex").to_numpy() == "f"))
+
+
+def test_one_pass_keeps_nothing(table, folder, client, tmp_path):
+    import dask.dataframe
+
+    expected = females(table)
+    assert total_on(client, folder, females, SCHEMA) == expected
+    frame = dask.dataframe.from_pandas(table.slice(0, 1000).to_pandas(), npartitions=3)
+    assert total_on(client, frame, females, SCHEMA) == females(table.slice(0, 1000))
+    pyarrow.parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
+    with pytest.raises(DataError, match="no rows"):
+        total_on(client, tmp_path / "empty.parquet", females, SCHEMA)
+    with pytest.raises(InvalidParameter, match="persons"):
+        total_on(client, frame, females, Schema(dict(SCHEMA.columns), person=Person("who", 2)))
 
 
 @pytest.mark.parametrize("kind", ["csv", "table", "iterator", "database"])

@@ -7,10 +7,12 @@ that no log of a worker and no traceback shows records. Noise is drawn, and the 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -36,7 +38,7 @@ from sudare.frames.rows import (
     with_beside,
 )
 from sudare.frames.shards import Shard, shards_of
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, SqlSource, batches, row_count
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, row_count
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import attempt, no_rows
 
@@ -92,10 +94,10 @@ class _Kept:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Reader:
-    """How a worker reads a shard."""
+class Reader:
+    """How a worker reads a shard: what it makes of each table, and which columns that needs."""
 
-    arrays_of: Callable[[Any], Arrays | Tallied]
+    function: Callable[[Any], Any]
     schema: Schema | None
     columns: Sequence[str] | None
     batch_rows: int
@@ -104,30 +106,41 @@ class _Reader:
     caller_version: str = _VERSION
 
     def kept(self, shard: Any) -> _Kept:
-        try:
-            return self._kept(shard)
-        except SudareError as error:
-            found = error
-        raise type(found)(found.problem.replace(self.folder, "") if self.folder else found.problem, found.remedy)
-
-    def _kept(self, shard: Any) -> _Kept:
-        if self.caller_version != _VERSION:
-            raise InvalidParameter(
-                f"A worker of the cluster runs sudare {_VERSION}, the caller {self.caller_version}.",
-                "Install the same version everywhere: another one may give other bits.",
-            )
+        """The encoded rows."""
         tallies: list[Counts] = []
 
         def parts() -> Iterator[Arrays]:
-            for table in self._tables(shard):
-                made = tallied(self.arrays_of(table))
+            for each in self._made(shard):
+                made = tallied(each)
                 tallies.append(made.tally)
                 yield made.arrays
 
         kept = _Kept.of(parts())
         return _Kept(kept.blocks, kept.count, kept.width, np.sum(tallies, axis=0) if tallies else None)
 
+    def added(self, shard: Any) -> list[Any]:
+        """The sum over all tables; nothing where there is none."""
+        total: list[Any] = []
+        for part in self._made(shard):
+            total = [total[0] + part] if total else [part]
+        return total
+
+    def _made(self, shard: Any) -> Iterator[Any]:
+        """What the function makes of each table."""
+        try:
+            yield from map(self.function, self._tables(shard))
+        except SudareError as error:
+            found = error
+        else:
+            return
+        raise type(found)(found.problem.replace(self.folder, "") if self.folder else found.problem, found.remedy)
+
     def _tables(self, shard: Any) -> Iterator[Table]:
+        if self.caller_version != _VERSION:
+            raise InvalidParameter(
+                f"A worker of the cluster runs sudare {_VERSION}, the caller {self.caller_version}.",
+                "Install the same version everywhere: another one may give other bits.",
+            )
         if not isinstance(shard, Shard):
             return batches(shard, self.columns, self.batch_rows, self.schema)
         for file in shard.files:
@@ -148,7 +161,7 @@ class _Facts(NamedTuple):
     tally: Counts | None
 
 
-def _guarded(function: Callable[..., Result], *arguments: Any) -> Result | _Failure:
+def guarded(function: Callable[..., Result], *arguments: Any) -> Result | _Failure:
     """What a function returns, or why it did not; a task that raised would be logged with its arguments."""
     failed = next((argument for argument in arguments if isinstance(argument, _Failure)), None)
     if failed is not None:
@@ -257,7 +270,7 @@ def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable
     found: dict[int, Result] = {}
     for _ in range(_MOST_TRIES):
         asked = {
-            place: client.submit(_guarded, functions[place], piece.future, pure=False, key=_key("sum"))
+            place: client.submit(guarded, functions[place], piece.future, pure=False, key=_key("sum"))
             for place, piece in enumerate(pieces)
             if place not in found
         }
@@ -266,7 +279,7 @@ def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable
             if answer is None:
                 lost.append(place)
             else:
-                found[place] = _checked(answer)
+                found[place] = checked_answer(answer)
         if not lost:
             return [found[place] for place in range(len(pieces))]
         _wait_for_workers(client)
@@ -276,7 +289,7 @@ def _answers(client: Any, pieces: Sequence[_Piece], functions: Sequence[Callable
     raise _gone()
 
 
-def _checked(answer: Result | _Failure) -> Result:
+def checked_answer(answer: Result | _Failure) -> Result:
     if isinstance(answer, _Failure):
         raise answer.error()
     return answer
@@ -301,21 +314,11 @@ def rows_on(
     Files are read by the workers; databases and what is in memory here is read here and sent. Raise what the local reader raises, and
     ClusterFailed where the cluster cannot do it.
     """
-    if isinstance(source, SqlSource) or not (is_stored(source) or is_partitioned(source)):
+    if not is_sharded(source):
         here = checked_rows(source, arrays_of, schema, columns, batch_rows)
-        return sent(cluster, here.blocks(BLOCK_ROWS), here if _is_held(source) else None, here.tally)
+        return sent(cluster, here.blocks(BLOCK_ROWS), None if is_stored(source) else here, here.tally)
     client = _client(cluster)
-    is_relative = not is_partitioned(source) and not os.path.isabs(os.fspath(source))
-    folder = os.path.join(os.getcwd(), "") if is_relative else ""
-    reader = _Reader(arrays_of, schema, columns, batch_rows, folder)
-    if is_partitioned(source):
-        loaded = _loaded_partitions(client, source, reader)
-    else:
-        check_persons(source, schema)
-        threads = _threads(client)
-        wanted = -(-(row_count(source) or 0) // (threads * _SHARDS_PER_THREAD))
-        shards = shards_of(source, min(max(wanted, BLOCK_ROWS), _MOST_SHARD_ROWS))
-        loaded = [_submitted(client, "read", reader.kept, shard) for shard in shards]
+    loaded = _read_by_workers(client, source, Reader(arrays_of, schema, columns, batch_rows), Reader.kept)
     pieces = [_Piece(future, 0, 0) for future in loaded]
     facts = _answers(client, pieces, [_facts] * len(pieces))
     if sum(each.rows for each in facts) == 0:
@@ -323,22 +326,64 @@ def rows_on(
     return _rows_of(client, _aligned(client, pieces, facts), facts)
 
 
-def is_partitioned(source: object) -> bool:
-    """Whether a source is a Dask dataframe: its partitions are made by workers."""
+def total_on(
+    cluster: Any,
+    source: Any,
+    part_of: Callable[[Any], Sum],
+    schema: Schema | None = None,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+) -> Sum:
+    """The sum of `part_of(table)` over the tables of a source that `is_sharded`, which workers read once and do not keep.
+
+    For whole numbers, and others that add up without rounding: how the source is cut into tables does not matter to those.
+    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
+    """
+    client = _client(cluster)
+    read = _read_by_workers(client, source, Reader(part_of, schema, columns, batch_rows), Reader.added)
+    parts: list[list[Sum]] = _answers(client, [_Piece(future, 0, 0) for future in read], [_as_it_is] * len(read))
+    found = list(itertools.chain.from_iterable(parts))
+    if not found:
+        raise no_rows()
+    return functools.reduce(operator.add, found)
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
+
+
+def is_sharded(source: object) -> bool:
+    """Whether the workers of a cluster can read a source themselves: files, or the partitions of a Dask dataframe.
+
+    An address with a password is not sent to others, so a database is read here.
+    """
+    return isinstance(source, str | os.PathLike) or _is_partitioned(source)
+
+
+def _is_partitioned(source: object) -> bool:
     return type(source).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(source, "to_delayed")
 
 
-def _loaded_partitions(client: Any, source: Any, reader: _Reader) -> list[Any]:
-    from dask.delayed import delayed
+def _read_by_workers(client: Any, source: Any, reader: Reader, way: Callable[[Reader, Any], Any]) -> list[Any]:
+    """What the reader makes of each shard, in the order of the shards, as futures."""
+    threads = _threads(client)
+    if _is_partitioned(source):
+        from dask.delayed import delayed
 
-    if reader.schema is not None and reader.schema.person is not None:
-        raise InvalidParameter(
-            "The schema declares persons, whose rows cannot be counted across the partitions of a Dask dataframe.",
-            "Write it to Parquet files, and give their path.",
-        )
-    read = delayed(_guarded, pure=False)
-    found: list[Any] = client.compute([read(reader.kept, partition) for partition in source.to_delayed()])
-    return found
+        if reader.schema is not None and reader.schema.person is not None:
+            raise InvalidParameter(
+                "The schema declares persons, whose rows cannot be counted across the partitions of a Dask dataframe.",
+                "Write it to Parquet files, and give their path.",
+            )
+        read = delayed(guarded, pure=False)
+        found: list[Any] = client.compute([read(way, reader, partition) for partition in source.to_delayed()])
+        return found
+    check_persons(source, reader.schema)
+    if not os.path.isabs(os.fspath(source)):
+        reader = replace(reader, folder=os.path.join(os.getcwd(), ""))
+    wanted = -(-(row_count(source) or 0) // (threads * _SHARDS_PER_THREAD))
+    shards = shards_of(source, min(max(wanted, BLOCK_ROWS), _MOST_SHARD_ROWS))
+    return [_submitted(client, "read", way, reader, shard) for shard in shards]
 
 
 def sent(cluster: Any, blocks: Iterable[Arrays], held: Rows | None = None, tally: Counts | None = None) -> Rows:
@@ -354,10 +399,6 @@ def sent(cluster: Any, blocks: Iterable[Arrays], held: Rows | None = None, tally
     if not pieces:
         raise no_rows()
     return _rows_of(client, pieces, [_Facts(start, width, tally)])
-
-
-def _is_held(source: object) -> bool:
-    return not is_stored(source)
 
 
 def _again(client: Any, held: Rows, start: int) -> Callable[[], Any]:
@@ -416,7 +457,7 @@ def _aligned(client: Any, pieces: list[_Piece], facts: Sequence[_Facts]) -> list
 
 
 def _submitted(client: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    return client.submit(_guarded, function, *arguments, pure=False, key=_key(name))
+    return client.submit(guarded, function, *arguments, pure=False, key=_key(name))
 
 
 def _key(name: str) -> str:
