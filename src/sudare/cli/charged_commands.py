@@ -70,14 +70,14 @@ class Payment:
         """
         from sudare.cli.account_opening import AccountToOpen
         from sudare.cli.dry_run import ledger_or_copy
-        from sudare.frames.sources import files_at
+        from sudare.frames import source
         from sudare.privacy import Ledger
         from sudare.privacy.source_identity import given_source
 
         opens = self.budget is not None
         if opens:
             # An account is for ever: a name that was mistyped must not open one.
-            files_at(self.table)
+            source(self.table).state()
         if dry_run and self.account is None and not opens:
             yield None
             return
