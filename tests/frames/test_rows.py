@@ -100,7 +100,7 @@ def test_a_source_that_changes_between_passes_is_noticed(tmp_path, rows_now):
     patients(300).to_parquet(path)
     rows = checked_rows(path, arrays_of, SCHEMA)
     patients(rows_now).to_parquet(path)
-    with pytest.raises(DataError, match="was changed while it was read.* What was charged stays charged"):
+    with pytest.raises(DataError, match=r"was changed while it was read.* What was charged stays charged"):
         rows.together()
     with pytest.raises(DataError, match="was changed while it was read"):
         list(rows.blocks(100))
@@ -114,7 +114,7 @@ def test_a_source_that_changes_while_it_is_checked_is_refused(tmp_path):
         patients(300).to_parquet(path)
         return arrays_of(table)
 
-    with pytest.raises(DataError, match="was changed while it was read.*meanwhile.$"):
+    with pytest.raises(DataError, match=r"was changed while it was read.*meanwhile.$"):
         checked_rows(path, arrays_of_changing, SCHEMA)
 
 

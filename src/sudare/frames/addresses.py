@@ -115,7 +115,7 @@ def _database(text: str) -> SqlSource:
     if not query.strip():
         raise SourceUnreadable(
             "The address of a database names no table.",
-            'Write the table or query after a blank: "sqlite:///clinic.db visits".',
+            'Write the table or query after a blank: "sqlite:///clinic.db visits"; or give SqlSource(address, query).',
         )
     return SqlSource(address, query.strip())
 

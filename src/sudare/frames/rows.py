@@ -25,7 +25,7 @@ from sudare.frames.databases import SqlSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
 from sudare.frames.record_source import RecordSource
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
 from sudare.frames.sources import source as source_of
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import no_rows
@@ -223,6 +223,16 @@ def is_stored(source: object) -> bool:
 def is_read_once(source: object) -> bool:
     """Whether the rows of a source come only once."""
     return isinstance(source, Iterator | pa.RecordBatchReader | PassingTables)
+
+
+def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Any:
+    """A table in memory as it is; all rows of every other source, in one table."""
+    return read(source, columns, schema) if is_stored(source) or is_read_once(source) else _table_of(source)
+
+
+def steadied(source: Any, schema: Schema | None = None) -> Any:
+    """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
+    return source if source_of(source).is_steady else in_memory(source, schema)
 
 
 def check_persons(source: Any, schema: Schema | None) -> None:

@@ -428,5 +428,5 @@ def _duckdb_batches(
 def _duckdb_table(connection: Any, query: str) -> str:
     """A query for a table by its name; in full, because a name with one point may be that of a schema or of a file."""
     place, _, name = query.rpartition(".")
-    (catalog,) = connection.sql("SELECT current_database()").fetchone()
+    ((catalog,),) = connection.execute("SELECT current_database()").fetchall()
     return f"FROM {'.'.join(quoted_names([part]) for part in (catalog, place or 'main', name))}"

@@ -72,7 +72,9 @@ def files_at(path: str | os.PathLike[str]) -> list[DataFile]:
     else:
         found = sorted(Path(name) for name in glob.glob(os.fspath(path)))
     if not found and is_address(str(place).replace(":/", "://", 1)):
-        raise SourceUnreadable("An address was given as a path.", "Give it as text, not as a Path.")
+        raise SourceUnreadable(
+            "An address was given as a path.", "Give it as text; or a database as SqlSource(address, query)."
+        )
     return _known(list(found), os.fspath(path))
 
 
