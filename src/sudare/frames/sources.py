@@ -137,7 +137,7 @@ def _in_file_system(data: object, filesystem: Any) -> RecordSource:
     store = store_of(within)
     if store == "file" and isinstance(place, str):
         return _at(base + place if base else place)
-    if store not in STORES:
+    if not store:
         raise SourceUnreadable(
             "This kind of file system is not known, so that an account could not tell its tables apart.",
             f"Known are files of this machine, {', '.join(f'{name}://' for name in sorted(set(STORES.values())))}.",

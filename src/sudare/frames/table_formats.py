@@ -65,7 +65,7 @@ def _files_of(dataset: Any) -> FileList | None:
     store = store_of(filesystem)
     if store == "file":
         return file_list(files, is_local=True)
-    if store not in STORES:
+    if not store:
         return None
     return file_list([f"{store}://{path.lstrip('/')}" for path in files], is_local=False)
 
@@ -86,8 +86,11 @@ def file_list(files: Sequence[str], *, is_local: bool, root: str | None = None) 
 
 def store_of(filesystem: Any) -> str:
     """The kind of store that a file system of pyarrow reads, as an address calls it; "file" for this machine."""
-    kind = str(filesystem.type_name).removeprefix("py::").removeprefix("fsspec+")
-    return "file" if kind in ("file", "local") else STORES.get(kind, kind)
+    # Of one of fsspec it is text such as py::fsspec+('s3', 's3a').
+    kinds = re.findall(r"[a-z0-9]+", str(filesystem.type_name).rpartition("+")[2])
+    if "file" in kinds or "local" in kinds:
+        return "file"
+    return next((STORES[kind] for kind in kinds if kind in STORES), "")
 
 
 def hive_folder(folder: Path) -> DatasetSource:

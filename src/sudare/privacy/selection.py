@@ -90,7 +90,8 @@ def select_privately(
     tries_parameter : 1/γ of the logarithmic number of tries; default four times the number of candidates.
     account : who pays, once, before the first try.
     """
-    X = in_memory(X, candidates[0].schema if candidates else None)
+    schema = getattr(candidates[0], "schema", None) if candidates else None
+    X = X if schema is None else in_memory(X, schema)
     plan = selection_plan(candidates, X, y, epsilon=epsilon, score_share=score_share, tries_parameter=tries_parameter)
     selection = plan.mechanism
     for candidate in selection.candidates:
