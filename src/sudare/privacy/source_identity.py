@@ -156,8 +156,6 @@ def _resolved(path: str) -> str:
 
 
 def _is_path(text: str) -> bool:
-    if "://" in text:
-        return False
     is_spelled_so = text.startswith(("/", "./", "../")) or text.lower().endswith(_FILE_ENDINGS)
     return is_spelled_so or os.path.exists(text)
 
@@ -195,7 +193,7 @@ def given_source(data: object) -> Source | None:
 def covers(owned: Source, given: Source) -> bool:
     """Whether what is given is the owned source or a part of it."""
     if owned.is_object and given.is_object:
-        return all(_object_is_within(owned.text, each) for each in _objects(given))
+        return all(_object_is_within(str(place_of(owned.text)), each) for each in _objects(given))
     if owned.is_path and given.is_path:
         if owned.text == given.text and not given.listed:
             return True
