@@ -31,12 +31,11 @@ from sudare.frames.rows import (
     checked_rows,
     cut,
     fixed_blocks,
-    is_stored,
     tallied,
     with_beside,
 )
 from sudare.frames.shards import Shard, shards_of
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, SqlSource, batches, row_count
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, has_local_files, row_count
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import attempt, no_rows
 
@@ -298,12 +297,12 @@ def rows_on(
 ) -> Rows:
     """What `sudare.frames.rows.checked_rows` gives, read and kept by the workers of a cluster.
 
-    Files are read by the workers; databases and what is in memory here is read here and sent. Raise what the local reader raises, and
+    Files of this machine are read by the workers; every other source is read here and sent. Raise what the local reader raises, and
     ClusterFailed where the cluster cannot do it.
     """
-    if isinstance(source, SqlSource) or not (is_stored(source) or is_partitioned(source)):
+    if not is_partitioned(source) and not has_local_files(source):
         here = checked_rows(source, arrays_of, schema, columns, batch_rows)
-        return sent(cluster, here.blocks(BLOCK_ROWS), here if _is_held(source) else None, here.tally)
+        return sent(cluster, here.blocks(BLOCK_ROWS), here, here.tally)
     client = _client(cluster)
     is_relative = not is_partitioned(source) and not os.path.isabs(os.fspath(source))
     folder = os.path.join(os.getcwd(), "") if is_relative else ""
@@ -354,10 +353,6 @@ def sent(cluster: Any, blocks: Iterable[Arrays], held: Rows | None = None, tally
     if not pieces:
         raise no_rows()
     return _rows_of(client, pieces, [_Facts(start, width, tally)])
-
-
-def _is_held(source: object) -> bool:
-    return not is_stored(source)
 
 
 def _again(client: Any, held: Rows, start: int) -> Callable[[], Any]:

@@ -329,6 +329,14 @@ def parquet_batches(
         )  # fmt: skip
 
 
+def has_local_files(data: object) -> bool:
+    """Whether a path or pattern was given that stands for Parquet or CSV files of this machine."""
+    if not isinstance(data, str | os.PathLike):
+        return False
+    opened = source(data)
+    return isinstance(opened, StoredFiles) and isinstance(opened.origin, str)
+
+
 # Databases
 
 
