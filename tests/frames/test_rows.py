@@ -94,12 +94,36 @@ def test_all_rows_are_looked_at_first(tmp_path):
             checked_rows(source, arrays_of, SCHEMA)
 
 
-@pytest.mark.parametrize("rows_now", [299, 301, 0])
+@pytest.mark.parametrize("rows_now", [299, 300, 301, 0])
 def test_a_source_that_changes_between_passes_is_noticed(tmp_path, rows_now):
     path = tmp_path / "table.parquet"
     patients(300).to_parquet(path)
     rows = checked_rows(path, arrays_of, SCHEMA)
     patients(rows_now).to_parquet(path)
+    with pytest.raises(DataError, match=r"was changed while it was read.* What was charged stays charged"):
+        rows.together()
+    with pytest.raises(DataError, match="was changed while it was read"):
+        list(rows.blocks(100))
+
+
+def test_a_source_that_changes_while_it_is_checked_is_refused(tmp_path):
+    path = tmp_path / "table.parquet"
+    patients(300).to_parquet(path)
+
+    def arrays_of_changing(table):
+        patients(300).to_parquet(path)
+        return arrays_of(table)
+
+    with pytest.raises(DataError, match=r"was changed while it was read.*meanwhile.$"):
+        checked_rows(path, arrays_of_changing, SCHEMA)
+
+
+@pytest.mark.parametrize("rows_now", [299, 301, 0])
+def test_another_number_of_rows_is_noticed(rows_now):
+    parts = [(np.zeros((300, 1)),)]
+    rows = Rows(lambda: parts, 300, 1)
+    assert len(rows.together()[0]) == 300
+    parts[:] = [(np.zeros((rows_now, 1)),)]
     with pytest.raises(DataError, match="another number of rows"):
         rows.together()
     with pytest.raises(DataError, match="another number of rows"):

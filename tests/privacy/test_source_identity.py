@@ -84,7 +84,6 @@ class TestText:
             assert source_text(spelling) == f"{folder}/later.csv"
         assert source_text(Path("later")) == f"{folder}/later"
         assert source_text(" the later table ") == "the later table"
-        assert source_text("s3://bucket/a.parquet") == "s3://bucket:0/a.parquet"
 
     def test_databases(self, folder: Path) -> None:
         plain = "postgresql://db.example:5432/clinic visits"
@@ -212,7 +211,7 @@ class TestFiles:
         assert given_source(Table(table.arrow)) is None
         assert given_source(table.arrow) is None
         # What a fit is given as text is read as a path, letter by letter.
-        for text in ("a name", "pat*", " a.parquet", "file:/a.parquet"):
+        for text in ("a name", "pat*", " a.parquet", "file :/a.parquet"):
             assert given_source(text) == Source(f"{folder}/{text}")
         assert given_source("a.parq*") == Source(f"{folder}/a.parq*", looked_at("a.parquet").files)
 

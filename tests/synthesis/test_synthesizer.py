@@ -270,7 +270,7 @@ SECRET = "Rumpelstiltskin"
         ({}, people(9).assign(income=np.nan), MissingValue),
         ({}, people(9).assign(income=SECRET), WrongType),
         ({}, people(9).assign(ill=SECRET), WrongType),
-        ({}, iter([people(9)]), InvalidParameter),
+        ({}, iter([]), DataError),
         ({}, "nowhere.parquet", SourceUnreadable),
     ],
 )

@@ -247,8 +247,8 @@ def test_a_file_that_has_none_of_the_declared_columns_lacks_them(tmp_path: Path)
 @pytest.mark.parametrize("address", ["postgresql://user:hidden-word@db.example/clinic", "sqlite:///clinic.db"])
 def test_an_address_in_the_place_of_a_file_is_not_quoted(address: str) -> None:
     """A Path has one of its slashes only, and it may hold a password."""
-    for source in (address, Path(address)):
-        with pytest.raises(SourceUnreadable, match="an address, not a path") as refusal:
+    for source, says in ((address, "names no table"), (Path(address), "address was given as a path")):
+        with pytest.raises(SourceUnreadable, match=says) as refusal:
             column_types(source)
         assert "SqlSource" in refusal.value.remedy
         assert "hidden-word" not in str(refusal.value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sudare.cli.options import Filter
+from sudare.cli.options import Filter, table_name, table_place
 from sudare.errors import InvalidParameter, ReleaseExists
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Payment:
 
     ledger: str
     account: str | None
-    table: Path
+    table: str
     budget: float | None
     budget_delta: float | None = None
     composition: Filter | None = None
@@ -70,28 +70,28 @@ class Payment:
         """
         from sudare.cli.account_opening import AccountToOpen
         from sudare.cli.dry_run import ledger_or_copy
-        from sudare.frames.sources import files_at
+        from sudare.frames import source
         from sudare.privacy import Ledger
         from sudare.privacy.source_identity import given_source
 
         opens = self.budget is not None
         if opens:
             # An account is for ever: a name that was mistyped must not open one.
-            files_at(self.table)
+            source(table_place(self.table)).state()
         if dry_run and self.account is None and not opens:
             yield None
             return
         is_new = opens and self._name not in account_names(self.ledger)
         with ledger_or_copy(self.ledger, is_new or (dry_run and opens), create=opens) as ledger:
             account = self._account(ledger, schema)
-            account.check_source(given_source(self.table))
+            account.check_source(given_source(table_place(self.table)))
             if is_new and not dry_run:
                 account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema))
             yield account
 
     @property
     def _name(self) -> str:
-        return self.table.stem if self.account is None else self.account
+        return Path(table_name(self.table)).stem if self.account is None else self.account
 
     def _account(self, ledger: Ledger, schema: Schema) -> Account:
         if self.budget is None:
@@ -99,7 +99,12 @@ class Payment:
         unit: Any = "record" if schema.person is None else "person"
         composition: Any = None if self.composition is None else self.composition.value
         return ledger.account(
-            self._name, self.budget, self.budget_delta, unit=unit, composition=composition, source=self.table
+            self._name,
+            self.budget,
+            self.budget_delta,
+            unit=unit,
+            composition=composition,
+            source=table_place(self.table),
         )
 
 

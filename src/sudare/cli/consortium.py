@@ -14,7 +14,7 @@ from sudare.cli.answers import AsJson, DryRun, answer, reported
 from sudare.cli.certificate_expiry import expiry_lines, kit_days_left
 from sudare.cli.consortium_blame import blame
 from sudare.cli.key_files import MemberFile, PassphraseFile, passphrase, public_key
-from sudare.cli.options import Encoding, HasHeader
+from sudare.cli.options import Encoding, HasHeader, table_name
 from sudare.cli.sums import sums_lines, sums_values
 
 if TYPE_CHECKING:
@@ -124,7 +124,11 @@ def join(
     name: Annotated[str, typer.Option("--name", help="This member: small letters, figures, hyphens.")],
     data: Annotated[
         str,
-        typer.Option("--data", metavar="SOURCE", help="The records: a Parquet or CSV file, or a database's address."),
+        typer.Option(
+            "--data",
+            metavar="SOURCE",
+            help="The records: a Parquet or CSV file, a folder, an address such as s3://BUCKET/TABLE.parquet or delta:FOLDER, or a database's address.",
+        ),
     ],
     epsilon: Annotated[float, typer.Option("--epsilon", help="The most ε that the agreement's tasks may cost in all.")],
     delta: Annotated[float, typer.Option("--delta", help="The most δ that they may cost in all.")] = 0.0,
@@ -284,13 +288,28 @@ def _source(
     data: str, folder: Path, query: str | None, has_header: bool | None, encoding: str | None
 ) -> dict[str, str | bool]:
     """The section `data` of the member's own file."""
-    if _is_address(data):
+    is_database = _is_address(data) and (query is not None or not _is_table_address(data))
+    if is_database:
         return {"url": _found_from_anywhere(data), "query": query or ""}
     said = {"has_header": has_header, "encoding": encoding}
     return {
-        "source": os.path.relpath(data, folder),
+        "source": data if _is_address(data) else _relative(data, folder),
         **{name: value for name, value in said.items() if value is not None},
     }
+
+
+def _is_table_address(data: str) -> bool:
+    """Whether an address says all: objects in a store, or a database with a table after a blank."""
+    from sudare.frames.addresses import STORES
+
+    is_object = data.partition("://")[0].lower().rpartition(":")[2] in STORES
+    return is_object or " " in data.strip() or data.startswith("env:")
+
+
+def _relative(data: str, folder: Path) -> str:
+    """A path as the member's own file holds it, also where it is that of a Delta or Iceberg table."""
+    form = next((form for form in ("delta:", "iceberg:") if data.startswith(form)), "")
+    return form + os.path.relpath(data.removeprefix(form), folder)
 
 
 def _found_from_anywhere(address: str) -> str:
@@ -358,14 +377,18 @@ def _plan_lines(agreement: Agreement) -> list[str]:
 
 def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
     """Whether the records are there and have the agreed columns; only their names and types are looked at."""
+    from sudare.consortium.agreement.member_settings import placed
     from sudare.errors import SudareError
     from sudare.frames import batches
+    from sudare.frames.addresses import is_address
     from sudare.frames.csv_dialects import CsvFile
     from sudare.schema.frame_conversion import refuse_missing_columns
 
-    if "source" not in joining.data:
+    given = str(joining.data.get("source", "env:"))
+    if given.startswith("env:"):
         return []
-    file = Path(os.path.relpath(joining.folder / str(joining.data["source"])))
+    place = placed(given, Path(os.path.relpath(joining.folder)))
+    file = place if is_address(place) else Path(place)
     said: dict[str, Any] = {name: joining.data.get(name) for name in ("has_header", "encoding")}
     try:
         first = next(iter(batches(CsvFile(file, **said), schema=agreement.schema)), None)
@@ -373,7 +396,7 @@ def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
             refuse_missing_columns(agreement.schema.source_columns, first.names)
     except SudareError as error:
         return [f"Your data cannot be used as they are, so no task would run: {error}"]
-    return [f"Your data: {file}, which has the agreed columns."]
+    return [f"Your data: {table_name(place) if is_address(place) else file}, which has the agreed columns."]
 
 
 def _is_address(text: str) -> bool:

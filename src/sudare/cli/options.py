@@ -10,11 +10,33 @@ from typing import Annotated
 import typer
 
 
-def table_source(table: Path, has_header: bool | None, encoding: str | None) -> os.PathLike[str]:
+def table_place(table: str) -> str | Path:
+    """Where a table is: an address as text, anything else as a path."""
+    from sudare.frames.addresses import is_address
+
+    return table if is_address(table) else Path(table)
+
+
+def table_source(table: str, has_header: bool | None, encoding: str | None) -> str | os.PathLike[str]:
     """The table, with what a person said about its first line and its encoding."""
     from sudare.frames.csv_dialects import CsvFile
 
-    return table if has_header is None and encoding is None else CsvFile(table, has_header, encoding)
+    place = table_place(table)
+    return place if has_header is None and encoding is None else CsvFile(place, has_header, encoding)
+
+
+def table_name(table: str) -> str:
+    """What a table is called: its file, folder, or table in a database. An address may hold a password before that."""
+    from sudare.errors import SourceUnreadable
+    from sudare.frames.addresses import parsed
+    from sudare.frames.databases import SqlSource
+
+    try:
+        place = parsed(table)
+    except SourceUnreadable:
+        return "a table"
+    named = place.query if isinstance(place, SqlSource) else str(getattr(place, "root", place))
+    return "a query" if " " in named and isinstance(place, SqlSource) else Path(named).name
 
 
 class Filter(StrEnum):
@@ -25,7 +47,11 @@ class Filter(StrEnum):
 
 
 TableFile = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help='A Parquet or CSV file, a folder or pattern of files; s3://, gs:// or abfs:// and a place there; delta: or iceberg: and a folder; or "sqlite:///FILE TABLE", with any database\'s address.',
+    ),
 ]
 HasHeader = Annotated[
     bool | None,

@@ -116,7 +116,7 @@ def _number(name: str, text: str) -> float:
         raise InvalidParameter(f"The weight of {name!r} is not a number.", "Use for example --split age=2.") from None
 
 
-def _tell_plan(model: RecordPerturbation, table: os.PathLike[str], as_json: bool) -> None:
+def _tell_plan(model: RecordPerturbation, table: str | os.PathLike[str], as_json: bool) -> None:
     from sudare.report.numbers import rounded_up
 
     plan, statement, records = model.dry_run(table)

@@ -8,14 +8,10 @@ from typing import Annotated
 import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported, write_new_text
-from sudare.cli.options import Encoding, HasHeader, table_source
+from sudare.cli.options import Encoding, HasHeader, TableFile, table_source
 from sudare.safe_text import escaped_for_terminal
 
 app = typer.Typer(help="Draft a schema for a table, or check a table against one.", no_args_is_help=True)
-
-TablePath = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="A Parquet or CSV file, or a folder of Parquet files.")
-]
 
 
 @app.callback()
@@ -26,7 +22,7 @@ def schema() -> None:
 @app.command("draft")
 @reported
 def draft(
-    table: TablePath,
+    table: TableFile,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to a new file instead.")
     ] = None,
@@ -51,7 +47,7 @@ def draft(
 @app.command("check")
 @reported
 def check(
-    table: TablePath,
+    table: TableFile,
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (TOML).")],
     has_header: HasHeader = None,
     encoding: Encoding = None,

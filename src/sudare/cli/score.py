@@ -12,7 +12,7 @@ import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.key_files import MemberFile
-from sudare.cli.options import Encoding, HasHeader, TableFile, table_source
+from sudare.cli.options import Encoding, HasHeader, TableFile, table_name, table_source
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 from sudare.safe_text import spreadsheet_safe
@@ -48,7 +48,7 @@ FalseAlarmRate = Annotated[
     ),
 ]
 UsualRecords = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--calibrate",
         metavar="TABLE",
@@ -105,7 +105,7 @@ def score(
             detector = detector.calibrated(_calibration(table_source(calibrate, has_header, encoding), detector))
         threshold = detector.threshold(rate)
         told = _Told(threshold, rate, 0 if detector.calibration is None else len(detector.calibration))
-        source = _Source(table, table_source(table, has_header, encoding), detector, label)
+        source = _Source(table_name(table), table_source(table, has_header, encoding), detector, label)
         if dry_run:
             _tell_plan(source, told, as_json)
             return
@@ -148,8 +148,8 @@ class _Told:
 class _Source:
     """The records, and what their rows are called; names are known once the blocks were read."""
 
-    path: Path
-    rows: os.PathLike[str]
+    title: str
+    rows: str | os.PathLike[str]
     model: MemberModel
     label: str | None
     names: list[str] = field(default_factory=list)
@@ -229,7 +229,7 @@ def _document(file: Path) -> object:
         ) from None
 
 
-def _calibration(path: os.PathLike[str], model: MemberModel) -> Table:
+def _calibration(path: str | os.PathLike[str], model: MemberModel) -> Table:
     from sudare.frames import read
 
     return read(path, model.columns, model.schema)
@@ -273,9 +273,7 @@ def _written(found: ScoredRecords, source: _Source, told: _Told, output: Path | 
     if plot is not None:
         from sudare.report.pattern_plots import timeline
 
-        panel = timeline(
-            found.scores, told.threshold, x_label="record", y_label="score (−ln p)", title=source.path.name
-        )
+        panel = timeline(found.scores, told.threshold, x_label="record", y_label="score (−ln p)", title=source.title)
         draw(panel, file=plot)
     return [file for file in (output, plot) if file is not None]
 

@@ -185,7 +185,7 @@ def _tree(pairs: list[str] | None) -> list[tuple[str, str]] | None:
     return [(first, second) for first, _, second in split]
 
 
-def _tell_plan(model: PrivateSynthesizer, table: os.PathLike[str], as_json: bool) -> None:
+def _tell_plan(model: PrivateSynthesizer, table: str | os.PathLike[str], as_json: bool) -> None:
     from sudare.report import strength_of
     from sudare.report.numbers import rounded_up
 

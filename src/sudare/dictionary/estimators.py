@@ -20,6 +20,7 @@ from sudare.dictionary.member_records import (
     Layout,
     Records,
     check_family,
+    checked_members,
     declared_layout,
     levels_of,
     opened_members,
@@ -29,7 +30,7 @@ from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.rows import check_persons
+from sudare.frames.rows import check_persons, steadied
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon
@@ -193,6 +194,7 @@ class PatternDictionary(BaseEstimator):
         self._forget()
         self._check_parameters()
         self.receipt_: Receipt | None = None
+        X = [steadied(table, self.schema) for table in checked_members(X)]
         layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)
         family = self._family(layout)
         check_family(family, members)

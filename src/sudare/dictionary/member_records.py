@@ -17,7 +17,7 @@ from sudare.dictionary.families import Family, Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
 from sudare.frames.fixed_tree import Sum
-from sudare.frames.rows import Rows, checked_rows, is_stored
+from sudare.frames.rows import Rows, checked_rows, in_memory, is_stored
 from sudare.privacy.declared_columns import given_bounds
 from sudare.schema import Category, Column, Number, Schema
 from sudare.schema.column_values import clipped_numbers, codes, declared_numbers, numbers
@@ -86,7 +86,7 @@ class Layout:
 
 def finite_matrix(X: object, names: tuple[str, ...], schema: Schema | None) -> Floats:
     """New records to be scored: agreed columns, not clipped, so that what lies far outside scores high."""
-    table, facts = _agreed(X, names), {} if schema is None else schema.features
+    table, facts = _agreed(in_memory(X, schema, names), names), {} if schema is None else schema.features
     return np.stack([_column(table, name, facts.get(name), clip=False) for name in names], axis=1)
 
 
@@ -113,7 +113,7 @@ def opened_members(
     Without a schema or bounds the bounds are those of all records: possible because a list of tables is one owner's
     simulation. A real consortium declares them.
     """
-    tables = _checked_members(members)
+    tables = checked_members(members)
     layout = _layout(tables, schema, bounds, family)
     opened = [
         _during(position, lambda source=source: _opened(source, layout, cluster))
@@ -124,7 +124,8 @@ def opened_members(
     return layout, opened
 
 
-def _checked_members(members: object) -> list[Any]:
+def checked_members(members: object) -> list[Any]:
+    """The members' tables. Raise InvalidParameter where they are not a list."""
     if is_stored(members) or hasattr(members, "shape") or not isinstance(members, Sequence):
         raise InvalidParameter(
             "fit takes a list with one table or path per member.", "Wrap a single table: fit([X]); split others first."

@@ -24,6 +24,7 @@ from sudare.experts.expert_set import (
     ExpertSet,
     Floats,
     Interval,
+    frame_of,
     knows_several_classes,
     row_count,
     task_of,
@@ -172,6 +173,7 @@ class CombinedExperts(BaseEstimator):
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """Own rows: a frame stays one, so that experts find columns by name; anything else becomes a finite matrix."""
+        X = frame_of(X)
         if hasattr(X, "columns") or hasattr(X, "column_names"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             rows = X

@@ -27,9 +27,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.weights import cached_rows
+from sudare.frames.rows import in_memory
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Guarantee, Release
-from sudare.schema import encode
+from sudare.schema import Schema, Table, encode
 
 Floats = NDArray[np.float64]
 Combine = Literal["scores", "probabilities", "votes"]
@@ -311,6 +312,12 @@ def _is_linear(model: Any) -> bool:
     if type(model) in _PRIVATE_LINEAR_TYPES:
         return model.schema_digest_ is None
     return type(model) in _LINEAR_TYPES and isinstance(model.coef_, np.ndarray)
+
+
+def frame_of(X: Any, schema: Schema | None = None) -> Any:
+    """Rows in memory that can be cut into blocks: a frame or array as it is, every other source as a table of Arrow."""
+    held = in_memory(X, schema)
+    return held.arrow if isinstance(held, Table) else held
 
 
 def row_count(rows: Any) -> int:

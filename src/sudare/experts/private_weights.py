@@ -22,7 +22,16 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.combined_experts import labels_of
 from sudare.experts.discrete_exponential_mechanism import MOST_DRAWS, Counts, GibbsDraws
-from sudare.experts.expert_set import ExpertSet, Floats, Interval, Task, knows_several_classes, row_count, task_of
+from sudare.experts.expert_set import (
+    ExpertSet,
+    Floats,
+    Interval,
+    Task,
+    frame_of,
+    knows_several_classes,
+    row_count,
+    task_of,
+)
 from sudare.experts.weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (
@@ -43,7 +52,7 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release import is_loaded
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Number, Schema, Table
+from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
 
 
@@ -147,7 +156,7 @@ class PrivateExponentialWeights(PrivateEstimator):
         self._check_parameters()
         self._keep_source(X)
         # Experts are asked in blocks of rows, which a frame can be cut into.
-        X = X.arrow if isinstance(X, Table) else X
+        X = frame_of(X, self.schema)
         experts = ExpertSet.of(self.experts)
         rows = self._own_rows(X, experts)
         self.expert_digests_: tuple[str | None, ...] = tuple(
@@ -251,7 +260,7 @@ class PrivateExponentialWeights(PrivateEstimator):
                 "This combination was loaded from a file, which names its experts and does not hold them.",
                 "Use model.with_experts([Release.load(…), …]).",
             )
-        rows = X if self.schema_digest_ is not None else checked_matrix(self, X, reset=False)
+        rows = frame_of(X, self.declared_) if self.schema_digest_ is not None else checked_matrix(self, X, reset=False)
         weights = self.weights_[self.counts_ > 0]
         blocks = (_bounded(experts, block, self._scale()) for _, block in experts.raw_blocks(rows, "probabilities"))
         return np.concatenate([np.tensordot(answers, weights, axes=(1, 0)) for answers in blocks])

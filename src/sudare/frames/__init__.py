@@ -1,4 +1,4 @@
-"""Sources of records: files, folders, databases and frames, read in batches with bounded memory."""
+"""Sources of records: files, folders, object stores, table formats, databases and frames, read in batches with bounded memory."""
 
 from typing import TYPE_CHECKING
 
@@ -6,10 +6,10 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.frames.rows import Rows, checked_rows
-    from sudare.frames.sources import batches, column_types, read, row_count
+    from sudare.frames.sources import batches, column_types, read, row_count, source
 else:
     __getattr__, __dir__ = opened_on_use(
-        __name__, {"rows": "Rows checked_rows", "sources": "batches column_types read row_count"}
+        __name__, {"rows": "Rows checked_rows", "sources": "batches column_types read row_count source"}
     )
 
-__all__ = ["Rows", "batches", "checked_rows", "column_types", "read", "row_count"]
+__all__ = ["Rows", "batches", "checked_rows", "column_types", "read", "row_count", "source"]

@@ -33,12 +33,11 @@ from sudare.frames.rows import (
     checked_rows,
     cut,
     fixed_blocks,
-    is_stored,
     tallied,
     with_beside,
 )
 from sudare.frames.shards import Shard, shards_of
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, row_count
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, has_local_files, row_count
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import attempt, no_rows
 
@@ -311,7 +310,7 @@ def rows_on(
 ) -> Rows:
     """What `sudare.frames.rows.checked_rows` gives, read and kept by the workers of a cluster.
 
-    Files are read by the workers; databases and what is in memory here is read here and sent. Raise what the local reader raises, and
+    Files of this machine are read by the workers; every other source is read here and sent. Raise what the local reader raises, and
     ClusterFailed where the cluster cannot do it.
     """
     if not is_sharded(source):
@@ -353,11 +352,11 @@ def _as_it_is(part: Any) -> Any:
 
 
 def is_sharded(source: object) -> bool:
-    """Whether the workers of a cluster can read a source themselves: files, or the partitions of a Dask dataframe.
+    """Whether the workers of a cluster can read a source themselves: files of this machine, or the partitions of a Dask dataframe.
 
-    An address with a password is not sent to others, so a database is read here.
+    An address with a password is not sent to others, so databases and object stores are read here.
     """
-    return isinstance(source, str | os.PathLike) or _is_partitioned(source)
+    return _is_partitioned(source) or has_local_files(source)
 
 
 def _is_partitioned(source: object) -> bool:

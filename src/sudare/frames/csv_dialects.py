@@ -12,12 +12,10 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-
 from sudare.errors import InvalidParameter, SourceUnreadable
+from sudare.frames.stored_files import DataFile, opened_stream
 from sudare.safe_text import normal_name
 
 SAMPLED_BYTES: Final = 2**20
@@ -90,19 +88,19 @@ def checked_encoding(name: object) -> str:
     return str(name)
 
 
-def first_bytes(file: Path) -> bytes:
+def first_bytes(file: DataFile) -> bytes:
     """The first megabyte of a file, unpacked where it is compressed."""
-    with pa.input_stream(file, compression="detect") as stream:
+    with opened_stream(file) as stream:
         beginning: bytes = stream.read(SAMPLED_BYTES)
     return beginning
 
 
-def first_text(file: Path, encoding: str) -> str:
+def first_text(file: DataFile, encoding: str) -> str:
     """The first megabyte of a file as text; what cannot be decoded is replaced."""
     return first_bytes(file).decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
 
 
-def dialect_of(file: Path, said: CsvFile, expected: Collection[str]) -> CsvDialect:
+def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvDialect:
     """How a file is written. Raise SourceUnreadable where its encoding, separator or decimal mark does not show."""
     encoding = said.encoding or detected_encoding(first_bytes(file), file)
     text = first_text(file, encoding)
@@ -121,7 +119,7 @@ def dialect_of(file: Path, said: CsvFile, expected: Collection[str]) -> CsvDiale
     return CsvDialect(encoding, separator, point)
 
 
-def detected_encoding(beginning: bytes, file: Path) -> str:
+def detected_encoding(beginning: bytes, file: DataFile) -> str:
     """The encoding of a file by its first bytes: UTF-8, UTF-16, Shift_JIS or EUC-JP."""
     is_utf_32 = beginning.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
     for mark, encoding in BYTE_ORDER_MARKS.items():

@@ -15,6 +15,7 @@ import pyarrow.csv
 from sudare.errors import SourceUnreadable, SudareError, WrongType
 from sudare.frames.csv_dialects import CsvDialect, CsvFile, dialect_of, why_no_number
 from sudare.frames.csv_headers import first_lines, public_names, refuse_doubtful_header
+from sudare.frames.stored_files import DataFile, opened_stream
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Date, DatePart, Label, Number, Schema
 from sudare.schema.frame_conversion import Table, attempt, unique_names
@@ -25,7 +26,7 @@ MISSING_WORDS: tuple[str, ...] = tuple(pyarrow.csv.ConvertOptions().null_values)
 
 
 def csv_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, said: CsvFile
+    file: DataFile, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, said: CsvFile
 ) -> Iterator[Table]:
     expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
     dialect = dialect_of(file, said, expected)
@@ -46,13 +47,15 @@ def csv_batches(
             yield from pieces(Table(with_missing_words(table, schema)), batch_rows)
 
 
-def csv_types(file: Path, expected: Collection[str], said: CsvFile) -> pa.Schema:
+def csv_types(file: DataFile, expected: Collection[str], said: CsvFile) -> pa.Schema:
     """The names of the columns of a CSV file, and the types its first block suggests."""
     opened = csv_as_written(file, expected, said.has_header, dialect_of(file, said, expected))
     return pa.schema(list(zip(unique_names(public_names(opened.names, said.has_header)), opened.types, strict=True)))
 
 
-def csv_as_written(file: Path, expected: Collection[str], has_header: bool | None, dialect: CsvDialect) -> pa.Schema:
+def csv_as_written(
+    file: DataFile, expected: Collection[str], has_header: bool | None, dialect: CsvDialect
+) -> pa.Schema:
     """Names as the CSV file spells them (made up where it has none), and types.
 
     Raise DataError where the first line may be a record, and nobody said whether it is.
@@ -70,10 +73,10 @@ def csv_as_written(file: Path, expected: Collection[str], has_header: bool | Non
     return types
 
 
-def csv_reader(file: Path, options: Any, names: Sequence[str] | None, dialect: CsvDialect) -> Any:
+def csv_reader(file: DataFile, options: Any, names: Sequence[str] | None, dialect: CsvDialect) -> Any:
     """The rows of a CSV file; without names its first line has them."""
     return pyarrow.csv.open_csv(
-        file,
+        file if isinstance(file, Path) else opened_stream(file),
         read_options=pyarrow.csv.ReadOptions(
             block_size=CSV_BLOCK_BYTES,
             column_names=None if names is None else list(names),
@@ -122,7 +125,7 @@ def words_for_missing(name: str, schema: Schema | None) -> list[str]:
     return [word for word in MISSING_WORDS if word not in facts.levels]
 
 
-def unreadable_csv(error: Exception, file: Path, schema: Schema | None, said: CsvFile) -> SudareError:
+def unreadable_csv(error: Exception, file: DataFile, schema: Schema | None, said: CsvFile) -> SudareError:
     """What to say of a CSV file that failed; a column is named if the schema declares it."""
     # With a single thread Arrow names the row as well.
     found = re.match(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error", str(error))

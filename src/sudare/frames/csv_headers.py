@@ -9,17 +9,17 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Final
 
 from sudare.errors import DataError
 from sudare.frames.csv_dialects import SAMPLED_BYTES, SAMPLED_LINES, CsvDialect, cells_of, first_bytes, first_text
+from sudare.frames.stored_files import DataFile
 from sudare.safe_text import looks_like_a_value, looks_measured, normal_name
 
 UNNAMED: Final = "column_{}"
 
 
-def first_lines(file: Path, dialect: CsvDialect) -> list[list[str]]:
+def first_lines(file: DataFile, dialect: CsvDialect) -> list[list[str]]:
     """The cells of the lines in the first megabyte of a CSV file, or of the first thousand and one of them."""
     is_whole_megabyte = len(first_bytes(file)) == SAMPLED_BYTES
     lines: list[list[str]] = []
@@ -35,7 +35,7 @@ def first_lines(file: Path, dialect: CsvDialect) -> list[list[str]]:
 
 
 def refuse_doubtful_header(
-    lines: Sequence[Sequence[str]], has_header: bool | None, expected: Collection[str], file: Path
+    lines: Sequence[Sequence[str]], has_header: bool | None, expected: Collection[str], file: DataFile
 ) -> None:
     """Raise DataError where the first line may be a record, and nobody said whether it is.
 

@@ -1,7 +1,7 @@
 """The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
 
-A source is a table in memory, which is converted once; a file, a folder or a database, which is read anew at every pass; or an
-iterator of tables, which comes once and is kept: in memory up to a public size, beyond it in files that have no name. Those are
+A source is a table in memory, which is converted once; files, which are read anew at every pass; or what comes once, or in any order it
+likes (an iterator of tables, a database, a lazy frame), and is kept: in memory up to a public size, beyond it in files that have no name. Those are
 unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
 files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.cluster_rows`).
 """
@@ -14,17 +14,19 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, Final, NamedTuple, TypeGuard
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import DataError, InvalidParameter
+from sudare.errors import DataError
 from sudare.frames.databases import SqlSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches
+from sudare.frames.record_source import RecordSource
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
+from sudare.frames.sources import source as source_of
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import no_rows
 
@@ -127,21 +129,31 @@ def checked_rows(
         from sudare.frames.cluster_rows import rows_on
 
         return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
-    if is_stored(source) and not in_memory:
-        check_persons(source, schema)
+    opened = source_of(source)
+    is_held = opened.is_steady and not opened.is_stored
+    if opened.is_stored and opened.is_steady and not in_memory:
+        state, count, width, tally = opened.state(), 0, 0, None
+        check_persons(opened, schema)
 
         def parts() -> Iterator[Tallied]:
-            return (tallied(arrays_of(table)) for table in batches(source, columns, batch_rows, schema))
+            check_unchanged(opened, state, " What was charged stays charged." if count else "")
+            return (tallied(arrays_of(table)) for table in batches(opened, columns, batch_rows, schema))
 
-        count, width, tally = 0, 0, None
+        rows_seen = 0
         for part in parts():
-            count, width, tally = count + len(part.arrays[0]), array_width(part.arrays[0]), added(tally, part.tally)
+            rows_seen, width, tally = (
+                rows_seen + len(part.arrays[0]),
+                array_width(part.arrays[0]),
+                added(tally, part.tally),
+            )
+        count = rows_seen
+        check_unchanged(opened, state)
         rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
-    elif is_stored(source) or is_read_once(source):
-        rows = _kept_rows(batches(source, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
+    elif not is_held:
+        rows = _kept_rows(batches(opened, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
     else:
         check_persons(source, schema)
-        made = tallied(arrays_of(source))
+        made = tallied(arrays_of(_table_of(source)))
         rows = replace(Rows.held(*made.arrays), tally=made.tally)
     if rows.count == 0:
         raise no_rows()
@@ -167,6 +179,10 @@ def added(tally: Counts | None, other: Counts) -> Counts:
     return other if tally is None else tally + other
 
 
+def _table_of(source: Any) -> Any:
+    return source.table if isinstance(source, HeldTable) else source
+
+
 def _kept_rows(
     tables: Iterator[Table], arrays_of: Callable[[Any], Arrays | Tallied], schema: Schema | None, spool: Spool
 ) -> Rows:
@@ -190,23 +206,33 @@ def _kept_rows(
     return replace(Rows.held(*spool.together()), tally=np.sum(tallies, axis=0))
 
 
-def is_stored(source: object) -> TypeGuard[str | os.PathLike[str] | SqlSource]:
-    """Whether a source is a file, a folder or a database: something that can be read again in batches."""
-    return isinstance(source, str | os.PathLike | SqlSource)
+def check_unchanged(source: RecordSource, state: object, aside: str = "") -> None:
+    """Raise DataError where a source is not what it was when its rows were checked, as far as that shows without reading it."""
+    if source.state() != state:
+        raise DataError(
+            "The source was changed while it was read: its files are not those that were checked.",
+            f"Give a copy that nobody changes meanwhile.{aside}",
+        )
+
+
+def is_stored(source: object) -> bool:
+    """Whether a source is a file, a folder, a database or a lazy frame: something that can be read again in batches."""
+    return isinstance(source, str | os.PathLike | SqlSource) or source_of(source).is_stored
 
 
 def is_read_once(source: object) -> bool:
     """Whether the rows of a source come only once."""
-    return isinstance(source, Iterator | pa.RecordBatchReader)
+    return isinstance(source, Iterator | pa.RecordBatchReader | PassingTables)
 
 
-def refuse_read_once(source: object) -> None:
-    """Raise InvalidParameter where the rows of a source come only once."""
-    if is_read_once(source):
-        raise InvalidParameter(
-            "Rows that can be read only once cannot be checked before they are charged.",
-            "Give a path, a SqlSource, or a table.",
-        )
+def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Any:
+    """A table in memory as it is; all rows of every other source, in one table."""
+    return read(source, columns, schema) if is_stored(source) or is_read_once(source) else _table_of(source)
+
+
+def steadied(source: Any, schema: Schema | None = None) -> Any:
+    """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
+    return source if source_of(source).is_steady else in_memory(source, schema)
 
 
 def check_persons(source: Any, schema: Schema | None) -> None:

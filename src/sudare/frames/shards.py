@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.fixed_tree import BLOCK_ROWS
-from sudare.frames.sources import file_batches, files_at, is_parquet, opened_parquet, quietly
+from sudare.frames.record_source import quietly
+from sudare.frames.sources import file_batches, opened_parquet
+from sudare.frames.stored_files import files_at, is_parquet
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import unique_names

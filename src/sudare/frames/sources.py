@@ -1,4 +1,4 @@
-"""Data sources in batches with bounded memory: Parquet and CSV files, SQL databases, frames, iterators of frames.
+"""One reader for every source of records: what `source` takes is read in batches with bounded memory, in one order.
 
 Errors say what could not be read and never quote it: libraries put values, statements and addresses with passwords
 into their messages, so theirs are replaced outside of the `except` block and leave no trace in the chain of causes.
@@ -6,44 +6,157 @@ into their messages, so theirs are replaced outside of the `except` block and le
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
 import pyarrow.parquet
 import sqlalchemy
 
-from sudare.errors import DataError, InvalidParameter, SourceUnreadable, SudareError, WrongType
+from sudare.errors import DataError, ExtraMissing, InvalidParameter, SourceUnreadable, WrongType
+from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
 from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
+from sudare.frames.lazy_frames import duckdb_batches, lazy_frame, quoted_names
+from sudare.frames.record_source import Origin, RecordSource, arrow_batches, named_types, quietly
+from sudare.frames.stored_files import (
+    CSV_ENDINGS,
+    DELTA_LOG,
+    PARQUET_ENDINGS,
+    DataFile,
+    file_system,
+    files_at,
+    is_parquet,
+    objects_at,
+    opened_bytes,
+    state_of,
+)
+from sudare.frames.table_formats import (
+    DatasetSource,
+    IcebergSource,
+    delta_source,
+    delta_table,
+    hive_folder,
+    iceberg_table,
+    store_of,
+)
 from sudare.frames.wanted_columns import pieces, selected, unreadable, wanted_columns
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, attempt, unique_names
 
-__all__ = ["CsvFile", "SqlSource", "Table", "as_table", "batches", "column_types", "read", "row_count"]
+__all__ = [
+    "CSV_ENDINGS",
+    "CsvFile",
+    "PARQUET_ENDINGS",
+    "SqlSource",
+    "Table",
+    "as_table",
+    "batches",
+    "column_types",
+    "read",
+    "row_count",
+    "source",
+]
 
 DEFAULT_BATCH_ROWS = 65536
-PARQUET_ENDINGS = (".parquet", ".pq")
-CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
 DEFAULT_SCHEMAS = {"postgresql": "public"}
 
 
+def source(data: object, *, filesystem: object = None) -> RecordSource:
+    """The one reader of `data`, whatever it is.
+
+    A text is the path of a Parquet or CSV file, of a folder of Parquet files (or of folders such as month=3/), or a pattern such as
+    "2026-*.parquet"; the same in an object store ("s3://bucket/…", "gs://…", "abfs://…"); "delta:…" or "iceberg:…" and the folder of
+    such a table; or the address of a database, a blank, and a table or query in it ("sqlite:///clinic.db visits"). Beside texts:
+    a Path, a CsvFile, a SqlSource; a Dataset of pyarrow, a DeltaTable, a table of pyiceberg; a lazy frame of polars, a relation of DuckDB, a
+    dataframe of Dask; any table that `as_table` takes; and an iterator of such tables, which can be read only once.
+    `filesystem` is one of pyarrow.fs or fsspec, for a path in it. Nothing is read here but lists of files.
+    """
+    if isinstance(data, RecordSource):
+        return data
+    if filesystem is not None:
+        return _in_file_system(data, file_system(filesystem))
+    if isinstance(data, str | os.PathLike):
+        return _at(data)
+    if isinstance(data, SqlSource):
+        return DatabaseTable(data)
+    if isinstance(data, Iterator | pa.RecordBatchReader):
+        return PassingTables(data)
+    if isinstance(data, pyarrow.dataset.Dataset):
+        return DatasetSource(data)
+    return _by_library(data) or lazy_frame(data) or HeldTable(data)
+
+
+def _by_library(data: object) -> RecordSource | None:
+    """A table of deltalake or pyiceberg, told by the name of its class: the library is there where somebody made one."""
+    for kind in type(data).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if (library, kind.__name__) == ("deltalake", "DeltaTable"):
+            return delta_source(data)
+        if (library, kind.__name__) == ("pyiceberg", "Table"):
+            return IcebergSource(data)
+    return None
+
+
+def _at(data: str | os.PathLike[str]) -> RecordSource:
+    said = described(data)
+    place = parsed(os.fspath(data)) if is_text(data) else os.fspath(data)
+    if isinstance(place, SqlSource):
+        return DatabaseTable(place)
+    if isinstance(place, TableAddress):
+        return delta_table(place) if place.form == "delta" else iceberg_table(place)
+    if isinstance(place, ObjectAddress):
+        return StoredFiles(place, said)
+    folder = Path(place)
+    if folder.is_dir():
+        names = os.listdir(folder)
+        if DELTA_LOG in names:
+            return delta_table(TableAddress("delta", place))
+        if not any(name.lower().endswith(PARQUET_ENDINGS) for name in names):
+            return hive_folder(folder)
+    return StoredFiles(place, said)
+
+
+def _in_file_system(data: object, filesystem: Any) -> RecordSource:
+    """Files of a file system by their path in it."""
+    if not isinstance(data, str | os.PathLike):
+        raise InvalidParameter("`filesystem` was given for what is no path.", "Leave it out.")
+    said = described(data)
+    place, within = parsed(os.fspath(said.path)), filesystem
+    base = ""
+    while isinstance(within, pyarrow.fs.SubTreeFileSystem):
+        base, within = f"{within.base_path.rstrip('/')}/{base}", within.base_fs
+    store = store_of(within)
+    if store == "file" and isinstance(place, str):
+        return _at(base + place if base else place)
+    if not store:
+        raise SourceUnreadable(
+            "This kind of file system is not known, so that an account could not tell its tables apart.",
+            f"Known are files of this machine, {', '.join(f'{name}://' for name in sorted(set(STORES.values())))}.",
+        )
+    if isinstance(place, str):
+        place = parsed(f"{store}://{(base + place).lstrip('/')}")
+    if not isinstance(place, ObjectAddress):
+        raise InvalidParameter("`filesystem` was given for what is no path.", "Leave it out.")
+    return StoredFiles(place, said, within)
+
+
 def batches(
-    source: object,
+    data: object,
     columns: Sequence[str] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
     schema: Schema | None = None,
 ) -> Iterator[Table]:
-    """The rows of a source as tables of 1 to `batch_rows` rows, read as they are asked for.
+    """The rows of whatever `source` takes as tables of 1 to `batch_rows` rows, read as they are asked for.
 
-    A source is the path of a Parquet or CSV file, of a folder of Parquet files, or a pattern such as "2026-*.parquet";
-    a CsvFile; a SqlSource; any table that `as_table` takes; or an iterator of such tables.
     Encoding, separator and decimal mark of a CSV file are told from its beginning; one whose first line may be a record is refused, unless a
     CsvFile says what that line is.
     `columns` are read and no others. Without them a `schema` selects the columns it knows, as far as they are there,
@@ -55,118 +168,141 @@ def batches(
         raise InvalidParameter(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
-    if isinstance(source, str | os.PathLike):
-        said = described(source)
-        files = (file_batches(file, columns, batch_rows, schema, said) for file in files_at(source))
-        return itertools.chain.from_iterable(files)
-    if isinstance(source, SqlSource):
-        return quietly(sql_batches(source, columns, batch_rows, schema), unreadable_database)
-    parts = source if isinstance(source, Iterator | pa.RecordBatchReader) else iter([source])
-    return (piece for part in parts for piece in pieces(selected(part, columns, schema), batch_rows))
+    return source(data).batches(columns, batch_rows, schema)
 
 
-def read(source: object, columns: Sequence[str] | None = None, schema: Schema | None = None) -> Table:
+def read(data: object, columns: Sequence[str] | None = None, schema: Schema | None = None) -> Table:
     """All rows of a source in one table."""
-    parts = [batch.arrow for batch in batches(source, columns, schema=schema)]
+    opened = source(data)
+    parts = [batch.arrow for batch in batches(opened, columns, schema=schema)]
     if not parts:
         raise DataError("The source has no rows.", "Check the path or query.")
     together = attempt(lambda: pa.concat_tables(parts, promote_options="permissive"))
     if together is None:
         raise WrongType("A column of the source changes its type on the way.", "Give it one type throughout.")
-    # Not shortened: a/.. is where a link leads, and not always here.
-    origin = os.path.join(os.getcwd(), source) if isinstance(source, str | os.PathLike) else source
-    return Table(together, origin if isinstance(origin, str | SqlSource) else None)
+    return Table(together, opened.origin)
 
 
-def row_count(source: object) -> int | None:
+def row_count(data: object) -> int | None:
     """The number of rows where that is known without reading them; None elsewhere."""
-    if isinstance(source, str | os.PathLike):
-        files = files_at(source)
-        if not all(is_parquet(file) for file in files):
-            return None
-        return sum(int(opened_parquet(file).metadata.num_rows) for file in files)
-    if isinstance(source, Mapping):
-        source = next(iter(source.values()), ())
-    return attempt(lambda: len(source)) if hasattr(source, "__len__") else None
+    return source(data).row_count()
 
 
-def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
+def column_types(data: object, expected: Collection[str] = ()) -> pa.Schema:
     """The names and Arrow types of the columns of a source, read from the least of it that tells them.
 
     `expected` are names that a person declared: they tell a header of a CSV file that holds nothing but text from a record.
     """
-    if isinstance(source, str | os.PathLike):
-        first, *others = (_types_in(file, expected, described(source)) for file in files_at(source))
+    return source(data).types(expected)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldTable(RecordSource):
+    """A table in memory: a frame, a dictionary of columns, an array. It may have been read from somewhere."""
+
+    table: Any
+    is_stored = False
+    is_steady = True
+
+    @property
+    def origin(self) -> Origin | None:
+        return cast(Origin | None, self.table.origin) if isinstance(self.table, Table) else None
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        return (piece for table in [self.table] for piece in pieces(selected(table, columns, schema), batch_rows))
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        return as_table(self.table).arrow.schema
+
+    def row_count(self) -> int | None:
+        held = next(iter(self.table.values()), ()) if isinstance(self.table, Mapping) else self.table
+        return attempt(lambda: len(held)) if hasattr(held, "__len__") else None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return as_table(self.table).__arrow_c_stream__(requested_schema)
+
+
+class PassingTables(RecordSource):
+    """Tables that come once."""
+
+    is_stored = False
+
+    def __init__(self, tables: Any) -> None:
+        self._tables = iter(tables)
+        self._first: list[Any] = []
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        tables = itertools.chain(self._waiting(), self._tables)
+        return (piece for table in tables for piece in pieces(selected(table, columns, schema), batch_rows))
+
+    def _waiting(self) -> Iterator[Any]:
+        while self._first:
+            yield self._first.pop()
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        """Those of the first table, which stays to be read."""
+        if not self._first:
+            self._first.extend(itertools.islice(self._tables, 1))
+        return as_table(self._first[0]).arrow.schema if self._first else pa.schema([])
+
+
+# Files
+
+
+class StoredFiles(RecordSource):
+    """Parquet and CSV files at a path, in a folder or by a pattern, on this machine or in an object store."""
+
+    is_steady = True
+
+    def __init__(self, place: str | ObjectAddress, said: CsvFile, filesystem: Any = None) -> None:
+        self._place, self._said, self._filesystem = place, said, filesystem
+
+    def files(self) -> list[DataFile]:
+        """The files that are there now, in the order of their names."""
+        if isinstance(self._place, ObjectAddress):
+            return objects_at(self._place, self._filesystem)
+        return files_at(self._place)
+
+    @property
+    def origin(self) -> Origin | None:
+        if isinstance(self._place, ObjectAddress):
+            return ObjectAddress(self._place.store, self._place.place, self._place.key, "")
+        # Not shortened: a/.. is where a link leads, and not always here.
+        return os.path.join(os.getcwd(), self._place)
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        files = self.files()
+        return itertools.chain.from_iterable(
+            file_batches(file, columns, batch_rows, schema, self._said) for file in files
+        )
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        first, *others = (_types_in(file, expected, self._said) for file in self.files())
         if any(set(types.names) != set(first.names) for types in others):
             raise DataError(
-                f"The files at {os.fspath(source)!r} do not all have the same columns.",
+                f"The files at {str(self._place)!r} do not all have the same columns.",
                 "Keep those together that are parts of one table.",
             )
         return first
-    if isinstance(source, SqlSource):
-        first = next(batches(source, batch_rows=1000), None)
-        return first.arrow.schema if first else pa.schema([])
-    return as_table(source).arrow.schema
+
+    def row_count(self) -> int | None:
+        files = self.files()
+        if not all(is_parquet(file) for file in files):
+            return None
+        return sum(int(opened_parquet(file).metadata.num_rows) for file in files)
+
+    def state(self) -> Any:
+        return state_of(self.files())
 
 
-def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]) -> Iterator[Table]:
-    """The same tables; an error of a library on the way is replaced by ours."""
-    while True:
-        try:
-            table = next(tables)
-        except StopIteration:
-            return
-        except (SudareError, MemoryError):
-            raise
-        except Exception as error:  # noqa: BLE001 - drivers fail in their own ways, and quote what they were given
-            explanation = explain(error)
-        else:
-            yield table
-            continue
-        raise explanation
-
-
-def files_at(source: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path or pattern stands for, in the order of their names."""
-    path = Path(source)
-    # A Path has one of the two slashes only. The address is not quoted: it may hold a password.
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fspath(source)):
-        raise SourceUnreadable(
-            "The source is an address, not a path.",
-            "Databases are read in Python, with SqlSource(address, query) from sudare.frames.sources, and by members of a consortium. "
-            "For other commands write the table as Parquet or CSV.",
-        )
-    if path.is_dir():
-        found = sorted(file for file in path.iterdir() if is_parquet(file))
-    elif path.exists():
-        found = [path]
-    else:
-        found = sorted(Path(name) for name in glob.glob(os.fspath(source)))
-    if not found:
-        raise SourceUnreadable(
-            f"There are no data files at {os.fspath(source)!r}.", "Check the path; a folder must hold Parquet files."
-        )
-    if not all(file.name.lower().endswith(PARQUET_ENDINGS + CSV_ENDINGS) for file in found):
-        raise SourceUnreadable(
-            f"{os.fspath(source)!r} is not a Parquet or CSV file by its name.",
-            f"Known are {', '.join(PARQUET_ENDINGS + CSV_ENDINGS)}; databases are read with SqlSource(address, query).",
-        )
-    return found
-
-
-def _types_in(file: Path, expected: Collection[str], said: CsvFile) -> pa.Schema:
+def _types_in(file: DataFile, expected: Collection[str], said: CsvFile) -> pa.Schema:
     if not is_parquet(file):
         return csv_types(file, expected, said)
-    types = opened_parquet(file).schema_arrow
-    return pa.schema(list(zip(unique_names(types.names), types.types, strict=True)))
-
-
-def is_parquet(file: Path) -> bool:
-    return file.name.lower().endswith(PARQUET_ENDINGS)
+    return named_types(opened_parquet(file).schema_arrow)
 
 
 def file_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, said: CsvFile
+    file: DataFile, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None, said: CsvFile
 ) -> Iterator[Table]:
     """The tables of one file."""
     if is_parquet(file):
@@ -175,25 +311,51 @@ def file_batches(
     return quietly(rows, lambda error: unreadable_csv(error, file, schema, said))
 
 
-def opened_parquet(file: Path) -> Any:
+def opened_parquet(file: DataFile) -> Any:
     """The Parquet file, its metadata read and its rows not; pre-buffering would hold whole row groups."""
-    parquet = attempt(lambda: pyarrow.parquet.ParquetFile(file, pre_buffer=False))
+    parquet = attempt(lambda: pyarrow.parquet.ParquetFile(opened_bytes(file), pre_buffer=False))
     if parquet is None:
         raise unreadable(file, "Parquet")
     return parquet
 
 
 def parquet_batches(
-    file: Path, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+    file: DataFile, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
     with opened_parquet(file) as parquet:
-        written = parquet.schema_arrow.names
-        read_as = dict(zip(unique_names(written), written, strict=True))
-        names = wanted_columns(list(read_as), columns, schema)
-        stored = [read_as[name] for name in names]
-        for batch in parquet.iter_batches(batch_size=batch_rows, columns=stored):
-            table = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
-            yield from pieces(Table(table), batch_rows)
+        yield from arrow_batches(
+            lambda stored: parquet.iter_batches(batch_size=batch_rows, columns=stored),
+            parquet.schema_arrow.names, columns, batch_rows, schema,
+        )  # fmt: skip
+
+
+def has_local_files(data: object) -> bool:
+    """Whether a path or pattern was given that stands for Parquet or CSV files of this machine."""
+    if not isinstance(data, str | os.PathLike):
+        return False
+    opened = source(data)
+    return isinstance(opened, StoredFiles) and isinstance(opened.origin, str)
+
+
+# Databases
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DatabaseTable(RecordSource):
+    """A table or query of a database, which gives its rows in any order it likes."""
+
+    source: SqlSource
+
+    @property
+    def origin(self) -> Origin | None:
+        return self.source
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        return quietly(sql_batches(self.source, columns, batch_rows, schema), unreadable_database)
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        first = next(self.batches(None, 1000, None), None)
+        return first.arrow.schema if first else pa.schema([])
 
 
 def unreadable_database(error: Exception) -> SourceUnreadable:
@@ -211,6 +373,11 @@ def unreadable_database(error: Exception) -> SourceUnreadable:
 def sql_batches(
     source: SqlSource, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
+    if not isinstance(source.url, sqlalchemy.Engine):
+        url = sqlalchemy.make_url(source.url)
+        if url.get_backend_name() == "duckdb":
+            yield from _duckdb_batches(url, source.query, columns, batch_rows, schema)
+            return
     engine = source.url if isinstance(source.url, sqlalchemy.Engine) else opened_for_reading(source.url)
     refuse_writing(source.query, engine.dialect.name)
     try:
@@ -238,3 +405,36 @@ def sql_result(
     table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
     names = wanted_columns([column.name for column in table.columns], columns, schema)
     return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))
+
+
+def _duckdb_batches(
+    url: sqlalchemy.URL, query: str, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+) -> Iterator[Table]:
+    """Rows of a DuckDB file, opened for reading only and kept from reading any other file."""
+    try:
+        import duckdb
+    except ImportError:
+        raise ExtraMissing(
+            "Databases of DuckDB are read by a package that is not installed.",
+            "Install it: pip install 'sudare[duckdb]'",
+        ) from None
+    refuse_writing(query, "duckdb")
+    file = os.path.abspath(url.database or "")
+    if not os.path.isfile(file):
+        raise SourceUnreadable("There is no DuckDB file at that address.", "Write for example duckdb:///clinic.duckdb.")
+    connection = duckdb.connect(file, read_only=True, config={"enable_external_access": "false"})
+    try:
+        relation = connection.sql(query if re.search(r"\s", query) else _duckdb_table(connection, query))
+        yield from arrow_batches(
+            lambda stored: duckdb_batches(relation.project(quoted_names(stored)), batch_rows),
+            relation.columns, columns, batch_rows, schema,
+        )  # fmt: skip
+    finally:
+        connection.close()
+
+
+def _duckdb_table(connection: Any, query: str) -> str:
+    """A query for a table by its name; in full, because a name with one point may be that of a schema or of a file."""
+    place, _, name = query.rpartition(".")
+    ((catalog,),) = connection.execute("SELECT current_database()").fetchall()
+    return f"FROM {'.'.join(quoted_names([part]) for part in (catalog, place or 'main', name))}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from sudare.errors import SourceUnreadable
+from sudare.frames.stored_files import DataFile
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, column_names, refuse_missing_columns
 
@@ -38,7 +38,7 @@ def pieces(table: Table, batch_rows: int) -> Iterator[Table]:
     return (table.slice(start, batch_rows) for start in range(0, table.rows, batch_rows))
 
 
-def unreadable(file: Path, form: str) -> SourceUnreadable:
+def unreadable(file: DataFile, form: str) -> SourceUnreadable:
     return SourceUnreadable(
         f"{os.fspath(file)!r} cannot be read as {form}.", "Check that the file is whole and of that format."
     )

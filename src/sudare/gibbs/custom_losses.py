@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
+from sudare.frames.rows import in_memory
 from sudare.gibbs.custom_draws import CUSTOM_SAMPLERS, CandidateDraws, CustomDraws
 from sudare.gibbs.mechanisms import check_drawing
 from sudare.gibbs.priors import Prior, check_prior, check_prior_at, check_prior_of_candidates
@@ -24,7 +25,7 @@ from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes
 from sudare.privacy.release_content import Content, on_grid
 from sudare.safe_text import told
-from sudare.schema import Schema
+from sudare.schema import Schema, Table
 
 Floats = NDArray[np.float64]
 Function = Callable[..., Any]
@@ -204,7 +205,10 @@ class GibbsPosterior(PrivateEstimator):
 
     def _records(self, X: Any, y: Any, *, reset: bool) -> tuple[Floats, ...]:
         """Rows within the norm bound, and targets within their bounds where the loss takes any."""
-        matrix = checked_matrix(self, X, reset=reset)
+        if reset:
+            self._keep_source(X)
+        held = in_memory(X)
+        matrix = checked_matrix(self, held.arrow.to_pandas() if isinstance(held, Table) else held, reset=reset)
         if reset:
             self._keep(norm_bounded_columns(matrix.shape[1], float(self.norm_bound)), None)
         rows = bounded_rows(matrix, float(self.norm_bound))[0]

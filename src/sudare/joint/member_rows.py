@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Rows, checked_rows, is_stored
+from sudare.frames.rows import Rows, checked_rows, in_memory, is_read_once, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode
 
@@ -170,7 +170,9 @@ class MemberTable:
     """
 
     def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None) -> None:
-        self._table, self._labels, self._cluster = table, labels, cluster
+        # What comes once is read in several ways, and so kept.
+        self._table = in_memory(table) if is_read_once(table) else table
+        self._labels, self._cluster = labels, cluster
         self._read: tuple[Reading, Rows] | None = None
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, is_read_once, is_stored, placed
+from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, in_memory, is_read_once, is_stored, placed
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
@@ -259,23 +259,30 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _selection_plan(self, X: Any, y: Any) -> Plan[Selection]:
         """What choosing among the regularizations will do, and promises."""
+        X = self._chosen_rows(X)
         self._keep_source(X)
         if self.delta != 0:
             raise InvalidParameter(
                 "Choosing among regularizations is for pure guarantees; delta is not 0.", "Set delta=0, or give one."
             )
-        if is_stored(X) or is_read_once(X):
-            raise InvalidParameter("Choosing among regularizations needs the rows in memory.", "Give a table.")
         candidates = [clone(self).set_params(regularization=value) for value in self._candidates() or ()]
         return selection_plan(candidates, X, y, epsilon=self.epsilon)
+
+    def _chosen_rows(self, X: Any) -> Any:
+        """The table that all tries of a choice among regularizations are fitted to: in memory, because each reads it."""
+        if self.schema is None and (is_stored(X) or is_read_once(X)):
+            raise InvalidParameter(
+                "Choosing among regularizations needs a table, or a schema for a data source.", "Give one."
+            )
+        return in_memory(X, self.schema)
 
     # Fit: read, plan, charge, noise, seal
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Charge, then fit.
 
-        `X` and `y` are arrays; or `X` is a table (or the path of one) with a schema that declares the target; or an iterator of
-        such tables or, without a schema, of pairs (X, y). What comes from an iterator waits in memory or, where it is more than
+        `X` and `y` are arrays; or `X` is whatever `sudare.frames.source` takes, with a schema that declares the target; or, without a
+        schema, an iterator of pairs (X, y). What comes from an iterator or a database waits in memory or, where it is more than
         `sudare.frames.rows.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
         """
         self._forget()
@@ -291,6 +298,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _fit_chosen(self, X: Any, y: Any) -> Self:
         """Fit with a regularization chosen privately from the list, all from one ε."""
+        X = self._chosen_rows(X)
         plan = self._selection_plan(X, y)
         selection = plan.mechanism
         passage = self._enter(plan, purpose=selection.purpose)
@@ -319,7 +327,7 @@ class PrivateLinearModel(PrivateEstimator):
         if self.schema_digest_ is None:
             matrix = checked_matrix(self, X, reset=False)
         else:
-            matrix = encode(self.declared_, X, self.encoding).matrix
+            matrix = encode(self.declared_, in_memory(X, self.declared_), self.encoding).matrix
         parameters = self.parameters_
         bias = self._layout(self.declared_).bias
         scores: Floats = matrix @ parameters[:, : matrix.shape[1]].T

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.rows import is_stored
+from sudare.frames.rows import is_read_once, is_stored
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, planned_records
 from sudare.perturbation.linkage_risk import Statement, checked_count
@@ -100,12 +100,12 @@ class RecordPerturbation(PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Look through the rows, charge, and perturb them. X is a table, a path or pattern of files, or a SqlSource."""
+        """Look through the rows, charge, and perturb them. X is whatever `sudare.frames.source` takes."""
         records = self._opened(X)
         rows = records.rows
         plan = self.plan(rows.count, self.declared_)
         layout = FileLayout.of(plan.perturbations, rows.count)
-        on_disk = self.shuffle and is_stored(X) and layout.size > HELD_BYTES
+        on_disk = self.shuffle and layout.size > HELD_BYTES and (is_stored(X) or is_read_once(X))
         if on_disk:
             check_room(layout)
         noise = self._enter(plan).noise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames import column_types
-from sudare.frames.rows import Arrays, Rows, checked_rows, is_stored, refuse_read_once
+from sudare.frames import column_types, source
+from sudare.frames.rows import Arrays, Rows, checked_rows, is_read_once, is_stored
+from sudare.frames.sources import DEFAULT_BATCH_ROWS
 from sudare.perturbation.epsilon_split import RecordPlan
 from sudare.perturbation.perturbed_table import stored_shape
 from sudare.privacy.noise import NoiseSource
@@ -31,13 +32,16 @@ class CheckedRecords:
 
 
 def checked_records(data: Any, declared: Schema) -> CheckedRecords:
-    """A table in memory, or files or a database that are read in batches, counted and checked before any charge.
+    """The rows of any source, counted and checked before any charge.
 
     Every declared column is read. Raise DataError where there are others: what is not perturbed does not leave.
     """
-    refuse_read_once(data)
     names = list(declared.columns)
-    present = column_types(data, declared.source_columns).names if is_stored(data) else column_names(data, names)
+    if is_stored(data) or is_read_once(data):
+        data = source(data)
+        present: Sequence[str] = column_types(data, declared.source_columns).names
+    else:
+        present = column_names(data, names)
     undeclared = set(present) - {*declared.source_columns, *declared.drop}
     if undeclared:
         # Not named: a file without a header has values in their place.
@@ -59,8 +63,11 @@ def checked_records(data: Any, declared: Schema) -> CheckedRecords:
 
 
 def perturbed_parts(rows: Rows, plan: RecordPlan, noise: NoiseSource) -> Iterator[Columns]:
-    """The rows perturbed, part by part and in their order, in the few bytes in which they are kept."""
-    for part in rows.counted_parts():
+    """The rows perturbed, block by block and in their order, in the few bytes in which they are kept.
+
+    Noise is drawn column by column within a block, so that blocks are the same however the rows are stored.
+    """
+    for part in rows.blocks(DEFAULT_BATCH_ROWS):
         yield {
             name: each.drawn(values, noise)
             for (name, each), values in zip(plan.perturbations.items(), part, strict=True)

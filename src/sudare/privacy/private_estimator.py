@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SudareError
+from sudare.frames.rows import in_memory, is_read_once, is_stored
 from sudare.privacy.accounting import Cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
@@ -241,6 +242,10 @@ class PrivateEstimator(BaseEstimator):
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
         table = self._open(X, reset=reset)
+        if is_stored(table) or is_read_once(table):
+            table = in_memory(table, self.declared_)
+            if reset:
+                self.declared_.check_person(table)
         encoded = encode(self.declared_, table, self.encoding)
         if len(encoded.matrix) == 0:
             raise no_rows()
@@ -258,6 +263,8 @@ class PrivateEstimator(BaseEstimator):
         else:
             check_is_fitted(self)
             by_schema = self.schema_digest_ is not None
+        if not by_schema and (is_stored(X) or is_read_once(X)):
+            raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         table = X if by_schema else checked_matrix(self, X, reset=reset)
         if reset:
             self._declare(X, table)
@@ -279,13 +286,19 @@ class PrivateEstimator(BaseEstimator):
             declared = self._suited(self._bounded_columns(table.shape[1]))
         else:
             declared = self._suited(self.schema)
-            declared.check_person(X)
+            self._check_persons_in_memory(X, declared)
         if self.account is not None and len(canonical_json(written_text(declared))) > LARGEST_DECLARATION_BYTES:
             raise InvalidParameter(
                 "The declared columns are too many to be written into a release.",
                 "Declare fewer columns, bins or categories, or fit in parts.",
             )
         self._keep(declared, None if self.schema is None else self.schema.digest)
+
+    @staticmethod
+    def _check_persons_in_memory(X: object, declared: Schema) -> None:
+        """Raise PersonRowsExceeded where a person has too many rows in a table in memory; in a source they are counted as it is read."""
+        if not is_stored(X) and not is_read_once(X):
+            declared.check_person(X)
 
     def _keep(self, declared: Schema, schema_digest: str | None) -> None:
         self.declared_, self.schema_digest_ = declared, schema_digest

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter, NotCharged
+from sudare.frames.rows import in_memory
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit
@@ -89,6 +90,8 @@ def select_privately(
     tries_parameter : 1/γ of the logarithmic number of tries; default four times the number of candidates.
     account : who pays, once, before the first try.
     """
+    schema = getattr(candidates[0], "schema", None) if candidates else None
+    X = X if schema is None else in_memory(X, schema)
     plan = selection_plan(candidates, X, y, epsilon=epsilon, score_share=score_share, tries_parameter=tries_parameter)
     selection = plan.mechanism
     for candidate in selection.candidates:

@@ -1,26 +1,30 @@
 """Which data an account pays for: when two spellings name one source, and whether two sources may hold the same records.
 
-A source is a path (a file, a folder, a pattern), a database or a table in it, or just a name. Paths are one source where they
-lead to one file: by their resolved text, by device and inode now, or by device, inode, size and time of change when the account was
-opened. Databases are one source by kind, host, port and name, whoever logs in and with which driver. A query may read any table,
+A source is a path (a file, a folder, a pattern), objects in a store, a database or a table in it, or just a name. Paths are one source where
+they lead to one file: by their resolved text, by device and inode now, or by device, inode, size and time of change when the account was
+opened. Lists of files (a Dataset, a Delta or Iceberg table) are their common folder and each of their files. Objects are one source by store, bucket
+and key, whoever logs in and by which endpoint. Databases are one source by kind, host, port and name, whoever logs in and with which driver. A query may read any table,
 so its source is the whole database. What is held in memory has no source that could be looked at.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import glob
+import itertools
 import os
 import re
 import stat
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError
 
 from sudare.errors import InvalidParameter, SourceTaken
+from sudare.frames.addresses import STORES, WILDCARD, ObjectAddress, TableAddress, is_text, parsed, place_of
 from sudare.frames.databases import SqlSource
 from sudare.privacy.name_similarity import look_alike, same_letters
 
@@ -31,24 +35,30 @@ MOST_FINGERPRINTS: Final = 256
 
 # The files that sudare.frames.sources reads, which is not loaded where only a ledger is opened.
 _FILE_ENDINGS: Final = (".parquet", ".pq", ".csv", ".tsv", ".csv.gz", ".csv.bz2", ".csv.zst")
+_DELTA_LOG: Final = "_delta_log"
 _FILE_SCHEME: Final = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
 _DEFAULT_PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521}
 _SAME_BACKENDS: Final = {"mariadb": "mysql"}
-_DEFAULT_SCHEMAS: Final = {"postgresql": "public", "sqlite": "main", "mssql": "dbo"}
+_DEFAULT_SCHEMAS: Final = {"postgresql": "public", "sqlite": "main", "duckdb": "main", "mssql": "dbo"}
+# Databases that are one file of this machine.
+_IN_A_FILE: Final = ("sqlite", "duckdb")
 _THIS_MACHINE: Final = ("", "localhost", "127.0.0.1", "::1")
 _QUOTES: Final = str.maketrans("", "", '"`[]')
 # Where names of tables that differ in the case of plain letters are one table.
-_CASE_IS_IGNORED: Final = ("sqlite", "mssql")
+_CASE_IS_IGNORED: Final = ("sqlite", "duckdb", "mssql")
 _LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
-_PATTERN: Final = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One source: the one text for it, and its files as they were when it was looked at."""
+    """One source: the one text for it, and its files as they were when it was looked at.
+
+    `listed` are the files that are read, where they are not simply those at the text.
+    """
 
     text: str
     files: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
     @property
     def is_path(self) -> bool:
@@ -56,27 +66,32 @@ class Source:
         return self.text.startswith("/")
 
     @property
+    def is_object(self) -> bool:
+        """Whether it is in an object store."""
+        return self.text.partition("://")[0] in STORES
+
+    @property
     def database(self) -> tuple[str, str] | None:
         """The database and the table in it, which is empty for the whole database; None for what is not in a database."""
-        return _parsed_database(self.text)
+        return None if self.is_object else _parsed_database(self.text)
 
     @property
     def is_verifiable(self) -> bool:
         """Whether it says where the data are, rather than what they are called."""
-        return self.is_path or self.database is not None
+        return self.is_path or self.is_object or self.database is not None
 
 
 # Sources
 
 
 def source_text(source: object) -> str:
-    """One text for one source: paths are resolved, databases told without user, password and driver; other text is a name."""
+    """One text for one source: paths are resolved, addresses told without user, password and driver; other text is a name."""
     if isinstance(source, SqlSource):
         return _sql_text(source)
+    place = _declared_place(source)
+    if place is not None:
+        return place if isinstance(place, str) else place.text
     text = _checked_text(source)
-    path = _path(source, text)
-    if path is not None:
-        return _resolved(path)
     database = _parsed_database(text)
     return text if database is None else _database_text(*database)
 
@@ -88,17 +103,51 @@ def _checked_text(source: object) -> str:
     return text if isinstance(source, os.PathLike) else text.strip()
 
 
-def _path(source: object, text: str) -> str | None:
-    """The path that a declared source names; None for what is not one."""
+def _declared_place(source: object) -> str | Source | None:
+    """The resolved path of a source that somebody declares, or what it is if it is more than a path; None for a database or a name."""
+    if not isinstance(source, str | os.PathLike):
+        return _opened_source(source)
+    text = _checked_text(source)
     scheme = _FILE_SCHEME.match(text)
     if scheme is not None:
-        return unquote(text[scheme.end() :])
-    return text if isinstance(source, os.PathLike) or _is_path(text) else None
+        return _resolved(unquote(text[scheme.end() :]))
+    place = place_of(text) if is_text(source) else text
+    if isinstance(place, TableAddress):
+        place = place.root
+    if isinstance(place, ObjectAddress):
+        return Source(str(place))
+    if place is None or (place == text and isinstance(source, str) and not _is_path(text)):
+        return None
+    return _resolved(place)
+
+
+def _opened_source(source: object) -> Source | None:
+    """What a table or reader of some library reads, where that can be told."""
+    from sudare.frames.sources import source as opened
+
+    return _source_of(opened(source).origin)
+
+
+def _source_of(origin: Any) -> Source | None:
+    """The source at the origin of records (`sudare.frames.record_source.Origin`)."""
+    if origin is None:
+        return None
+    if isinstance(origin, str):
+        return _with_files(_resolved(origin), _files_at(origin))
+    if isinstance(origin, ObjectAddress):
+        return _with_files(str(origin), [])
+    if isinstance(origin, SqlSource):
+        found = looked_at(origin)
+        return found if found.is_verifiable else None
+    if not origin.is_local:
+        return Source(origin.root, (), origin.files)
+    looked = _with_files(origin.root, list(origin.files))
+    return Source(looked.text, looked.files, origin.files)
 
 
 def _resolved(path: str) -> str:
     """A path without links. A pattern that goes up again is refused: where that leads depends on links that match it."""
-    found = None if os.path.exists(path) else _PATTERN.search(path)
+    found = None if os.path.exists(path) else WILDCARD.search(path)
     if found is not None and ".." in path[found.start() :].split("/"):
         raise InvalidParameter(
             "A pattern of files has '..' after '*', '?' or '['.", "Write the folder before the pattern."
@@ -107,17 +156,17 @@ def _resolved(path: str) -> str:
 
 
 def _is_path(text: str) -> bool:
-    if "://" in text:
-        return False
     is_spelled_so = text.startswith(("/", "./", "../")) or text.lower().endswith(_FILE_ENDINGS)
     return is_spelled_so or os.path.exists(text)
 
 
 def looked_at(source: object) -> Source:
     """A source with its files as they are now."""
+    place = None if isinstance(source, SqlSource) else _declared_place(source)
+    if isinstance(place, Source):
+        return place
     text = source_text(source)
-    path = None if isinstance(source, SqlSource) else _path(source, _checked_text(source))
-    return _with_files(text, _paths(Source(text)) if path is None else _files_at(path))
+    return _with_files(text, _paths(Source(text)) if place is None else _files_at(place))
 
 
 def _with_files(text: str, paths: list[str]) -> Source:
@@ -127,27 +176,34 @@ def _with_files(text: str, paths: list[str]) -> Source:
 
 
 def given_source(data: object) -> Source | None:
-    """The source of what a fit was given: a path, a SqlSource, or a table that was read from one. None for what is in memory."""
+    """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
     from sudare.schema import Table
 
-    origin = data.origin if isinstance(data, Table) else data
-    if isinstance(origin, str | os.PathLike):
-        # Whatever it looks like, it is read as a path, letter by letter: never as a name or an address.
-        path = os.fspath(origin)
-        return _with_files(_resolved(path), _files_at(path))
-    if not isinstance(origin, SqlSource):
-        return None
-    found = looked_at(origin)
-    return found if found.is_verifiable else None
+    if isinstance(data, Table):
+        return _source_of(data.origin)
+    if isinstance(data, str | os.PathLike):
+        text = os.fspath(data)
+        place: Any = parsed(text) if is_text(data) else text
+        is_plain = isinstance(place, str) and not os.path.isdir(os.path.join(place, _DELTA_LOG))
+        # A table that is a list of files may list any file: only its library can tell.
+        return _source_of(place) if is_plain or isinstance(place, ObjectAddress | SqlSource) else _opened_source(data)
+    return _source_of(data) if isinstance(data, SqlSource) else _opened_source(data)
 
 
 def covers(owned: Source, given: Source) -> bool:
     """Whether what is given is the owned source or a part of it."""
+    if owned.is_object and given.is_object:
+        return all(_object_is_within(str(place_of(owned.text)), each) for each in _objects(given))
+    if owned.is_path and given.is_path:
+        if owned.text == given.text and not given.listed:
+            return True
+        own, files = _file_keys(owned), _statuses(_paths(given))
+        return bool(files) and all(
+            _contains_path(owned.text, path) or not own.isdisjoint(_keys(path, status))
+            for path, status in files.items()
+        )
     if owned.text == given.text:
         return True
-    if owned.is_path and given.is_path:
-        own, files = _file_keys(owned), _statuses(_paths(given))
-        return bool(files) and all(not own.isdisjoint(_keys(path, status)) for path, status in files.items())
     if not _is_same_database(owned, given):
         return False
     own_table, table = _table(owned), _table(given)
@@ -156,6 +212,8 @@ def covers(owned: Source, given: Source) -> bool:
 
 def overlap(one: Source, other: Source) -> bool:
     """Whether two sources may hold the same records, as far as can be told without reading them."""
+    if one.is_object and other.is_object:
+        return any(itertools.starmap(_objects_overlap, itertools.product(_objects(one), _objects(other))))
     if one.is_path and other.is_path:
         return _contains(one.text, other.text) or not _file_keys(one).isdisjoint(_file_keys(other))
     if one.database is not None and other.database is not None:
@@ -197,16 +255,19 @@ def check_unshared(name: str, source: Source, earlier: dict[str, tuple[Source, .
 def _paths(source: Source) -> list[str]:
     """The files that a source stands for now."""
     if source.is_path:
-        return _files_at(source.text)
+        return list(source.listed) or _files_at(source.text)
     database = source.database
-    if database is None or not database[0].startswith("sqlite:///"):
-        return []
-    return [unquote(database[0].removeprefix("sqlite:///"))]
+    kind, _, file = ("", "", "") if database is None else database[0].partition(":///")
+    return [unquote(file)] if kind in _IN_A_FILE else []
 
 
 def _files_at(path: str) -> list[str]:
+    """The files at a path or pattern: those in a folder, and all below it where it is a table of several folders."""
     if os.path.isdir(path):
-        return [entry.path for entry in os.scandir(path)]
+        names = os.listdir(path)
+        if _DELTA_LOG in names or not any(name.lower().endswith(_FILE_ENDINGS) for name in names):
+            return [os.path.join(folder, name) for folder, _, found in os.walk(path) for name in found]
+        return [os.path.join(path, name) for name in names]
     return [path] if os.path.exists(path) else glob.glob(path)
 
 
@@ -239,9 +300,36 @@ def _file_keys(source: Source) -> set[str]:
 
 def _contains(one: str, other: str) -> bool:
     """Whether one path is the other or a folder above it."""
-    return any(
-        inner == outer or inner.startswith(outer.rstrip("/") + "/") for outer, inner in pairwise((one, other, one))
-    )
+    return any(_contains_path(outer, inner) for outer, inner in pairwise((one, other, one)))
+
+
+def _contains_path(outer: str, inner: str) -> bool:
+    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+# Objects
+
+
+def _objects(source: Source) -> tuple[str, ...]:
+    """The objects that are read, or the one text for them; older ledgers wrote a port into it."""
+    return source.listed or (str(place_of(source.text)),)
+
+
+def _object_is_within(owned: str, given: str) -> bool:
+    """Whether an object is the owned one, lies below it, or matches it as a pattern."""
+    if _contains_path(owned, given):
+        return True
+    patterns, names = owned.split("/"), given.split("/")
+    is_one = len(patterns) == len(names) and not WILDCARD.search(given)
+    return is_one and all(map(fnmatch.fnmatchcase, names, patterns))
+
+
+def _objects_overlap(one: str, other: str) -> bool:
+    """Whether two texts may name one object: where one is a pattern, by what stands before its first sign."""
+    if not WILDCARD.search(one) and not WILDCARD.search(other):
+        return _contains(one, other)
+    begin, begin_other = (WILDCARD.split(text, maxsplit=1)[0] for text in (one, other))
+    return begin.startswith(begin_other) or begin_other.startswith(begin)
 
 
 # Databases
@@ -281,7 +369,7 @@ def _parsed_database(text: str) -> tuple[str, str] | None:
         return None
     try:
         url = sql.make_url(address)
-        if url.get_backend_name() == "sqlite":
+        if url.get_backend_name() in _IN_A_FILE:
             # Versions of SQLAlchemy differ in whether they take the escapes out.
             url = url.set(database=unquote(address.partition("://")[2].partition("?")[0].removeprefix("/")))
         database = _database(url)
@@ -294,10 +382,10 @@ def _database(url: sql.URL) -> str | None:
     """One text for a database, whoever logs in and with which driver; None for one in memory. A ValueError if a port is no number."""
     backend = url.get_backend_name().lower()
     backend = _SAME_BACKENDS.get(backend, backend)
-    if backend == "sqlite":
-        file = _sqlite_file(url.database or "")
+    if backend in _IN_A_FILE:
+        file = _file_of_database(url.database or "")
         # Written without blanks, so that the table's name can follow after one.
-        return None if file is None else f"sqlite:///{file.replace('%', '%25').replace(' ', '%20')}"
+        return None if file is None else f"{backend}:///{file.replace('%', '%25').replace(' ', '%20')}"
     # Options are stronger than the address, as they are for the drivers.
     service = _option(url, "service") and f"service={_option(url, 'service')}"
     host = _option(url, "hostaddr") or _option(url, "host") or url.host or service
@@ -309,8 +397,8 @@ def _database(url: sql.URL) -> str | None:
     return f"{backend}://{host}:{port}/{name}"
 
 
-def _sqlite_file(database: str) -> str | None:
-    """The resolved path of an SQLite file; None for a database in memory."""
+def _file_of_database(database: str) -> str | None:
+    """The resolved path of a file of SQLite or DuckDB; None for a database in memory."""
     if database in ("", ":memory:"):
         return None
     if database.startswith("file:"):

@@ -98,7 +98,7 @@ class PrivateSynthesizer(PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Look through the rows, charge, and count with noise. X is a table, a path of files, or a SqlSource.
+        """Look through the rows, charge, and count with noise. X is whatever `sudare.frames.source` takes.
 
         The label is a column of X; where X lacks it, it is y. With `bounds` there is no label, and y is not looked at.
         """

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.rows import Arrays, checked_rows, is_stored, refuse_read_once
+from sudare.frames.rows import Arrays, checked_rows, is_stored
 from sudare.perturbation.column_perturbation import unsigned_type
 from sudare.schema import Column, Number, Schema, Table, as_table
 from sudare.schema.column_values import declared_values
@@ -82,7 +82,6 @@ def coded_rows(
 
     A label that a table in memory lacks is taken from y.
     """
-    refuse_read_once(data)
     y = None if is_stored(data) else y
     clipped = dict.fromkeys(declared.columns, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pandas as pd
@@ -196,3 +197,47 @@ def test_a_member_file_is_written_once_and_privately(tmp_path: Path) -> None:
     with pytest.raises(AgreementError, match="cannot be written"):
         new_member_file(tmp_path / "none" / "member.toml", document)
     assert [path.name for path in tmp_path.iterdir()] == ["member.toml"]
+
+
+@pytest.mark.parametrize(
+    ("source", "opened"),
+    [
+        ("s3://bucket/visits", "s3://bucket/visits"),
+        ("delta:visits", "delta:{folder}/visits"),
+        ("iceberg:s3://bucket/visits", "iceberg:s3://bucket/visits"),
+        ("sqlite:///clinic.db visits", "sqlite:///clinic.db visits"),
+        ("env:VISITS", "gs://bucket/visits/*.parquet"),
+        ("visits/*.parquet", "{folder}/visits/*.parquet"),
+    ],
+)
+def test_records_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, opened: str) -> None:
+    monkeypatch.setenv("VISITS", "gs://bucket/visits/*.parquet")
+    member = member_in(tmp_path, MEMBER.replace('source = "table.parquet"', f'source = "{source}"'))
+    assert member.source() == opened.format(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "s3://key:hidden@bucket/a",
+        "delta:s3://key:hidden@bucket/a",
+        "mysql://ann:hidden@h/d visits",
+        "s3://b/a?x=hidden",
+    ],
+)
+def test_credentials_of_records_are_for_the_owner_alone(tmp_path: Path, source: str) -> None:
+    text = MEMBER.replace('source = "table.parquet"', f'source = "{source}"')
+    member = Member.from_toml(text, tmp_path)
+    assert "hidden" not in repr(member)
+    with pytest.raises(TypeError, match="not copied or pickled"):
+        pickle.dumps(member.data)
+    with pytest.raises(IdentityError, match="holds a password and is open to others") as refusal:
+        member_in(tmp_path, text)
+    assert "hidden" not in str(refusal.value)
+    (tmp_path / "member.toml").chmod(0o600)
+    assert Member.load(tmp_path / "member.toml") == member
+
+
+def test_an_account_knows_the_address_of_its_records(tmp_path: Path) -> None:
+    member = member_in(tmp_path, MEMBER.replace('source = "table.parquet"', 'source = "s3://bucket/visits"'))
+    assert member.account(agreement_of(three_identities())).terms.source == "s3://bucket/visits"

@@ -23,6 +23,7 @@ from sudare.consortium.agreement.signed_statements import Statements, check_is_k
 from sudare.consortium.tasks.definitions import KINDS
 from sudare.errors import AgreementError, IdentityError
 from sudare.files import PRIVATE_MODE, check_unshared, is_open_to_others, read_text, write_new
+from sudare.frames.addresses import ObjectAddress, TableAddress, is_address, place_of
 from sudare.frames.csv_dialects import CsvFile, checked_encoding
 from sudare.frames.databases import SqlSource, has_secrets
 from sudare.privacy.ledger import Account, Ledger
@@ -36,12 +37,12 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 @dataclass(frozen=True)
 class Data:
-    """Where the records are: a path of Parquet or CSV files, or a database's address and a table or query in it.
+    """Where the records are: a path of files or an address of a table, or a database's address and a table or query in it.
 
     `cluster` is the address of a Dask scheduler whose workers read the files and add up their rows; None is here.
     """
 
-    source: str | None = None
+    source: str | None = field(default=None, repr=False)
     has_header: bool | None = None
     encoding: str | None = None
     url: str | None = field(default=None, repr=False)
@@ -49,7 +50,7 @@ class Data:
     cluster: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return _without_password(self, self.url)
+        return _without_password(self, self.url, self.source)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Member:
             )
         check_unshared(file, "The member file")
         member = cls.from_toml(read_text(file, "The member file"), file.absolute().parent)
-        addresses = (member.ledger_address, member.data.url, member.transport.proxy)
+        addresses = (member.ledger_address, member.data.url, member.data.source, member.transport.proxy)
         if any(_has_password(each) for each in addresses) and is_open_to_others(file):
             raise IdentityError(
                 f"'{file.name}' holds a password and is open to others.",
@@ -157,9 +158,10 @@ class Member:
             if attempt(lambda: sqlalchemy.make_url(address)) is None:
                 raise AgreementError("`data.url` is not a database's address.", "Use dialect://user@host/database.")
             return SqlSource(address, self.data.query)
-        path = os.fspath(self.folder / str(self.data.source))
+        place = _resolved(str(self.data.source), "data.source")
         said = (self.data.has_header, self.data.encoding)
-        return path if said == (None, None) else CsvFile(path, *said)
+        found = placed(place, self.folder)
+        return found if said == (None, None) else CsvFile(found, *said)
 
     def task_folder(self, agreement: Agreement, task: str) -> Path:
         """Where the state of a task of this agreement is kept."""
@@ -193,8 +195,15 @@ class Member:
             delta=budget.delta,
             neighbours="replace-one",
             unit="person" if agreement.schema.person is not None else "record",
-            source=source if isinstance(source, SqlSource) else Path(source),
+            source=source if isinstance(source, SqlSource) or is_address(os.fspath(source)) else Path(source),
         )
+
+
+def placed(source: str, folder: Path) -> str:
+    """A path, or that of a Delta or Iceberg table, from where the member's folder is; other addresses as they are."""
+    form = next((form for form in ("delta:", "iceberg:") if source.startswith(form)), "")
+    root = source.removeprefix(form)
+    return source if is_address(root) else f"{form}{folder / root}"
 
 
 def new_member_file(path: Path, document: Mapping[str, Any]) -> None:
@@ -232,7 +241,7 @@ def _data(section: Field) -> Data:
         problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
         raise AgreementError(
             f"`{section.path}` {problem}.",
-            'Give source = "table.parquet" (or CSV), or url = "dialect://…" with query = "table or query".',
+            'Give source = "table.parquet" (or CSV, a folder, s3://…, delta:…), or url = "dialect://…" with query = "table or query".',
         )
     encoding = fields["encoding"].text() if "encoding" in fields else None
     if encoding is not None:
@@ -287,9 +296,9 @@ def _resolved(address: str, path: str) -> str:
     return found
 
 
-def _without_password(part: object, address: str | None) -> dict[str, Any]:
-    """What is pickled or copied of a part of the member file; raises where its address holds a password."""
-    if _has_password(address):
+def _without_password(part: object, *addresses: str | None) -> dict[str, Any]:
+    """What is pickled or copied of a part of the member file; raises where one of its addresses holds a password."""
+    if any(map(_has_password, addresses)):
         raise TypeError("A password is not copied or pickled: load the member file where it is needed.")
     return dict(vars(part))
 
@@ -298,7 +307,11 @@ def _has_password(address: str | None) -> bool:
     """Whether an address holds a password, as its driver reads it; one that cannot be read is taken to, if it could."""
     if address is None or "://" not in address:
         return False
-    url = attempt(lambda: sqlalchemy.make_url(address))
+    place = attempt(lambda: place_of(address))
+    place = place.root if isinstance(place, TableAddress) else place
+    if isinstance(place, ObjectAddress):
+        return place.has_secrets
+    url = attempt(lambda: sqlalchemy.make_url(address.split(maxsplit=1)[0]))
     if url is None:
         return "@" in address or "=" in address
     return has_secrets(url)

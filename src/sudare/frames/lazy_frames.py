@@ -1,0 +1,138 @@
+"""Frames that are computed when they are read: lazy frames of polars, relations of DuckDB, dataframes of Dask.
+
+They may give their rows in another order every time, so that whoever needs them twice keeps them (`sudare.frames.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from sudare.errors import SourceUnreadable
+from sudare.frames.record_source import RecordSource, arrow_batches, cannot_read, named_types, quietly
+from sudare.schema import Schema
+from sudare.schema.frame_conversion import Table, as_table, attempt
+
+
+def lazy_frame(data: object) -> RecordSource | None:
+    """The source that a frame is if its rows are still to be computed; None for every other one."""
+    native = data.to_native() if isinstance(data, nw.LazyFrame) else data
+    # By name: the libraries are looked at only where somebody uses them.
+    kinds = {(one.__module__.partition(".")[0], one.__name__) for one in type(native).__mro__}
+    found = next((kind for names, kind in _KINDS.items() if names in kinds), None)
+    return None if found is None else found(native)
+
+
+class _LazyFrame(RecordSource):
+    what = "The frame"
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        written = self._names()
+        rows = arrow_batches(lambda stored: self._parts(stored, batch_rows), written, columns, batch_rows, schema)
+        return quietly(rows, cannot_read(self.what))
+
+    def _names(self) -> list[str]:
+        names = attempt(lambda: [str(name) for name in self._written_names()])
+        if names is None:
+            raise SourceUnreadable(f"{self.what} does not tell its columns.", "Look at it with its own library first.")
+        return names
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        types = attempt(self._arrow_types)
+        if types is None:
+            raise SourceUnreadable(f"{self.what} does not tell its columns.", "Look at it with its own library first.")
+        return named_types(types)
+
+    def _written_names(self) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def _arrow_types(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
+        raise NotImplementedError
+
+
+class _PolarsLazyFrame(_LazyFrame):
+    what = "The lazy frame"
+
+    def _written_names(self) -> Sequence[Any]:
+        return list(self._frame.collect_schema().names())
+
+    def _arrow_types(self) -> pa.Schema:
+        return self._frame.head(0).collect().to_arrow().schema
+
+    def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
+        import polars
+
+        # Polars takes "*" and "^…$" for patterns, also where columns are called so.
+        plain = not any(name == "*" or name.startswith("^") for name in stored)
+        chosen = self._frame.select([polars.col(name) for name in stored]) if plain else self._frame
+        # Without streams the whole is computed at once.
+        parts = (
+            chosen.collect_batches(chunk_size=batch_rows, maintain_order=True)
+            if hasattr(chosen, "collect_batches")
+            else [chosen.collect()]
+        )
+        return (part.to_arrow() for part in parts)
+
+
+class _DuckDBRelation(_LazyFrame):
+    what = "The relation of DuckDB"
+
+    def _written_names(self) -> Sequence[Any]:
+        return list(self._frame.columns)
+
+    def _arrow_types(self) -> pa.Schema:
+        return _arrow_reader(self._frame.limit(0), 1).read_all().schema
+
+    def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
+        return duckdb_batches(self._frame.project(quoted_names(stored)), batch_rows)
+
+
+def quoted_names(names: Sequence[str]) -> str:
+    """Names of columns in SQL, however they are spelled."""
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def duckdb_batches(relation: Any, batch_rows: int) -> Iterator[Any]:
+    """The rows of a relation as record batches; a connection has one result at a time, so that it is closed in any case."""
+    reader = _arrow_reader(relation, batch_rows)
+    try:
+        yield from reader
+    finally:
+        reader.close()
+
+
+def _arrow_reader(relation: Any, batch_rows: int) -> Any:
+    # The method's name has changed between versions of DuckDB.
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    return read(batch_rows)
+
+
+class _DaskFrame(_LazyFrame):
+    what = "The dataframe of Dask"
+
+    def _written_names(self) -> Sequence[Any]:
+        return list(self._frame.columns)
+
+    def _arrow_types(self) -> pa.Schema:
+        return as_table(self._frame._meta).arrow.schema
+
+    def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
+        chosen = self._frame[stored]
+        return (as_table(chosen.partitions[place].compute()).arrow for place in range(chosen.npartitions))
+
+
+_KINDS: dict[tuple[str, str], type[_LazyFrame]] = {
+    ("polars", "LazyFrame"): _PolarsLazyFrame,
+    ("duckdb", "DuckDBPyRelation"): _DuckDBRelation,
+    ("_duckdb", "DuckDBPyRelation"): _DuckDBRelation,
+    ("dask", "DataFrame"): _DaskFrame,
+}

@@ -1,0 +1,103 @@
+"""What every source of records is: rows in batches, the names and types of its columns, and where its records are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sudare.errors import SourceUnreadable, SudareError
+from sudare.frames.addresses import ObjectAddress
+from sudare.frames.databases import SqlSource
+from sudare.frames.wanted_columns import pieces, wanted_columns
+from sudare.schema import Schema
+from sudare.schema.frame_conversion import Table, unique_names
+
+
+@dataclass(frozen=True)
+class FileList:
+    """Files that are read together: the folder that holds all of them, and each one. Both are paths, or addresses without secrets."""
+
+    root: str
+    files: tuple[str, ...]
+    is_local: bool
+
+
+# Where the records of a source are, as far as that can be told: a path, objects in a store, files, or a database.
+Origin = str | ObjectAddress | FileList | SqlSource
+
+
+class RecordSource(ABC):
+    """Records that are read in batches. `is_stored` says that they can be asked for again, `is_steady` that they then come in the same order."""
+
+    is_stored: bool = True
+    is_steady: bool = False
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the records are; None where that cannot be told, as for what is in memory."""
+        return None
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        """The rows as tables of 1 to `batch_rows` rows, with the wanted columns."""
+
+    @abstractmethod
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        """Names and types of the columns; `expected` are names that a person declared."""
+
+    def row_count(self) -> int | None:
+        """The number of rows where that is known without reading them."""
+        return None
+
+    def state(self) -> Any:
+        """What is another thing when the records were changed, as far as that shows without reading them."""
+        return None
+
+
+def arrow_batches(
+    arrow_parts: Callable[[list[str]], Iterator[Any]],
+    written: Sequence[str],
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    schema: Schema | None,
+) -> Iterator[Table]:
+    """Tables with the wanted columns, from a function that gives record batches or tables of columns by their names as written."""
+    read_as = dict(zip(unique_names(written), written, strict=True))
+    names = wanted_columns(list(read_as), columns, schema)
+    stored = [read_as[name] for name in names]
+    for part in arrow_parts(stored):
+        table = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
+        yield from pieces(Table(table.select(stored).rename_columns(names)), batch_rows)
+
+
+def named_types(types: pa.Schema) -> pa.Schema:
+    """The same types under the names that columns have here."""
+    return pa.schema(list(zip(unique_names(types.names), types.types, strict=True)))
+
+
+def quietly(tables: Iterator[Table], explain: Callable[[Exception], SudareError]) -> Iterator[Table]:
+    """The same tables; an error of a library on the way is replaced by ours."""
+    while True:
+        try:
+            table = next(tables)
+        except StopIteration:
+            return
+        except (SudareError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - drivers fail in their own ways, and quote what they were given
+            explanation = explain(error)
+        else:
+            yield table
+            continue
+        raise explanation
+
+
+def cannot_read(what: str) -> Callable[[Exception], SourceUnreadable]:
+    """What to say of a source whose library failed: the class of the error is told, its text may hold values or secrets."""
+    return lambda error: SourceUnreadable(
+        f"{what} cannot be read ({type(error).__name__}).", "Read a few rows of it with its own library, and see why."
+    )

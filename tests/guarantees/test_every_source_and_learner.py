@@ -1,0 +1,148 @@
+"""Every learner takes every source, and learns the same bits from all of them: how a table is stored and cut is nobody's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sudare.dictionary import PatternDictionary
+from sudare.errors import DataError
+from sudare.experts import PrivateExponentialWeights
+from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
+from sudare.joint import consortium_model
+from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
+from sudare.neural import PrivateMLPClassifier, PrivateMLPRegressor
+from sudare.perturbation import RecordPerturbation
+from sudare.privacy import select_privately
+from sudare.privacy.learner_registry import LEARNERS
+from sudare.schema import Label, Number, Schema
+from sudare.statistics import GroupedTable, PrivateStandardScaler
+from sudare.synthesis import PrivateSynthesizer
+from tests.source_kinds import SOURCES
+
+LABELLED = Schema({"age": Number(0, 100, bins=(30, 60)), "height": Number(0, 2, centre=1), "ill": Label(("no", "yes"))})
+PLAIN = Schema({"age": Number(0, 100, bins=(30, 60)), "height": Number(0, 2, centre=1)})
+NUMBER = Schema({"age": Number(0, 100), "height": Number(0, 2, centre=1)}, target="age")
+SEED = 3
+
+
+def patients(rows: int = 250) -> pa.Table:
+    random = np.random.default_rng(1)
+    age, height = random.uniform(-3, 103, rows).round(3), random.uniform(0, 2, rows).round(3)
+    return pa.table({"age": age, "height": height, "ill": pa.array(np.where(age > 50, "yes", "no").tolist())})
+
+
+def expert() -> Any:
+    return PrivateLogisticRegression(5.0, schema=LABELLED, random_state=1).fit(patients())
+
+
+def joint(given: object) -> Any:
+    return consortium_model([given, patients()], schema=LABELLED, epsilon=4.0, random_state=SEED, hide="nothing")
+
+
+def selected(given: object) -> Any:
+    tried = [PrivateLogisticRegression(1.0, schema=LABELLED, regularization=value) for value in (0.01, 1.0)]
+    return select_privately(
+        tried, given, epsilon=9.0, row_scores=lambda model, X, y: np.full(250, 0.5), random_state=SEED
+    ).model
+
+
+def as_columns(found: Any) -> dict[str, Any]:
+    return {name: np.asarray(found[name]) for name in found}
+
+
+# What each learner learns from a source, as arrays.
+Learn = Callable[[Any], Any]
+LEARNED: dict[str, Learn] = {
+    "GroupedTable": lambda given: GroupedTable(schema=LABELLED, by=["ill"], mean_of=["age"], random_state=SEED).fit(given).table(),
+    "PrivateStandardScaler": lambda given: PrivateStandardScaler(schema=PLAIN, random_state=SEED).fit(given).scale_,
+    "GibbsMean": lambda given: GibbsMean(schema=PLAIN, random_state=SEED).fit(given).mean_,
+    "PrivateLogisticRegression": lambda given: PrivateLogisticRegression(schema=LABELLED, random_state=SEED).fit(given).parameters_,
+    "PrivateLogisticRegression, descent": lambda given: PrivateLogisticRegression(
+        schema=LABELLED, method="descent", delta=1e-6, random_state=SEED
+    ).fit(given).parameters_,
+    "PrivateLogisticRegression, chosen": lambda given: PrivateLogisticRegression(
+        schema=LABELLED, regularization=[0.01, 1.0], random_state=SEED
+    ).fit(given).parameters_,
+    "PrivateLinearSVC": lambda given: PrivateLinearSVC(schema=LABELLED, random_state=SEED).fit(given).parameters_,
+    "PrivateRidge": lambda given: PrivateRidge(schema=NUMBER, random_state=SEED).fit(given).parameters_,
+    "GibbsLogisticRegression": lambda given: GibbsLogisticRegression(schema=LABELLED, random_state=SEED).fit(given).parameters_,
+    "GibbsRidge": lambda given: GibbsRidge(schema=NUMBER, random_state=SEED).fit(given).parameters_,
+    "PrivateMLPClassifier": lambda given: PrivateMLPClassifier(
+        schema=LABELLED, delta=1e-6, hidden_layer_sizes=(3,), random_state=SEED
+    ).fit(given).parameters_,
+    "PrivateMLPRegressor": lambda given: PrivateMLPRegressor(
+        schema=NUMBER, delta=1e-6, hidden_layer_sizes=(3,), random_state=SEED
+    ).fit(given).parameters_,
+    "PrivateSynthesizer": lambda given: as_columns(
+        PrivateSynthesizer(schema=LABELLED, random_state=SEED).fit(given).sample(20, random_state=1)
+    ),
+    "RecordPerturbation": lambda given: RecordPerturbation(LABELLED, epsilon=2.0, random_state=SEED).fit(given).table_.arrow().to_pydict(),
+    "PrivateExponentialWeights": lambda given: PrivateExponentialWeights(
+        [expert(), expert()], schema=LABELLED, random_state=SEED
+    ).fit(given).counts_,
+    "PatternDictionary": lambda given: PatternDictionary(2, schema=PLAIN, random_state=SEED).fit([given]).weights_,
+    "select_privately": lambda given: selected(given).parameters_,
+    "consortium_model": lambda given: joint(given).model().parameters_,
+    "predict": lambda given: expert().predict(given),
+    "transform": lambda given: PrivateStandardScaler(schema=PLAIN, random_state=SEED).fit(patients()).transform(given),
+    "score_samples": lambda given: PatternDictionary(2, schema=PLAIN, random_state=SEED).fit([patients()]).member(0).score_samples(given),
+}  # fmt: skip
+# Learners that are one of those above with another way of training, or take arrays and no schema.
+ALIKE = {
+    "AnonymizedLearningClassifier", "AnonymizedLearningRegressor", "AnonymizingFirstClassifier", "AnonymizingFirstRegressor",
+    "LearningFirstClassifier", "LearningFirstRegressor", "GibbsPosterior", "PrivateMean", "PrivateHistogram",
+}  # fmt: skip
+QUICK = [("PrivateLogisticRegression", kind) for kind in SOURCES] + [
+    (learner, kind)
+    for learner in LEARNED
+    for kind in ("folder", "sql table", "polars lazy", "iterator", "object store")
+    if learner not in ("PrivateMLPClassifier", "PrivateMLPRegressor", "PrivateLogisticRegression")
+]
+
+
+def test_every_learner_is_here() -> None:
+    assert {name.partition(",")[0] for name in LEARNED} >= set(LEARNERS) - ALIKE
+
+
+def assert_same_bits(learner: str, kind: str, folder: Path) -> None:
+    table = patients()
+    expected, found = LEARNED[learner](table), LEARNED[learner](SOURCES[kind](table, folder))
+    np.testing.assert_equal(found, expected)
+
+
+@pytest.mark.parametrize(("learner", "kind"), QUICK)
+def test_a_sample_of_learners_and_sources(learner: str, kind: str, tmp_path: Path) -> None:
+    assert_same_bits(learner, kind, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "sql table", "polars lazy", "iterator"])
+def test_a_loss_of_ones_own_takes_the_columns_as_they_are(kind: str, tmp_path: Path) -> None:
+    """It has no schema: rows are shortened to a norm."""
+
+    def distance(point: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.sqrt(1 + np.sum((rows - point) ** 2, axis=1))
+
+    def drawn(given: object) -> np.ndarray:
+        candidates = [[0.1, 0.2], [0.5, 0.1], [0.9, 0.0]]
+        model = GibbsPosterior(distance, candidates=candidates, loss_range=(1, 3), delta=0, random_state=SEED)
+        return np.asarray(model.fit(given).parameters_)
+
+    table = patients().select(["age", "height"])
+    np.testing.assert_array_equal(drawn(SOURCES[kind](table, tmp_path)), drawn(table.to_pandas()))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("learner", LEARNED)
+def test_every_learner_and_every_source(learner: str, kind: str, tmp_path: Path) -> None:
+    if (learner, kind) == ("RecordPerturbation", "hive folder"):
+        with pytest.raises(DataError, match="does not declare"):
+            LEARNED[learner](SOURCES[kind](patients(), tmp_path))
+        return
+    assert_same_bits(learner, kind, tmp_path)
