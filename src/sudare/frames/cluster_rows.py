@@ -33,6 +33,7 @@ from sudare.frames.rows import (
     checked_rows,
     cut,
     fixed_blocks,
+    is_stored,
     tallied,
     with_beside,
 )
