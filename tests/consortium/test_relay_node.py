@@ -51,23 +51,23 @@ def clinics(folder: Path, *tasks: Task) -> list[Member]:
     return founded(folder, *tasks, schema=NUMBERS, tables=tables, relay=RELAY)
 
 
-def relay_of(folder: Path, hub: LocalHub, identity: Identity = RELAY, **given: object) -> RelayNode:
-    transport, log = hub.join(RELAY_NAME), EventLog(io.StringIO(), RELAY_NAME)
-    return RelayNode(folder / "agreement.toml", identity, folder / "relay-state", transport, log, **given)  # type: ignore[arg-type]
+def relay_of(folder: Path, identity: Identity = RELAY, **given: object) -> RelayNode:
+    log = EventLog(io.StringIO(), RELAY_NAME)
+    return RelayNode(folder / "agreement.toml", identity, folder / "relay-state", log, **given)  # type: ignore[arg-type]
 
 
 @contextmanager
-def running(relay: RelayNode) -> Iterator[None]:
+def running(relay: RelayNode, hub: LocalHub) -> Iterator[None]:
     """The relay in a thread, to the end of the block."""
-    is_over = threading.Event()
-    thread = threading.Thread(target=relay.run, args=(is_over.is_set,))
+    is_over, transport = threading.Event(), hub.join(RELAY_NAME)
+    thread = threading.Thread(target=relay.run, args=(transport, is_over.is_set))
     thread.start()
     try:
         yield
     finally:
         is_over.set()
         thread.join()
-        relay.transport.close()
+        transport.close()
 
 
 def check_results(members: list[Member]) -> None:
@@ -81,8 +81,8 @@ def check_results(members: list[Member]) -> None:
 def test_tasks_with_and_without_sums_end_with_the_same_at_every_member(tmp_path: Path) -> None:
     members, hub = clinics(tmp_path, *TASKS), LocalHub()
     said: list[str] = []
-    relay = relay_of(tmp_path, hub, tell=said.append)
-    with running(relay):
+    relay = relay_of(tmp_path, tell=said.append)
+    with running(relay, hub):
         nodes = [node_of(member, hub) for member in members]
         run_together(nodes, [task.name for task in TASKS])
     check_results(members)
@@ -95,31 +95,28 @@ def test_tasks_with_and_without_sums_end_with_the_same_at_every_member(tmp_path:
 
 
 def test_a_relay_without_its_key_part_or_signatures_is_refused(tmp_path: Path) -> None:
-    hub = LocalHub()
     clinics(tmp_path, RISK)
     for identity in (IDENTITIES["east"], Identity.generated()):
         with pytest.raises(IdentityError, match="not the one that stands for relay"):
-            relay_of(tmp_path, hub, identity)
-        hub.leave(RELAY_NAME)
+            relay_of(tmp_path, identity)
     Statements().save(tmp_path / "agreement.toml")
     with pytest.raises(AgreementMismatch, match="not signed by east"):
-        relay_of(tmp_path, hub)
-    hub.leave(RELAY_NAME)
+        relay_of(tmp_path)
     (tmp_path / "without").mkdir()
     founded(tmp_path / "without", RISK)
     with pytest.raises(InvalidParameter, match="does not let the relay collect"):
-        relay_of(tmp_path / "without", hub)
+        relay_of(tmp_path / "without")
 
 
 def test_a_key_that_is_revoked_ends_the_collecting(tmp_path: Path) -> None:
     clinics(tmp_path, RISK)
     said: list[str] = []
-    relay = relay_of(tmp_path, LocalHub(), tell=said.append)
+    relay = relay_of(tmp_path, tell=said.append)
     path = tmp_path / "agreement.toml"
     statements, key = Statements.load(path), IDENTITIES["east"].public_key.hex()
     gone = Revocation(key, now(), "lost").signed_by(IDENTITIES["east"])
     Statements(statements.signatures, (), (gone,)).save(path)
-    relay.run(lambda: False)
+    relay.run(LocalHub().join(RELAY_NAME), lambda: False)
     assert said == [
         "nothing is collected any more: The key of east no longer counts. " + said[0].partition("counts. ")[2]
     ]
@@ -131,7 +128,7 @@ def test_a_task_whose_sums_could_not_be_collected_is_taken_up_again(
     clinics(tmp_path, RISK)
     said: list[str] = []
     clock = iter(range(0, 1_000_000, 16))
-    relay = relay_of(tmp_path, LocalHub(), tell=said.append, clock=lambda: float(next(clock)))
+    relay = relay_of(tmp_path, tell=said.append, clock=lambda: float(next(clock)))
     relay._start("risk", 0.0)
     first = relay.tasks["risk"]
     monkeypatch.setattr(RelayedSums, "_look_around", lambda *_: 1 / 0)
@@ -140,7 +137,7 @@ def test_a_task_whose_sums_could_not_be_collected_is_taken_up_again(
     assert {receiver for receiver, envelope in first.posts() if envelope.kind == STOP} == set(NAMES)
     assert first.receive("east", Envelope("risk", "ask"), 1.0)
     assert first.posts() == [("east", Envelope("risk", STOP))]
-    relay.run(lambda: relay.tasks["risk"] is not first)
+    relay.run(LocalHub().join(RELAY_NAME), lambda: relay.tasks["risk"] is not first)
     assert relay.tasks["risk"].failure is None
     assert "ZeroDivisionError" in said[1]
 

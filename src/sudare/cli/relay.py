@@ -19,6 +19,7 @@ from sudare.cli.options import SigningKey
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
+    from sudare.consortium.network.transport.flare import FlareRelay
     from sudare.consortium.relay_node import RelayNode
 
 app = typer.Typer(
@@ -67,7 +68,6 @@ def relay(
     """
     if context.invoked_subcommand is not None:
         return
-    from sudare.consortium.health_endpoint import HealthEndpoint
     from sudare.consortium.network.transport.flare import FlareRelay
     from sudare.errors import InvalidParameter
 
@@ -77,67 +77,82 @@ def relay(
         raise InvalidParameter(
             "A relay that collects sums needs the key that the agreement names.", "Give --key, or no --agreement."
         )
-    stopped = threading.Event()
-    running = FlareRelay(kit, listen)
-    running.start()
-    try:
-        with _collecting(kit, listen, agreement, key, state, log, passphrase_file) as collecting:
-
-            def facts() -> dict[str, Any]:
-                told = {"relay": listen, "connected": len(running.connected()), "dropped": running.drops.by_reason()}
-                return told if collecting is None else {**told, "collects": collecting.health()}
-
-            health = None if health_port is None else HealthEndpoint(health_port, facts)
-            for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
-                _say(line)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda *_: stopped.set())
-            if collecting is not None:
-                collecting.run(stopped.is_set)
-            stopped.wait()
-            if health is not None:
-                health.close()
-    finally:
-        running.close()
+    # What is refused is refused before anybody connects.
+    with _collecting(kit, agreement, key, state, log, passphrase_file) as collecting:
+        running = FlareRelay(kit, listen)
+        running.start()
+        try:
+            _serve(running, kit, listen, health_port, collecting)
+        finally:
+            running.close()
 
 
 @contextmanager
 def _collecting(
     kit: Path,
-    listen: str,
     agreement: Path | None,
     key: Path | None,
     state: Path,
     log: Path | None,
     passphrase_file: Path | None,
 ) -> Iterator[RelayNode | None]:
-    """The relay's part in sums, connected to the relay itself as members are; None where it has none."""
+    """The relay's part in sums; None where it has none."""
     if agreement is None or key is None:
         yield None
         return
-    from sudare.consortium.agreement.agreement import Agreement
     from sudare.consortium.agreement.identity import Identity
     from sudare.consortium.event_log import EventLog
-    from sudare.consortium.network.transport.certificates import collector_kit
-    from sudare.consortium.network.transport.flare import FlareTransport
+    from sudare.consortium.network.transport.certificates import collector_kit, kit_files
     from sudare.consortium.relay_node import RelayNode
     from sudare.errors import ConsortiumError
     from sudare.files import held_alone, make_private_folder
     from sudare.sums.context import RELAY_NAME
 
-    members = Agreement.load(agreement).member_names
+    kit_files(collector_kit(kit), "client")
     identity = Identity.load(key, passphrase(passphrase_file, f"Passphrase of {key.name}"))
     make_private_folder(state)
-    with held_alone(state / "relay.lock") as alone:
+    with (
+        held_alone(state / "relay.lock") as alone,
+        open("/dev/null" if log is None else log, "a", encoding="utf-8") as stream,
+    ):
         if not alone:
             raise ConsortiumError("Another relay collects with this state folder.", "Stop it first, or let it work.")
-        transport = FlareTransport(RELAY_NAME, collector_kit(kit), listen, peers=members, folder=state)
-        stream = open("/dev/null" if log is None else log, "a", encoding="utf-8")  # noqa: SIM115
-        try:
-            yield RelayNode(agreement, identity, state, transport, EventLog(stream, RELAY_NAME), _say)
-        finally:
-            transport.close()
-            stream.close()
+        yield RelayNode(agreement, identity, state, EventLog(stream, RELAY_NAME), _say)
+
+
+def _serve(running: FlareRelay, kit: Path, listen: str, health_port: int | None, collecting: RelayNode | None) -> None:
+    """Pass messages on, and collect, until the process is told to stop."""
+    from sudare.consortium.health_endpoint import HealthEndpoint
+
+    def facts() -> dict[str, Any]:
+        told = {"relay": listen, "connected": len(running.connected()), "dropped": running.drops.by_reason()}
+        return told if collecting is None else {**told, "collects": collecting.health()}
+
+    health = None if health_port is None else HealthEndpoint(health_port, facts)
+    for line in (*expiry_lines(kit, "server"), f"relay listens at {listen}"):
+        _say(line)
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    if collecting is not None:
+        _collect(collecting, kit, listen, stopped)
+    stopped.wait()
+    if health is not None:
+        health.close()
+
+
+def _collect(collecting: RelayNode, kit: Path, listen: str, stopped: threading.Event) -> None:
+    """Take part in sums, connected to the relay itself as members are."""
+    from sudare.consortium.network.transport.certificates import collector_kit
+    from sudare.consortium.network.transport.flare import FlareTransport
+    from sudare.sums.context import RELAY_NAME
+
+    peers, folder = collecting.agreement.member_names, collecting.state_folder
+    transport = FlareTransport(RELAY_NAME, collector_kit(kit), listen, peers=peers, folder=folder)
+    try:
+        collecting.run(transport, stopped.is_set)
+    finally:
+        transport.close()
 
 
 def _say(text: str) -> None:

@@ -41,7 +41,6 @@ class RelayNode:
     agreement_path: Path
     identity: Identity
     state_folder: Path
-    transport: Transport
     log: EventLog
     tell: Callable[[str], None] = lambda text: None
     clock: Callable[[], float] = time.monotonic
@@ -66,10 +65,10 @@ class RelayNode:
         self._looked_at, self._failed_at = float("-inf"), dict[str, float]()
         self.log.write("started", agreement=self.agreement.digest, version=version("sudare"), process=os.getpid())
 
-    def run(self, until: Callable[[], bool]) -> None:
+    def run(self, transport: Transport, until: Callable[[], bool]) -> None:
         """Collect until the condition holds, or a key no longer counts. Members are not told: who is restarted at once was not away."""
         try:
-            drive(self.dispatcher, self.transport, lambda: until() or self._poll(), clock=self.clock)
+            drive(self.dispatcher, transport, lambda: until() or self._poll(), clock=self.clock)
         finally:
             self.log.write("stopped")
 
