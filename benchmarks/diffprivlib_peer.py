@@ -98,5 +98,15 @@ def accuracies(file: str, epsilons: list[float], penalties: list[float], seed: i
     return {str(epsilon): {str(C): accuracy(epsilon, C) for C in penalties} for epsilon in epsilons}
 
 
+def quantiles(file: str, wanted: list[float], bounds: list[float], epsilon: float, repeats: int) -> list[list[float]]:
+    """Quantiles of one column, all from one ε, as often as asked for. One replaced record."""
+    values = np.load(file)
+    limits = bounds[0], bounds[1]
+    return [
+        np.atleast_1d(tools.quantile(values, wanted, epsilon=epsilon, bounds=limits)).tolist() for _ in range(repeats)
+    ]
+
+
 if __name__ == "__main__":
-    print(json.dumps(accuracies(**json.load(sys.stdin))))
+    asked = json.load(sys.stdin)
+    print(json.dumps(quantiles(**asked) if "wanted" in asked else accuracies(**asked)))

@@ -26,6 +26,7 @@ def test_the_names() -> None:
         "laplace-vector",
         "gaussian",
         "gamma-norm",
+        "infinity-norm",
         "PrivateMean",
         "PrivateHistogram",
         "PrivateStandardScaler",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
-from sudare.privacy.mechanisms import Gaussian, Laplace
+from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
@@ -62,6 +62,8 @@ def distance(first: list[Fraction], second: list[Fraction], mechanism: Any) -> F
     differences = [abs(a - b) for a, b in zip(first, second, strict=True)]
     if isinstance(mechanism, Laplace):
         return sum(differences, Fraction(0)) / Fraction(mechanism.sensitivity)
+    if isinstance(mechanism, InfinityNorm):
+        return max(differences) / Fraction(mechanism.sensitivity)
     return sum((difference**2 for difference in differences), Fraction(0)) / Fraction(mechanism.sensitivity) ** 2
 
 

@@ -457,7 +457,7 @@ def test_noise_that_fails_after_the_charge_leaves_nothing_to_release(learner, ac
     def broken(*_):
         raise MemoryError
 
-    for mechanism in ("Laplace", "Gaussian", "GammaNorm"):
+    for mechanism in ("Laplace", "Gaussian", "GammaNorm", "InfinityNorm"):
         monkeypatch.setattr(f"sudare.privacy.mechanisms.{mechanism}.apply", broken)
     with pytest.raises(MemoryError):
         model.fit(matrix())

@@ -454,6 +454,7 @@ def test_the_whole_manifest(files):
                 ["bmi", {"kind": "number", "low": 10, "high": 60, "bins": [18.5, 25, 30]}],
             ],
             "person": {"column": "patient", "most_rows": 2},
+            "noise": "infinity-norm",
         },
         "schema": model.schema.digest,
         "guarantee": {
@@ -1259,6 +1260,7 @@ def test_a_card_says_what_leaves_and_who_signed_it(files):
     release = Release.load(path, TRUSTED)
     card = release.card()
     assert card.what == f"PrivateMean: {model.mean_.size} numbers (mean)"
-    assert (card.epsilon, card.rows, card.remarks) == (release.guarantee.epsilon, model.n_rows_, ())
+    assert (card.epsilon, card.rows) == (release.guarantee.epsilon, model.n_rows_)
+    assert [(name, text.split(":")[0]) for name, text in card.remarks] == [("noise", "infinity-norm")]
     assert (card.signature, card.signed_by, card.digest) == ("trusted", release.signed_by, release.digest)
     assert release.card("unchecked").signature == "unchecked"

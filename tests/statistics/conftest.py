@@ -16,7 +16,7 @@ class NoNoise:
     def laplace(self, values, scale):
         return values + round(self.offset)
 
-    gaussian = laplace
+    gaussian = infinity_norm = laplace
 
     def gamma_norm(self, values, rate, grid):
         return values + self.offset

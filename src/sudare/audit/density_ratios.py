@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.errors import InvalidParameter
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 
 # (points, one a row; the noiseless output) → log density of each point, up to a constant that both outputs share.
 LogDensity = Callable[[Floats, Floats], Floats]
@@ -84,6 +84,11 @@ def gamma_norm_log_density(rate: float) -> LogDensity:
     return lambda points, centre: -rate * np.linalg.norm(points - centre, axis=1)
 
 
+def infinity_norm_log_density(noise_scale: float) -> LogDensity:
+    """−max|x − centre|/scale."""
+    return lambda points, centre: -np.max(np.abs(points - centre), axis=1) / noise_scale
+
+
 def hockey_stick(likelier: Floats, rarer: Floats, epsilon: float) -> float:
     """Σ max(0, P(cell) − e^ε Q(cell)): the δ that these cells show at ε."""
     return float(np.sum(np.maximum(likelier - math.exp(epsilon) * rarer, 0.0)))
@@ -137,6 +142,8 @@ def exact_epsilon(mechanism: object, pair: tuple[Floats, Floats]) -> float | Non
         density = laplace_log_density(mechanism.noise_scale)
     elif isinstance(mechanism, GammaNorm):
         density = gamma_norm_log_density(mechanism.rate)
+    elif isinstance(mechanism, InfinityNorm):
+        density = infinity_norm_log_density(mechanism.noise_scale)
     else:
         return None
     return largest_log_ratio(density, pair, cloud(pair, mechanism.noise_scale)).epsilon_lower_bound

@@ -12,7 +12,7 @@ from sudare.audit.comparison import AuditedMechanism, NamedAudit
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
@@ -23,9 +23,12 @@ _BOUNDS: Final = (0.0, 1.0)
 _ORIGIN: Final = np.zeros(2)
 _L1_NEIGHBOUR: Final = np.array([0.6, 0.4])
 _L2_NEIGHBOUR: Final = np.array([0.6, 0.8])
+_INFINITY_NEIGHBOUR: Final = np.array([1.0, 1.0])
 
 
-def audited_noise(mechanism: Laplace | Gaussian | GammaNorm, pair: tuple[Floats, Floats]) -> AuditedMechanism:
+def audited_noise(
+    mechanism: Laplace | Gaussian | GammaNorm | InfinityNorm, pair: tuple[Floats, Floats]
+) -> AuditedMechanism:
     """Noise on a pair of vectors as far apart as its sensitivity allows."""
     source, cost = SystemNoise(), mechanism.cost
     return AuditedMechanism(
@@ -105,6 +108,11 @@ AUDITS: Final[dict[str, NamedAudit]] = {
         "Euclidean gamma-norm noise on a vector",
         100_000,
         lambda epsilon: audited_noise(GammaNorm(1.0, epsilon, 2), (_ORIGIN, _L2_NEIGHBOUR)),
+    ),
+    "infinity-norm": NamedAudit(
+        "Infinity-norm noise on a vector",
+        30_000,
+        lambda epsilon: audited_noise(InfinityNorm(1.0, epsilon, 2), (_ORIGIN, _INFINITY_NEIGHBOUR)),
     ),
     "PrivateMean": NamedAudit(
         "PrivateMean of two columns",

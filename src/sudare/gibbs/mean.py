@@ -138,6 +138,7 @@ class GibbsMean(PrivateMean):
 
     # How many proposals were needed tells about the records.
     for_the_owner = (*PrivateMean.for_the_owner, "acceptance_")
+    extra_parameters = ()
 
     epsilon: float = 1.0
     delta: float = DEFAULT_DELTA

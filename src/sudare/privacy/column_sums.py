@@ -10,19 +10,22 @@ import functools
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.privacy.accounting import rounded_up
-from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
+from sudare.privacy.accounting import gaussian_mu_within, rounded_up
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.private_estimator import Mechanism
 from sudare.privacy.release_content import on_grid
 from sudare.schema.encoded_array import row_slices
 from sudare.schema.encodings import square_root_rounded_up
 
 Floats = NDArray[np.float64]
+
+# Releases of older versions have gamma-norm noise on means.
+MeanNoise = Literal["laplace", "infinity-norm", "gamma-norm", "gaussian"]
 
 _FIXED_POINT_BITS: Final = 30
 _GRID_BITS: Final = 16
@@ -81,11 +84,33 @@ def sum_mechanism(
     return Laplace(l1, epsilon, dimension, integer_grid=step)
 
 
+def mean_noise(columns: int, epsilon: float, delta: float) -> MeanNoise:
+    """The noise with the least expected squared error for means of so many columns under (ε, δ), by public facts alone.
+
+    For sums that one row moves by at most one in every column the variances of a column are, times ε²: infinity-norm (d + 1)(d + 2)/3,
+    Laplace 2d², which is the same at d = 1 and more beyond, and Gaussian dε²/μ² (proofs/infinity_norm.md).
+    """
+    pure = (columns + 1) * (columns + 2) / 3
+    if delta > 0 and columns * (epsilon / gaussian_mu_within(epsilon, delta)) ** 2 < pure:
+        return "gaussian"
+    return "infinity-norm"
+
+
 @functools.lru_cache(maxsize=64)
-def mean_mechanism(columns: int, unit_rows: int, epsilon: float, delta: float, step: float) -> Mechanism:
+def mean_mechanism(
+    noise: MeanNoise, columns: int, unit_rows: int, epsilon: float, delta: float, step: float
+) -> Mechanism:
     """Noise for sums of columns in [0, 1]: one row moves each by at most one."""
     l1, l2 = l1_sensitivity(Fraction(1), columns, unit_rows), l2_sensitivity(Fraction(1), columns, unit_rows)
-    return sum_mechanism(columns, columns, l1, l2, epsilon, delta, step)
+    match noise:
+        case "infinity-norm":
+            return InfinityNorm(rounded_up(Fraction(unit_rows)), epsilon, columns, integer_grid=step, delta=delta)
+        case "gaussian":
+            return Gaussian(l2, epsilon, delta, columns, integer_grid=step)
+        case "gamma-norm":
+            return GammaNorm(l2, epsilon, columns)
+        case "laplace":
+            return Laplace(l1, epsilon, columns, integer_grid=step)
 
 
 @functools.lru_cache(maxsize=64)

@@ -22,6 +22,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
     Cost,
+    approximate_cost,
     exact,
     gaussian_cost,
     gaussian_mu_within,
@@ -35,6 +36,9 @@ _LAPLACE_GRID_BITS: Final = 24
 _GAUSSIAN_GRID_BITS: Final = 30
 _GAUSSIAN_MOST_GRID_BITS: Final = 40
 _GAMMA_GRID_BITS: Final = 20
+_INFINITY_GRID_BITS: Final = 24
+# The noise of a coordinate is so many bits above its grid at least, so that a draw is hardly ever rejected.
+_INFINITY_NOISE_BITS: Final = 8
 _LARGEST_INTEGER: Final = 2.0**61
 # Within these limits no scale, rate or grid below can overflow, underflow or be subnormal.
 _LARGEST_NUMBER: Final = 2.0**300
@@ -142,6 +146,11 @@ class Laplace:
         """Scale b of the Laplace law, in the units of the values."""
         return self.scale_in_steps * self.grid
 
+    @property
+    def variance(self) -> float:
+        """Expected squared noise on one value: 2b²."""
+        return 2 * self.noise_scale**2
+
     def apply(self, values: Floats, source: WholeNoise) -> Floats:
         """Values with noise, on the grid."""
         return self.draws(values, 1, source).ravel()
@@ -218,6 +227,11 @@ class Gaussian:
         """Standard deviation, in the units of the values."""
         return self.scale_in_steps * self.grid
 
+    @property
+    def variance(self) -> float:
+        """Expected squared noise on one value."""
+        return self.noise_scale**2
+
     def apply(self, values: Floats, source: WholeNoise) -> Floats:
         """Values with noise, on the grid."""
         return self.draws(values, 1, source).ravel()
@@ -270,6 +284,11 @@ class GammaNorm:
         """1/a: the norm of the noise is Gamma(dimension, a), of mean dimension/a."""
         return 1 / self.rate
 
+    @property
+    def variance(self) -> float:
+        """Expected squared noise on one value: (dimension + 1)/a²."""
+        return (self.dimension + 1) * self.noise_scale**2
+
     def apply(self, values: Floats, source: NoiseSource) -> Floats:
         """Values with noise, on the grid."""
         return source.gamma_norm(self._saturated(values), self.rate, self.grid)
@@ -283,3 +302,64 @@ class GammaNorm:
         """The values, if they are a finite vector; beyond 61 bits of steps they saturate."""
         limit = _LARGEST_INTEGER * self.grid
         return np.minimum(np.maximum(_vector(values, self.dimension), -limit), limit)
+
+
+@dataclass(frozen=True)
+class InfinityNorm:
+    """ε-DP for vectors whose L∞ distance between neighbours is at most `sensitivity`. Proof: proofs/infinity_norm.md.
+
+    Noise on the whole vector at once with density ∝ exp(−ε·max|bᵢ|/sensitivity): the K-norm mechanism of a cube. With `integer_grid`
+    the values are whole multiples of that power of two already, and rounding costs nothing. A `delta` that was asked for is charged; the noise does not need it.
+    """
+
+    sensitivity: float
+    epsilon: float
+    dimension: int = 1
+    integer_grid: float | None = None
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _ = self.cost
+        _checked_number("epsilon", self.epsilon)
+        _checked_number("sensitivity", self.sensitivity)
+        _checked_dimension(self.dimension)
+        _checked_integer_grid(self.integer_grid)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """ε, and the δ that was asked for."""
+        return approximate_cost(self.epsilon, self.delta)
+
+    @cached_property
+    def grid(self) -> float:
+        """Spacing of the possible outputs: that of the integers or a 2⁻²⁴th of the sensitivity, and far below the noise."""
+        coarsest = self.integer_grid or power_of_two_below(self.sensitivity) * 2.0**-_INFINITY_GRID_BITS
+        per_value = power_of_two_below(self.sensitivity / (self.epsilon * self.dimension))
+        return min(coarsest, per_value * 2.0**-_INFINITY_NOISE_BITS)
+
+    @cached_property
+    def scale_in_steps(self) -> float:
+        """Noise scale in grid steps, rounded up; rounding reals first moves a coordinate's difference by a step at most."""
+        steps = math.ceil(Fraction(self.sensitivity) / Fraction(self.grid))
+        rounding = 0 if self.integer_grid is not None else 1
+        return rounded_up((steps + rounding) / exact(self.epsilon))
+
+    @property
+    def noise_scale(self) -> float:
+        """b in the density ∝ exp(−max|bᵢ|/b), in the units of the values: the largest coordinate is Gamma(dimension, b)."""
+        return self.scale_in_steps * self.grid
+
+    @property
+    def variance(self) -> float:
+        """Expected squared noise on one value: (dimension + 1)(dimension + 2)b²/3."""
+        return (self.dimension + 1) * (self.dimension + 2) / 3 * self.noise_scale**2
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """Values with noise, on the grid."""
+        return self.draws(values, 1, source).ravel()
+
+    def draws(self, values: Floats, count: int, source: NoiseSource) -> Floats:
+        """Independent noisy copies of the values, one a row."""
+        steps = _multiples(_checked_multiples(_vector(values, self.dimension), self.integer_grid), self.grid)
+        noisy = np.array([source.infinity_norm(steps, self.scale_in_steps) for _ in range(count)])
+        return noisy.astype(np.float64) * self.grid

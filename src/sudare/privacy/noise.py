@@ -1,8 +1,8 @@
 """Randomness that protects people, and its seeded twin for tests and simulation.
 
 `SystemNoise` draws from the operating system's entropy and is exact: discrete Laplace and Gaussian noise on integers by
-OpenDP, and Euclidean gamma-norm noise by interval refinement, so that no floating-point rounding of a noisy sum ever
-shows the value underneath. `SeededNoise` has the same methods on a numpy generator; whatever is made with it is not
+OpenDP, infinity-norm noise on integers by rejection, and Euclidean gamma-norm noise by interval refinement, so that no
+floating-point rounding of a noisy sum ever shows the value underneath. `SeededNoise` has the same methods on a numpy generator; whatever is made with it is not
 private, and says so (`valid`).
 """
 
@@ -13,6 +13,7 @@ import itertools
 import math
 import secrets
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -39,6 +40,7 @@ _FLOAT_ERROR: Final = 2.0**-40
 _LEAST_FOR_FLOATS: Final = 2**60
 _MOST_BITS_FOR_FLOATS: Final = 128
 _FEWEST_STREAMED_WORDS: Final = 512
+_LARGEST_SUM: Final = 2**62
 
 
 class WordSource(Protocol):
@@ -63,6 +65,9 @@ class NoiseSource(WholeNoise, WordSource, Protocol):
 
     valid: ClassVar[bool]
 
+    def infinity_norm(self, values: Integers, scale: float) -> Integers:
+        """A vector of values plus one Z with P(Z = z) ∝ exp(−max|zᵢ|/scale)."""
+
     def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
         """Values plus b with density ∝ exp(−rate·‖b‖₂), rounded to multiples of `grid`."""
 
@@ -71,7 +76,7 @@ class NoiseSource(WholeNoise, WordSource, Protocol):
 
 
 class SystemNoise:
-    """Exact noise from the operating system's entropy. Proofs: proofs/laplace.md, proofs/gaussian.md, proofs/gamma_norm.md."""
+    """Exact noise from the operating system's entropy. Proofs: proofs/laplace.md, proofs/gaussian.md, proofs/gamma_norm.md, proofs/infinity_norm.md."""
 
     valid: ClassVar[bool] = True
 
@@ -82,6 +87,12 @@ class SystemNoise:
     def gaussian(self, values: Integers, scale: float) -> Integers:
         """OpenDP's discrete Gaussian; a sum beyond 64 bits saturates, which is post-processing."""
         return np.array(_discrete_gaussian(scale)(values.tolist()), dtype=np.int64)
+
+    def infinity_norm(self, values: Integers, scale: float) -> Integers:
+        """A uniform point of a cube of random size; a sum beyond 62 bits saturates, which is post-processing."""
+        half_side = _cube_half_side(len(values), Fraction(scale))
+        noisy = [value + secrets.randbelow(2 * half_side + 1) - half_side for value in values.tolist()]
+        return np.array([max(-_LARGEST_SUM, min(number, _LARGEST_SUM)) for number in noisy], dtype=np.int64)
 
     def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
         """The exact rounding of an ideal draw: bits are added until every coordinate's rounding is certain."""
@@ -132,6 +143,11 @@ class SeededNoise:
         """A rounded normal variable."""
         return _saturated_sum(values, np.rint(self._random.normal(scale=scale, size=values.shape)))
 
+    def infinity_norm(self, values: Integers, scale: float) -> Integers:
+        """A uniform point of a cube whose half side is a gamma variable, rounded."""
+        half_side = self._random.gamma(shape=len(values) + 1, scale=scale)
+        return _saturated_sum(values, np.rint(half_side * self._random.uniform(-1.0, 1.0, size=values.shape)))
+
     def gamma_norm(self, values: Floats, rate: float, grid: float) -> Floats:
         """A gamma radius times a uniform direction."""
         direction = self._random.normal(size=values.shape)
@@ -168,6 +184,37 @@ def _discrete_laplace(scale: float) -> opendp.Measurement:
 def _discrete_gaussian(scale: float) -> opendp.Measurement:
     space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="f64")
     return opendp.m.make_gaussian(*space, scale=scale)
+
+
+def _cube_half_side(dimension: int, scale: Fraction) -> int:
+    """R with P(R = r) ∝ (2r + 1)^dimension · exp(−r/scale).
+
+    A sum of geometric variables has (r+1)⋯(r+dimension)·exp(−r/scale) instead, and is kept with the ratio of both.
+    """
+    while True:
+        half_side = sum(_geometric(scale) for _ in range(dimension + 1))
+        if all(secrets.randbelow(2 * (half_side + place)) <= 2 * half_side for place in range(1, dimension + 1)):
+            return half_side
+
+
+def _geometric(scale: Fraction) -> int:
+    """K with P(K = k) ∝ exp(−k/scale) (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
+    steps, parts = scale.as_integer_ratio()
+    rest = secrets.randbelow(steps)
+    while not _happens(rest, steps):
+        rest = secrets.randbelow(steps)
+    whole = 0
+    while _happens(1, 1):
+        whole += 1
+    return (rest + steps * whole) // parts
+
+
+def _happens(numerator: int, denominator: int) -> bool:
+    """True with probability exp(−numerator/denominator), a fraction of at most one (the same, Algorithm 1)."""
+    trials = 1
+    while secrets.randbelow(denominator * trials) < numerator:
+        trials += 1
+    return trials % 2 == 1
 
 
 @functools.lru_cache(maxsize=64)

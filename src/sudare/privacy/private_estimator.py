@@ -175,6 +175,8 @@ class PrivateEstimator(BaseEstimator):
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
+    # Those of them that releases of older versions lack.
+    later_parameters: ClassVar[tuple[str, ...]] = ()
     # Which of them is the SHA-256 of the file that leaves beside a release, where one may.
     beside_digest: ClassVar[str | None] = None
     # Exact facts about the records: they stay in the process that looked at the data.
@@ -471,7 +473,8 @@ class PrivateEstimator(BaseEstimator):
     def check_content(cls, content: Content, schema_digest: str | None) -> Guarantee:
         """What a released content promises, if it is one that `from_release` can take."""
         parameters = content.parameters
-        if set(parameters) != {*_PARAMETERS, *cls.extra_parameters}:
+        later = set(cls.later_parameters).intersection(cls.extra_parameters)
+        if {*parameters, *later} != {*_PARAMETERS, *cls.extra_parameters}:
             raise unfit("its parameters are not those of its learner")
         epsilon, delta, neighbours = (parameters[name] for name in ("epsilon", "delta", "neighbours"))
         if type(epsilon) is not float or type(delta) is not float:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.privacy.column_sums import (
+    MeanNoise,
     exact_sums_of_blocks,
     fixed_point_step,
     mean_mechanism,
+    mean_noise,
     on_grid_within,
     public_grid,
 )
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
+from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import (
     Bounds,
@@ -27,17 +31,27 @@ from sudare.privacy.private_estimator import (
     check_shapes,
     check_within,
 )
-from sudare.privacy.release_content import Content
+from sudare.privacy.release_content import Content, unfit
 from sudare.schema import Schema, encoded_by_blocks
 from sudare.schema.frame_conversion import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
 Floats = NDArray[np.float64]
 
+_NOISE_WORDS: Final[Mapping[MeanNoise, str]] = {
+    "laplace": "Laplace",
+    "infinity-norm": "infinity-norm: all means are moved at once, each by no more than a random distance",
+    "gamma-norm": "gamma-norm: all means are moved at once, together by a random distance",
+    "gaussian": "Gaussian",
+}
+
 
 @dataclass(eq=False, repr=False)
 class PrivateMean(PrivateEstimator):
     """ε-DP or (ε, δ)-DP means, replace-one rows. Proof: proofs/statistics.md.
+
+    The noise is the quietest that keeps the promise, by public facts alone: infinity-norm noise on all columns at once (which is Laplace
+    noise where there is one), or Gaussian noise where delta > 0 and columns are many or the account composes by Gaussian charges.
 
     Parameters
     ----------
@@ -50,11 +64,15 @@ class PrivateMean(PrivateEstimator):
     Attributes
     ----------
     mean_ : means in the columns' own units, within the bounds.
-    noise_scale_ : scale of the noise on a mean of a column whose range is one (public; it survives `Release.load`).
+    noise_ : which noise was added: "infinity-norm" or "gaussian" (or "laplace" or "gamma-norm", in releases of older versions).
+    noise_scale_ : its scale on means of columns whose range is one (public; it survives `Release.load`).
     grid_ : the power of two of which all released numbers are multiples (public).
     clipped_ : how many values lay outside, per column; for the owner only.
     guarantee_, receipt_ : what is promised, and the ledger entry that was written first.
     """
+
+    extra_parameters: ClassVar[tuple[str, ...]] = ("noise",)
+    later_parameters: ClassVar[tuple[str, ...]] = ("noise",)
 
     epsilon: float = 1.0
     delta: float = 0.0
@@ -67,9 +85,19 @@ class PrivateMean(PrivateEstimator):
 
     def plan(self, rows: int, declared: Schema) -> Plan[Mechanism]:
         """One row moves every column's scaled sum by at most one."""
-        columns, unit = len(declared.features), rows_per_unit(declared)
-        guarantee, step = self._guarantee(declared), fixed_point_step(rows)
-        return Plan(mean_mechanism(columns, unit, guarantee.epsilon, guarantee.delta, step), guarantee)
+        columns, unit, step = len(declared.features), rows_per_unit(declared), fixed_point_step(rows)
+        guarantee = self._guarantee(declared)
+        noise = self._noise_for(columns, guarantee)
+        return Plan(mean_mechanism(noise, columns, unit, guarantee.epsilon, guarantee.delta, step), guarantee)
+
+    def _noise_for(self, columns: int, guarantee: Guarantee) -> MeanNoise:
+        """The noise of a fitted model, else the quietest. Where charges compose by μ, pure noise would cost many times as much."""
+        if hasattr(self, "noise_"):
+            return self.noise_
+        composes_by_mu = self.account is not None and self.account.terms.budget.composition == "gaussian"
+        if guarantee.delta > 0 and composes_by_mu:
+            return "gaussian"
+        return mean_noise(columns, guarantee.epsilon, guarantee.delta)
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means."""
@@ -85,6 +113,7 @@ class PrivateMean(PrivateEstimator):
         sums = plan.mechanism.apply(exact, passage.noise)
         low, high = natural_bounds(self.declared_)
         self.n_rows_ = rows
+        self.noise_ = self._noise_for(columns, plan.guarantee)
         self.noise_scale_ = plan.mechanism.noise_scale / rows
         self.grid_ = public_grid(self.noise_scale_, high - low)
         self.mean_ = on_grid_within(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), low, high, self.grid_)
@@ -111,8 +140,18 @@ class PrivateMean(PrivateEstimator):
         return -float(np.mean((scaled - (self.mean_ - low) / (high - low)) ** 2))
 
     def release_content(self) -> Content:
-        """What is released: the means."""
-        return self._content({"mean": self.mean_}, {"mean": self.grid_})
+        """What is released: the means, and which noise is on them."""
+        said = {"noise": self.noise_} if "noise" in self.extra_parameters else {}
+        return self._content({"mean": self.mean_}, {"mean": self.grid_}, said)
+
+    @classmethod
+    def card_remarks(cls, parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Which noise is on the means."""
+        return (("noise", _NOISE_WORDS[_released_noise(parameters)]),) if "noise" in cls.extra_parameters else ()
+
+    def _take_extra(self, parameters: Mapping[str, Any]) -> None:
+        if "noise" in self.extra_parameters:
+            self.noise_ = _released_noise(parameters)
 
     def check_numbers(self, content: Content) -> None:
         """Raise ReleaseMalformed unless there is one mean for each column, within its bounds."""
@@ -123,3 +162,13 @@ class PrivateMean(PrivateEstimator):
         self.mean_, self.grid_ = content.tensors["mean"], content.grid("mean")
         rows = self.n_rows_ or 1
         self.noise_scale_ = self.plan(rows, self.declared_).mechanism.noise_scale / rows
+
+
+def _released_noise(parameters: Mapping[str, Any]) -> MeanNoise:
+    """Which noise a release says it has. Raise ReleaseMalformed unless such a fit could have it; older versions did not write it."""
+    several = len(parameters["columns"]) > 1
+    older: MeanNoise = "gaussian" if parameters["delta"] > 0 else "gamma-norm" if several else "laplace"
+    said: MeanNoise = parameters.get("noise", older)
+    if said not in (older, "infinity-norm"):
+        raise unfit("its noise is not that of its promise")
+    return said

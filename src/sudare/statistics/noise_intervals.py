@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import gammaincc
 from scipy.stats import beta, gamma, norm
 
 from sudare.errors import InvalidParameter
-from sudare.privacy.mechanisms import GammaNorm, Gaussian
+from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm
 from sudare.privacy.private_estimator import Calibrated
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,8 @@ def noise_quantile(mechanism: Calibrated, level: float) -> float:
     """What the noise of a mechanism on one number exceeds, up or down, with probability 1 − level; in the units of the numbers."""
     if isinstance(mechanism, GammaNorm):
         return mechanism.noise_scale * gamma_norm_quantile(mechanism.dimension, level)
+    if isinstance(mechanism, InfinityNorm):
+        return mechanism.noise_scale * infinity_norm_quantile(mechanism.dimension, level)
     quantile = gaussian_quantile if isinstance(mechanism, Gaussian) else laplace_quantile
     return mechanism.noise_scale * float(quantile(np.zeros(1), 1, level)[0])
 
@@ -60,6 +63,21 @@ def gamma_norm_quantile(dimension: int, level: float) -> float:
         return found
 
     found: float = brentq(excess, 0.0, float(norms[-1]))
+    return found
+
+
+@functools.lru_cache(maxsize=128)
+def infinity_norm_quantile(dimension: int, level: float) -> float:
+    """The `level` quantile of the absolute value of one coordinate of noise with density ∝ exp(−max|bᵢ|) in so many dimensions."""
+
+    def excess(bound: float) -> float:
+        # A coordinate is uniform on ±R with R from Gamma(dimension + 1): P(|b| > x) = E(1 − x/R)⁺ (proofs/infinity_norm.md).
+        beyond = gammaincc(dimension + 1, bound) - bound / dimension * gammaincc(dimension, bound)
+        found: float = (1.0 - level) - beyond
+        return found
+
+    highest = float(gamma(dimension + 1).isf((1.0 - level) / 2))
+    found: float = brentq(excess, 0.0, highest, xtol=1e-12)
     return found
 
 

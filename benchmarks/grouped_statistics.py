@@ -1,0 +1,338 @@
+"""Statistics by group, and quantiles: how far from the exact ones, beside OpenDP's and diffprivlib's, and how often their intervals hold.
+
+    python -m benchmarks.grouped_statistics [--repeats 1000]
+
+Needs Adult (SUDARE_DATA). All at ε = 1. Errors: mean absolute distance to the exact number, over groups and repeats; of counts in rows, of others in thousandths of the declared range. OpenDP splits ε evenly over what a query asks
+for; sums are taken of the column as it is and, as somebody who knows would, of the column less the middle of its range. Neither peer has intervals. A run with the usual number of repeats is written to benchmarks/grouped_statistics.json and
+to the page docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from benchmarks.peers import OPENDP, ROOT, Environment, PeerMissing, peer_python
+from sudare.papers.datasets import data
+from sudare.privacy.guarantee import Neighbours
+from sudare.schema import Category, Number, Schema
+from sudare.statistics import GroupedTable, PrivateQuantiles
+
+Floats = NDArray[np.float64]
+
+REPEATS: Final = 1000
+# OpenDP takes a tenth of a second for a table, diffprivlib a second for quantiles.
+PART_OF_OPENDP, PART_OF_DIFFPRIVLIB = 5, 20
+CANDIDATES: Final = 2**14
+MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
+DECILES: Final = tuple(place / 10 for place in range(1, 10))
+RESULTS: Final = Path(__file__).with_name("grouped_statistics.json")
+PAGE: Final = ROOT / "docs" / "statistics.md"
+BEGIN, END = "<!-- grouped statistics: written by their command -->", "<!-- end of grouped statistics -->"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A table with groups, and the column that is looked at."""
+
+    name: str
+    frame: pd.DataFrame
+    by: tuple[str, ...]
+    column: str
+    bounds: tuple[float, float]
+
+    @property
+    def schema(self) -> Schema:
+        """Groups are declared with all their values, and one that nobody has."""
+        groups = {name: Category((*sorted(self.frame[name].unique()), "nobody")) for name in self.by}
+        return Schema({**groups, self.column: Number(*self.bounds)})
+
+    @property
+    def group_count(self) -> int:
+        """How many groups have rows."""
+        return self.frame.groupby(list(self.by)).ngroups
+
+
+def adult() -> Workload:
+    """Both parts of Adult: working hours by education and sex."""
+    frame = pd.concat([data("adult-train"), data("adult-test")])[["education", "sex", "hours-per-week"]]
+    frame = frame.rename(columns={"hours-per-week": "hours"}).reset_index(drop=True)
+    return Workload("Adult, education × sex", frame, ("education", "sex"), "hours", (0.0, 100.0))
+
+
+def generated() -> list[Workload]:
+    """Five tables of other shapes, the same in every run."""
+    generator = np.random.default_rng(19)
+
+    def table(name: str, groups: Any, values: Any, bounds: tuple[float, float]) -> Workload:
+        frame = pd.DataFrame({"group": [f"g{code}" for code in groups], "value": np.clip(values, *bounds)})
+        return Workload(name, frame, ("group",), "value", bounds)
+
+    sizes = 1 / np.arange(1, 9)
+    return [
+        table("skewed amounts, groups of 900 to 7,400", generator.choice(8, 20_000, p=sizes / sizes.sum()), generator.lognormal(3, 0.8, 20_000), (0, 200)),
+        table("shares, 12 groups of 250", np.repeat(np.arange(12), 250), generator.beta(2, 5, 3000), (0, 1)),
+        table("yes and no, 4 groups", generator.integers(0, 4, 5000), generator.random(5000) < 0.3, (0, 1)),
+        table("normal, 100 groups of about 1,000", generator.integers(0, 100, 100_000), generator.normal(0, 1, 100_000), (-5, 5)),
+        table("two peaks, 3 groups", generator.integers(0, 3, 6000), generator.normal(np.where(generator.random(6000) < 0.6, 3, 7), 0.7), (0, 10)),
+    ]  # fmt: skip
+
+
+# Exact numbers
+
+
+def truth(work: Workload, quantiles: Sequence[float]) -> dict[str, Floats]:
+    """Exact numbers of every group that has rows, in the order of its names."""
+    by_group = work.frame.groupby(list(work.by))[work.column]
+    found = {"count": by_group.size(), "mean": by_group.mean(), "variance": by_group.var(ddof=0)}
+    for quantile in quantiles:
+        found[str(quantile)] = by_group.quantile(quantile, interpolation="lower")
+    return {name: values.to_numpy(dtype=np.float64) for name, values in found.items()}
+
+
+def ours(work: Workload, neighbours: Neighbours, seed: int, **asked: Any) -> pd.DataFrame:
+    """Our table of the groups that have rows, in the order of their names; seeded, as a simulation."""
+    model = GroupedTable(1.0, schema=work.schema, by=work.by, neighbours=neighbours, random_state=seed, **asked)
+    found = pd.DataFrame(model.fit(work.frame).table()).set_index(list(work.by)).sort_index()
+    return found.loc[work.frame.groupby(list(work.by)).size().index]
+
+
+# What is compared
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Errors of one number, ours and the peers', in one relation."""
+
+    what: str
+    relation: str
+    ours: float
+    peers: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often intervals of level .95 hold, by kind of number."""
+
+    table: str
+    shares: Mapping[str, float]
+
+
+def distance(found: Any, exact: Floats) -> float:
+    """The mean absolute distance."""
+    return float(np.mean(np.abs(np.asarray(found, dtype=np.float64) - exact)))
+
+
+def opendp(work: Workload, folder: str, wanted: Sequence[Any], relation: Neighbours, repeats: int, **other: Any) -> Any:
+    """OpenDP's answers; a replaced row is one that is removed and one that is added."""
+    shift = other.pop("shift", 0.0)
+    path = Path(folder) / "table.parquet"
+    shifted = work.frame[work.column] - shift
+    work.frame.assign(**{work.column: shifted.astype(np.int64) if "sum" in wanted else shifted}).to_parquet(path)
+    request = {
+        "file": str(path), "by": list(other.pop("by", work.by)), "column": work.column, "bounds": [end - shift for end in work.bounds],
+        "wanted": list(wanted), "epsilon": 1.0, "contributions": 2 if relation == "replace-one" else 1, "candidates": CANDIDATES, "repeats": repeats,
+    }  # fmt: skip
+    return asked(OPENDP, "benchmarks.opendp_peer", request)
+
+
+def asked(environment: Environment | None, module: str, request: Mapping[str, Any]) -> Any:
+    """What a peer answers in its own environment."""
+    python = peer_python() if environment is None else peer_python(environment)
+    command = [str(python), "-m", module]
+    finished = subprocess.run(
+        command, input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
+    )
+    return json.loads(finished.stdout)
+
+
+def by_group(answer: Mapping[str, list[Any]], by: Sequence[str]) -> pd.DataFrame:
+    """A peer's table in the order of the groups' names."""
+    return pd.DataFrame(answer).set_index(list(by)).sort_index()
+
+
+def counts_and_means(work: Workload, relation: Neighbours, repeats: int, folder: str) -> list[Compared]:
+    """Counts and means of all groups from one ε."""
+    exact, span = truth(work, ()), work.bounds[1] - work.bounds[0]
+    tables = [ours(work, relation, seed, mean_of=[work.column]) for seed in range(repeats)]
+    lost = [len(table) for table in tables if len(table) != work.group_count]
+    if lost:
+        raise RuntimeError("A group was lost.")
+    errors: dict[str, dict[str, float]] = {"count": {}, "mean": {}}
+    middle = sum(work.bounds) / 2
+    for name, shift in (("OpenDP", 0.0), ("OpenDP, centred", middle)):
+        answers = [
+            by_group(answer, work.by)
+            for answer in opendp(work, folder, ("count", "sum"), relation, repeats // PART_OF_OPENDP, shift=shift)
+        ]
+        errors["count"][name] = distance([answer["count"] for answer in answers], exact["count"])
+        means = [np.clip(shift + answer["sum"] / np.maximum(answer["count"], 1), *work.bounds) for answer in answers]
+        errors["mean"][name] = distance(means, exact["mean"]) / span * 1e3
+    return [
+        Compared("count of rows", relation, distance([table["count"] for table in tables], exact["count"]), errors["count"]),
+        Compared(f"mean {work.column}", relation, distance([table[f"mean_{work.column}"] for table in tables], exact["mean"]) / span * 1e3, errors["mean"]),
+    ]  # fmt: skip
+
+
+def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int, folder: str) -> Compared:
+    """Quantiles of all groups with counts, from one ε; ours with intervals."""
+    exact, span = truth(work, quantiles), work.bounds[1] - work.bounds[0]
+    wanted = np.stack([exact[str(quantile)] for quantile in quantiles])
+    found = []
+    for seed in range(repeats // PART_OF_OPENDP):
+        table = ours(work, "replace-one", seed, quantile_of=[work.column], quantiles=quantiles)
+        names = [f"median_{work.column}" if one == 0.5 else f"quantile_{one:g}_{work.column}" for one in quantiles]
+        found.append(table[names].to_numpy().T)
+    answers = opendp(work, folder, ("count", *quantiles), "replace-one", repeats // PART_OF_OPENDP)
+    theirs = [by_group(answer, work.by)[[str(one) for one in quantiles]].to_numpy().T for answer in answers]
+    what = f"{named(quantiles)} by group, with counts ({work.name})"
+    return Compared(
+        what, "replace-one", distance(found, wanted) / span * 1e3, {"OpenDP": distance(theirs, wanted) / span * 1e3}
+    )
+
+
+def quantiles_alone(work: Workload, quantiles: Sequence[float], intervals: bool, repeats: int, folder: str) -> Compared:
+    """Quantiles of a whole column from one ε."""
+    values, span = work.frame[work.column].to_numpy(dtype=np.float64), work.bounds[1] - work.bounds[0]
+    exact = np.quantile(values, quantiles, method="inverted_cdf")
+    made = [
+        PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, bounds=work.bounds, random_state=seed).fit(values.reshape(-1, 1))
+        for seed in range(repeats // PART_OF_OPENDP)
+    ]  # fmt: skip
+    errors = {}
+    answers = opendp(work, folder, quantiles, "replace-one", repeats // PART_OF_OPENDP, by=())
+    errors["OpenDP"] = distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact) / span * 1e3
+    np.save(Path(folder) / "values.npy", values)
+    request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0, "repeats": repeats // PART_OF_DIFFPRIVLIB}  # fmt: skip
+    errors["diffprivlib"] = distance(asked(None, "benchmarks.diffprivlib_peer", request), exact) / span * 1e3
+    what = f"{named(quantiles)}{'' if intervals else ', no intervals'} ({work.name})"
+    return Compared(
+        what, "replace-one", distance([model.quantiles_["x0"] for model in made], exact) / span * 1e3, errors
+    )
+
+
+def named(quantiles: Sequence[float]) -> str:
+    """What people call these quantiles."""
+    return {1: "median", 3: "quartiles", 9: "deciles"}[len(quantiles)]
+
+
+def coverage(work: Workload, repeats: int) -> Coverage:
+    """How often intervals of all numbers of a table hold: counts and means from one ε, then variances and quartiles with counts from one."""
+    exact = truth(work, QUARTILES)
+    held: dict[str, list[Any]] = {}
+
+    def note(kind: str, table: pd.DataFrame, name: str, values: Floats) -> None:
+        held.setdefault(kind, []).append(np.mean((table[f"{name}_low"] <= values) & (values <= table[f"{name}_high"])))
+
+    for seed in range(repeats):
+        table = ours(work, "replace-one" if seed % 2 else "add-remove", seed, mean_of=[work.column])
+        note("counts", table, "count", exact["count"])
+        note("means", table, f"mean_{work.column}", exact["mean"])
+        table = ours(work, "replace-one" if seed % 2 else "add-remove", seed, variance_of=[work.column])
+        note("variances", table, f"variance_{work.column}", exact["variance"])
+        table = ours(
+            work, "replace-one" if seed % 2 else "add-remove", seed, quantile_of=[work.column], quantiles=QUARTILES
+        )
+        for quantile in QUARTILES:
+            name = f"median_{work.column}" if quantile == 0.5 else f"quantile_{quantile:g}_{work.column}"
+            note("quartiles", table, name, exact[str(quantile)])
+    return Coverage(work.name, {kind: float(np.mean(shares)) for kind, shares in held.items()})
+
+
+def seconds_of_a_table(work: Workload) -> float:
+    """Processor seconds of one table with means, charged to nobody: the least of five."""
+    taken = []
+    for _ in range(5):
+        start = time.process_time()
+        GroupedTable(1.0, schema=work.schema, by=work.by, mean_of=[work.column]).fit(work.frame).table()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+# How it is told
+
+
+def markdown(compared: Sequence[Compared], covered: Sequence[Coverage], seconds: float, repeats: int) -> str:
+    """The tables for the page."""
+    peers = ("OpenDP", "OpenDP, centred", "diffprivlib")
+    lines = [
+        "| mean absolute error, ε = 1 | relation | ours | OpenDP 0.16 | the same, centred by hand | diffprivlib 0.6.6 |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for one in compared:
+        shown = [f"{one.peers[peer]:.3g}" if peer in one.peers else "–" for peer in peers]
+        lines.append(f"| {one.what} | {one.relation} | {one.ours:.3g} | {' | '.join(shown)} |")
+    kinds = list(covered[0].shares)
+    lines += [
+        "",
+        f"| share of intervals that hold, {repeats:,} repeats | {' | '.join(kinds)} |",
+        f"| --- |{' ---: |' * len(kinds)}",
+    ]
+    lines += [f"| {one.table} | {' | '.join(f'{one.shares[kind]:.3f}' for kind in kinds)} |" for one in covered]
+    lines += ["", f"Counts and means of Adult's groups take {seconds:.2g} s of processor time."]
+    return "\n".join(lines)
+
+
+def write_page(text: str, page: Path = PAGE) -> None:
+    """Replace the part between the marks."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", "utf-8")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.grouped_statistics", description=__doc__)
+    parser.add_argument(
+        "--repeats", type=int, default=REPEATS, help="of ours; other than the usual, nothing is written"
+    )
+    repeats = parser.parse_args().repeats
+    work, others = adult(), generated()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            compared = [
+                line
+                for relation in ("add-remove", "replace-one")
+                for line in counts_and_means(work, relation, repeats, folder)
+            ]  # type: ignore[arg-type]
+            compared += [
+                quantiles_by_group(each, wanted, repeats, folder)
+                for each in (work, others[0])
+                for wanted in (MEDIAN, QUARTILES)
+            ]
+            compared += [
+                quantiles_alone(each, wanted, intervals, repeats, folder)
+                for each in (work, others[0], others[4])
+                for wanted in (MEDIAN, QUARTILES, DECILES)
+                for intervals in (True, False)
+            ]
+    except PeerMissing as reason:
+        sys.exit(f"A peer is not there: {reason}")
+    covered = [coverage(each, repeats) for each in (work, *others)]
+    seconds = seconds_of_a_table(work)
+    text = markdown(compared, covered, seconds, repeats)
+    print(text)
+    if repeats == REPEATS:
+        written = {
+            "repeats": repeats,
+            "compared": [asdict(one) for one in compared],
+            "coverage": [asdict(one) for one in covered],
+            "seconds": seconds,
+        }
+        RESULTS.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_page(text)
+
+
+if __name__ == "__main__":
+    main()

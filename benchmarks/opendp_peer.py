@@ -1,0 +1,64 @@
+"""OpenDP's side of grouped statistics; runs in the environment of opendp.in, where sudare is not installed.
+
+Tables by OpenDP's interface for frames (`Context` over a lazy polars frame) with public keys, as its documentation shows: counts, sums and quantiles of all groups are
+one query, which splits ε evenly.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+import polars as pl
+
+dp.enable_features("contrib")
+# That counts will be signed some day.
+warnings.simplefilter("ignore", FutureWarning)
+
+
+def released(
+    file: str,
+    by: list[str],
+    column: str,
+    bounds: list[float],
+    wanted: list[str | float],
+    epsilon: float,
+    contributions: int,
+    candidates: int,
+    repeats: int,
+) -> list[dict[str, list[Any]]]:
+    """The wanted aggregates ("count", "sum", quantiles) of a column by group, as often as asked for."""
+    frame = pl.scan_parquet(file)
+    points = np.linspace(*bounds, candidates + 1)[:-1].tolist()
+    # Sums of integers need no floats; other columns are scaled by whoever calls this.
+    aggregates = {
+        "count": dp.len(signed=True).alias("count"),
+        "sum": pl.col(column).fill_null(bounds[0]).dp.sum((int(bounds[0]), int(bounds[1]))).alias("sum"),
+    }
+    asked = [
+        aggregates[one] if isinstance(one, str)
+        else pl.col(column).cast(float).fill_nan(bounds[0]).fill_null(bounds[0]).dp.quantile(one, points).alias(str(one))
+        for one in wanted
+    ]  # fmt: skip
+    margin = dp.polars.Margin(by=by, invariant="keys", max_length=2**20, max_groups=2**12)
+    found = []
+    for _ in range(repeats):
+        context = dp.Context.compositor(
+            data=frame,
+            privacy_unit=dp.unit_of(contributions=contributions),
+            privacy_loss=dp.loss_of(epsilon=epsilon),
+            split_evenly_over=1,
+            margins=[margin],
+        )
+        query = context.query()
+        made = query.group_by(by).agg(asked) if by else query.select(asked)
+        found.append(made.release().collect().to_dict(as_series=False))
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(released(**json.load(sys.stdin))))
