@@ -241,3 +241,12 @@ def test_credentials_of_records_are_for_the_owner_alone(tmp_path: Path, source: 
 def test_an_account_knows_the_address_of_its_records(tmp_path: Path) -> None:
     member = member_in(tmp_path, MEMBER.replace('source = "table.parquet"', 'source = "s3://bucket/visits"'))
     assert member.account(agreement_of(three_identities())).terms.source == "s3://bucket/visits"
+
+
+def test_a_cluster_is_named_by_the_address_of_its_scheduler(tmp_path: Path) -> None:
+    named = MEMBER.replace("[data]", '[data]\ncluster = "tls://scheduler.example:8786"')
+    assert member_in(tmp_path, named).data.cluster == "tls://scheduler.example:8786"
+    assert member_in(tmp_path, MEMBER).data.cluster is None
+    for wrong in ("scheduler.example:8786", "tls://user:secret@scheduler:8786", "http://scheduler", ""):
+        with pytest.raises(AgreementError, match=r"data\.cluster"):
+            member_in(tmp_path, named.replace("tls://scheduler.example:8786", wrong))
