@@ -28,6 +28,7 @@ def test_the_names() -> None:
         "gamma-norm",
         "PrivateMean",
         "PrivateHistogram",
+        "schema-draft",
         "PrivateStandardScaler",
         "PrivateLogisticRegression-objective",
         "PrivateLogisticRegression-output",
