@@ -29,6 +29,7 @@ def test_the_names() -> None:
         "infinity-norm",
         "PrivateMean",
         "PrivateHistogram",
+        "schema-draft",
         "PrivateStandardScaler",
         "PrivateLogisticRegression-objective",
         "PrivateLogisticRegression-output",

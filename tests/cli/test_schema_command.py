@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sudare.errors import DataError, InvalidParameter, SourceUnreadable
+from sudare.errors import DataError, InvalidParameter, ReleaseExists, SourceUnreadable
 from tests.cli.conftest import SCHEMA, Sudare
 
 
@@ -112,3 +112,24 @@ def test_a_table_in_another_encoding(house: Path, sudare: Sudare) -> None:
     assert "2 rows match the schema." in checked.stdout
     wrong = sudare("schema", "check", "visits.csv", "--schema", "visits.toml", "--encoding", "none")
     assert wrong.exit_code == InvalidParameter.exit_code
+
+
+def test_a_charged_draft_is_rehearsed_charged_and_written(house: Path, sudare: Sudare) -> None:
+    pd.DataFrame({"age": range(3000), "of": ["a"] * 3000}).to_parquet("drafts.parquet")
+    asked = ("schema", "draft", "drafts.parquet", "--epsilon", "2", "--delta", "0", "--budget", "5")
+    rehearsed = sudare(*asked, "--dry-run", "--json").values
+    assert rehearsed["asked"]["epsilon"] == 2
+    assert rehearsed["admitted"]
+    written = sudare(*asked, "-o", "found.toml", "--json").values
+    assert written["guarantee"]["epsilon"] == 2
+    assert "found with ε" in Path("found.toml").read_text("utf-8")
+    assert sudare(*asked, "-o", "found.toml").exit_code == ReleaseExists.exit_code
+    left = sudare("budget", "show", "--json").stdout
+    assert '"drafts"' in left
+
+
+@pytest.mark.parametrize(
+    "options", [("--drop", "age"), ("--dry-run",), ("--account", "a"), ("--epsilon", "1", "--person", "age")]
+)
+def test_options_that_do_not_belong_together_are_refused(house: Path, sudare: Sudare, options: tuple[str, ...]) -> None:
+    assert sudare("schema", "draft", "table.parquet", *options).exit_code == InvalidParameter.exit_code

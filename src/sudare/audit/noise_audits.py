@@ -16,6 +16,7 @@ from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.noise import SystemNoise
 from sudare.privacy.private_estimator import PrivateEstimator
 from sudare.statistics import PrivateHistogram, PrivateMean, PrivateStandardScaler
+from sudare.statistics.found_bounds import noise_on_counts
 
 AUDITED_DELTA: Final = 1e-6
 
@@ -127,6 +128,11 @@ AUDITS: Final[dict[str, NamedAudit]] = {
         lambda epsilon: audited_estimator(
             PrivateHistogram(epsilon=epsilon, bounds=_BOUNDS, bins=2), ["counts_"], _counts
         ),
+    ),
+    "schema-draft": NamedAudit(
+        "Counts from which a draft finds bounds",
+        100_000,
+        lambda epsilon: audited_noise(noise_on_counts(epsilon, 2, 1), (np.array([1.0, 0.0]), np.array([0.0, 1.0]))),
     ),
     "PrivateStandardScaler": NamedAudit(
         "PrivateStandardScaler of two columns",

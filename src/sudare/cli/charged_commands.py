@@ -35,6 +35,12 @@ def ready_to_sign(output: Path | None, key: Path | None) -> Signing:
 
     if output is None or key is None:
         raise InvalidParameter("A release needs --output and --key.", "Give both, or --dry-run to see the price only.")
+    check_can_be_written(output)
+    return Signing(output, private_key(key))
+
+
+def check_can_be_written(output: Path) -> None:
+    """Raise an error unless a new file can be written there: looked at before a charge."""
     if output.exists():
         raise ReleaseExists(f"'{output.name}' exists already.", ReleaseExists.help)
     folder = output.absolute().parent
@@ -47,7 +53,6 @@ def ready_to_sign(output: Path | None, key: Path | None) -> Signing:
         raise InvalidParameter(
             f"'{output}' cannot be written ({error.strerror}).", "Choose another --output. Nothing was charged."
         ) from None
-    return Signing(output, private_key(key))
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sudare.cli.answers import AsJson, answer, progress, reported, write_new_text
-from sudare.cli.options import Encoding, HasHeader, TableFile, table_source
+from sudare.cli.answers import (
+    DEFAULT_LEDGER,
+    AsJson,
+    DryRun,
+    LedgerAddress,
+    answer,
+    progress,
+    reported,
+    write_new_text,
+)
+from sudare.cli.charged_commands import Payment, check_can_be_written, price_text, quoted
+from sudare.cli.options import (
+    AccountOrTableName,
+    Composition,
+    Encoding,
+    HasHeader,
+    NewBudget,
+    NewBudgetDelta,
+    TableFile,
+    table_source,
+)
 from sudare.safe_text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    from sudare.schema import Person
 
 app = typer.Typer(help="Draft a schema for a table, or check a table against one.", no_args_is_help=True)
 
@@ -28,12 +51,52 @@ def draft(
     ] = None,
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon", help="Find bounds, bins and frequent categories with noise, and charge this ε for it."
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            help="The δ for frequent categories of text; 1e-6 unless told, 0 leaves them open.",
+            show_default=False,
+        ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--schema", metavar="FILE", help="What is known already (TOML); nothing is found about its columns."
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="A column to leave out; may be repeated.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option("--person", metavar="COLUMN", help="The column that says whose row it is.")
+    ] = None,
+    most_rows: Annotated[int | None, typer.Option("--most-rows", help="The most rows that one person has.")] = None,
+    account: AccountOrTableName = None,
+    budget: NewBudget = None,
+    budget_delta: NewBudgetDelta = None,
+    composition: Composition = None,
+    ledger: LedgerAddress = DEFAULT_LEDGER,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """A first schema from names and types of columns; every bound is left as a question to a human, never copied."""
+    """A first schema from names and types of columns; bounds are questions to a human, or with --epsilon found with noise and charged."""
     from sudare.frames import column_types
     from sudare.schema import Schema
 
+    if epsilon is not None:
+        payment = Payment(ledger, account, table, budget, budget_delta, composition)
+        source, known = table_source(table, has_header, encoding), None if schema is None else Schema.load(schema)
+        asked = {"epsilon": epsilon, "delta": delta, "declared": known, "drop": drop or (), "has_header": has_header}
+        _draft_privately(source, payment, {**asked, "person": _person(person, most_rows)}, output, dry_run, as_json)
+        return
+    _refuse_without_epsilon(delta, schema, drop, person, most_rows, account, budget, budget_delta, composition, dry_run)
     types = column_types(table_source(table, has_header, encoding))
     text = Schema.draft(types, has_header=has_header)
     if output is not None:
@@ -41,6 +104,77 @@ def draft(
     values = {"columns": list(types.names), "draft": text, "output": None if output is None else str(output)}
     answer(
         values, as_json, text if output is None else f"Wrote {output}. Answer every question mark in it by knowledge."
+    )
+
+
+def _refuse_without_epsilon(*given: object) -> None:
+    """Raise InvalidParameter where an option of a charged draft is given and its ε is not."""
+    from sudare.errors import InvalidParameter
+
+    if any(given):
+        raise InvalidParameter(
+            "Nothing is found, charged or known in advance without --epsilon.",
+            "Give --epsilon to have bounds found and charged, or leave the other options out.",
+        )
+
+
+def _person(column: str | None, most_rows: int | None) -> Person | None:
+    from sudare.errors import InvalidParameter
+    from sudare.schema import Person
+
+    if (column is None) != (most_rows is None):
+        raise InvalidParameter("--person and --most-rows belong together.", "Give both, or neither.")
+    return None if column is None or most_rows is None else Person(column, most_rows)
+
+
+def _draft_privately(
+    source: os.PathLike[str], payment: Payment, asked: dict[str, Any], output: Path | None, dry_run: bool, as_json: bool
+) -> None:
+    """Charge an account, find what is not declared, and show or write the draft; in a dry run tell the price."""
+    from sudare.privacy.guarantee import readable_up
+    from sudare.statistics.schema_discovery import draft_privately, planned_draft, price_of
+
+    plan = planned_draft(source, **asked)
+    shares = {"columns": list(plan.found), "column_epsilon": plan.column_epsilon, "column_delta": plan.column_delta}
+    if output is not None and not dry_run:
+        check_can_be_written(output)
+    with payment.payer(plan.reading, dry_run) as payer, progress(as_json) as tell:
+        if dry_run:
+            quote = None if payer is None else price_of(plan, payer)
+            told = [] if quote is None or payer is None else [price_text(quote, payer.name)]
+            quoted_values = {} if quote is None or payer is None else quoted(quote, payer.name)
+            answer(
+                {"dry_run": True, "guarantee": plan.guarantee.to_dict(), **shares, **quoted_values},
+                as_json,
+                f"This would find {len(plan.found)} columns with ε = {readable_up(plan.column_epsilon)} each: {escaped_for_terminal(', '.join(plan.found))}.",
+                *told,
+                "Dry run: nothing was computed, charged or written.",
+            )
+            return
+        tell("reading the table, charging, then counting with noise")
+        draft = draft_privately(source, plan, payer)
+    if output is not None:
+        write_new_text(output, draft.text)
+    values = {
+        "draft": draft.text,
+        "found": draft.found,
+        **shares,
+        "guarantee": draft.guarantee.to_dict(),
+        "receipt": None if draft.receipt is None else draft.receipt.to_dict(),
+        "output": None if output is None else str(output),
+    }
+    left_open = sorted(set(plan.found) - set(draft.found))
+    answer(
+        values,
+        as_json,
+        draft.text
+        if output is None
+        else f"Wrote {output}: {draft.guarantee}. Found: {escaped_for_terminal(', '.join(draft.found) or 'nothing')}.",
+        *(
+            [f"Hidden by the noise, left as questions: {escaped_for_terminal(', '.join(left_open))}."]
+            if left_open
+            else []
+        ),
     )
 
 

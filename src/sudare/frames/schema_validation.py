@@ -12,10 +12,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from sudare.errors import ColumnMissing, MissingValue, SudareError, UnknownCategory
+from sudare.errors import ColumnMissing, MissingValue, SudareError, UnknownCategory, WrongType
 from sudare.frames.sources import batches, column_types
-from sudare.schema import Column, Number, Schema, Table
-from sudare.schema.column_values import MISSING, UNKNOWN, chunk_codes, numbers
+from sudare.schema import Column, Date, DatePart, Number, Schema, Table
+from sudare.schema.column_values import (
+    MISSING,
+    UNKNOWN,
+    column_codes,
+    fractions_in,
+    holds_the_part,
+    numbers,
+    spelling_hint,
+)
+from sudare.schema.dates import read_moments, unreadable_dates
 
 # Part of the name of a column that usually says whose row it is.
 IDENTIFYING: Final = (
@@ -66,13 +75,16 @@ class _Counts:
     unknown: int = 0
     missing: int = 0
     outside: int = 0
+    unreadable: int = 0
+    fractions: int = 0
+    hint: str = ""
 
 
 def schema_report(source: object, schema: Schema, tell: Callable[[str], None] = lambda text: None) -> SchemaReport:
     """Everything in which a source disagrees with a schema. Raise an error only where the source cannot be read at all."""
     present = list(column_types(source, schema.source_columns).names)
     found = SchemaReport()
-    found.ignored = [name for name in present if name not in schema.source_columns]
+    found.ignored = [name for name in present if name not in (*schema.source_columns, *schema.drop)]
     for name in schema.source_columns:
         if name not in present:
             found.problems.append(Problem(name, _absent(name, found.ignored)))
@@ -106,10 +118,17 @@ def _look_at(found: SchemaReport, source: object, schema: Schema, name: str, col
     found.rows = max(found.rows, counts.rows)
     if counts.unknown:
         listed = "classes" if name == schema.label else "values"
-        text = f"Column {name!r} holds {counts.unknown:,} values that the schema does not list."
+        text = f"Column {name!r} holds {counts.unknown:,} values that the schema does not list.{counts.hint}"
         found.problems.append(
-            Problem(name, UnknownCategory(text, f"Add them to `{listed}`, or map them to listed ones."))
+            Problem(
+                name, UnknownCategory(text, f"Add them to `{listed}`, map them to listed ones, or declare `other`.")
+            )
         )
+    if counts.unreadable and isinstance(column, Date | DatePart):
+        found.problems.append(Problem(name, unreadable_dates(name, column, f"{counts.unreadable:,}")))
+    if counts.fractions:
+        text = f"Column {name!r} is declared to hold whole numbers, and holds {counts.fractions:,} that are not whole."
+        found.problems.append(Problem(name, WrongType(text, "Leave `whole` out of its declaration, or round them.")))
     if counts.missing:
         text = f"Column {name!r} lacks {counts.missing:,} values, and the schema does not say what stands for them."
         found.problems.append(Problem(name, MissingValue(text, "Declare `missing` for this column, or fill the gaps.")))
@@ -120,15 +139,22 @@ def _look_at(found: SchemaReport, source: object, schema: Schema, name: str, col
 def _count(counts: _Counts, batch: Table, name: str, column: Column) -> None:
     values = batch.column(name)
     counts.rows += batch.rows
+    if isinstance(column, Date) or (isinstance(column, DatePart) and not holds_the_part(values, column)):
+        moments, unreadable = read_moments(values, column, name)
+        counts.unreadable += unreadable
+        if unreadable:
+            return
     if isinstance(column, Number):
-        held = numbers(values, name)
+        held = column.units_since_first(moments) if isinstance(column, Date) else numbers(values, name)
+        counts.fractions += fractions_in(held) if column.whole else 0
         counts.outside += int(np.count_nonzero((held < column.low) | (held > column.high)))
         counts.missing += int(np.count_nonzero(np.isnan(held))) if column.stand_in is None else 0
         return
-    for chunk in values.chunks:
-        codes = chunk_codes(chunk, column, name)
-        counts.unknown += int(np.count_nonzero(codes == UNKNOWN))
-        counts.missing += int(np.count_nonzero(codes == MISSING)) if column.missing_code is None else 0
+    codes = column_codes(values, column, name)
+    unknown = codes == UNKNOWN if column.other_code is None else np.zeros(len(codes), dtype=np.bool_)
+    counts.unknown += int(np.count_nonzero(unknown))
+    counts.hint = counts.hint or spelling_hint(values, column, unknown)
+    counts.missing += int(np.count_nonzero(codes == MISSING)) if column.missing_code is None else 0
 
 
 def _look_at_persons(found: SchemaReport, source: object, schema: Schema) -> None:

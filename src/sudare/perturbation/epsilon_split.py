@@ -154,5 +154,5 @@ def perturbation_of(column: Column, kind: str, epsilon: float) -> Perturbation:
 
 
 def listed_values(column: Category | Label) -> tuple[Any, ...]:
-    """The categories or classes as they were declared."""
-    return column.values if isinstance(column, Category) else column.classes
+    """The categories or classes as they were declared, with the one for others."""
+    return column.listed_levels

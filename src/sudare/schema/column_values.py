@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,11 +81,13 @@ def within_bounds(found: Floats, number: Number, name: str) -> tuple[Floats, npt
 def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes:
     """The position of each value among the declared levels."""
     found = column_codes(values, listed, name)
+    if listed.other_code is not None:
+        found[found == UNKNOWN] = listed.other_code
     if (found == UNKNOWN).any():
         fact = "classes" if isinstance(listed, Label) else "values"
         raise UnknownCategory(
-            f"Column {name!r} holds a value that the schema does not list.",
-            f"Add it to `{fact}` in the schema, or map it to a listed one before use.",
+            f"Column {name!r} holds a value that the schema does not list.{spelling_hint(values, listed, found == UNKNOWN)}",
+            f"Add it to `{fact}` in the schema, or map it to a listed one before use{'' if isinstance(listed, Label) else ', or declare `other`'}.",
         )
     missing = found == MISSING
     if missing.any():
@@ -92,6 +95,20 @@ def codes(values: pa.ChunkedArray, listed: Category | Label, name: str) -> Codes
             raise missing_value(name)
         found[missing] = listed.missing_code
     return found
+
+
+def spelling_hint(values: pa.ChunkedArray, listed: Category | Label, unknown: npt.NDArray[np.bool_]) -> str:
+    """A sentence where values that are not listed would be but for blanks, the width of characters, or capitals; it quotes none."""
+    if listed.value_kind != "text" or not unknown.any():
+        return ""
+    texts = [str(text) for text in pc.unique(values.filter(pa.array(unknown))).to_pylist() if text is not None]
+    levels = set(map(str, listed.levels))
+    if any(unicodedata.normalize("NFKC", text).strip() in levels for text in texts):
+        return " Some are listed values with blanks around them, or in characters of another width: --csv tidy=yes reads those of a CSV file."
+    small = {level.casefold() for level in levels}
+    if any(text.casefold() in small for text in texts):
+        return " Some are listed values in other capitals."
+    return ""
 
 
 def declared_values(

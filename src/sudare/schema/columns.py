@@ -186,19 +186,34 @@ class Levels:
     listed_in: ClassVar[str]
     missing: Level | None
     value_kind: LevelKind
+    # Only a Category may have one.
+    other: Level | None = None
 
     def __post_init__(self) -> None:
         values, kind = checked_levels(getattr(self, self.listed_in), self.listed_in)
         # The kind takes part in comparisons: (0, 1) and (False, True) are equal to Python.
         for name, fact in ((self.listed_in, values), ("value_kind", kind)):
             object.__setattr__(self, name, fact)
-        object.__setattr__(self, "missing", checked_missing_level(self.missing, values, kind))
+        if self.other is not None:
+            object.__setattr__(self, "other", checked_other_level(self.other, kind))
+        object.__setattr__(self, "missing", checked_missing_level(self.missing, self.listed_levels, kind))
+
+    @property
+    def listed_levels(self) -> tuple[Level, ...]:
+        """The values declared, then the one for values that are not listed if it is a further one."""
+        values: tuple[Level, ...] = getattr(self, self.listed_in)
+        return values if self.other is None or self.other in values else (*values, self.other)
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """All values in the order of their codes: those declared, then the one for missing values if it is a further one."""
-        values: tuple[Level, ...] = getattr(self, self.listed_in)
+        """All values in the order of their codes: `listed_levels`, then the one for missing values if it is a further one."""
+        values = self.listed_levels
         return values if self.missing is None or self.missing in values else (*values, self.missing)
+
+    @property
+    def other_code(self) -> int | None:
+        """The code of values that are not listed; None if such a value is an error."""
+        return None if self.other is None else self.listed_levels.index(self.other)
 
     @property
     def missing_code(self) -> int | None:
@@ -210,14 +225,15 @@ class Levels:
 class Category(Levels):
     """A column that holds one of `values`: all text, all whole numbers, or all booleans.
 
-    `missing` names the category that missing values belong to: one of `values`, or a further one.
-    None: missing values are an error.
+    `missing` names the category that missing values belong to, and `other` the one that values which are not listed belong to:
+    one of `values`, or a further one. None: such values are an error.
     """
 
     listed_in: ClassVar[str] = "values"
 
     values: tuple[Level, ...]
     missing: Level | None = None
+    other: Level | None = None
     value_kind: LevelKind = field(init=False, repr=False)
 
 
@@ -334,6 +350,14 @@ def checked_missing_level(missing: object, values: tuple[Level, ...], kind: Leve
             f"`missing` is the {missing_kind} {level_text(level)!r} while the listed values are {kind}.",
             "Name one of the listed values, or a further category as text.",
         )
+    return level
+
+
+def checked_other_level(other: object, kind: LevelKind) -> Level:
+    """The category of values that are not listed. Raise SchemaError unless it is of their kind."""
+    level, other_kind = level_and_kind(other, "other")
+    if other_kind != kind:
+        raise SchemaError(f"`other` is {other_kind} while the listed values are {kind}.", "Give a value of their kind.")
     return level
 
 

@@ -144,6 +144,7 @@ class DatePart(Category):
     """
 
     values: tuple[Level, ...] = field(init=False, default=(), repr=False)
+    other: Level | None = field(init=False, default=None, repr=False)
     part: Part
     timezone: str | None = None
     format: str | None = None
