@@ -128,7 +128,12 @@ def _person(column: str | None, most_rows: int | None) -> Person | None:
 
 
 def _draft_privately(
-    source: os.PathLike[str], payment: Payment, asked: dict[str, Any], output: Path | None, dry_run: bool, as_json: bool
+    source: str | os.PathLike[str],
+    payment: Payment,
+    asked: dict[str, Any],
+    output: Path | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Charge an account, find what is not declared, and show or write the draft; in a dry run tell the price."""
     from sudare.privacy.guarantee import readable_up

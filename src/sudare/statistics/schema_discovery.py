@@ -14,7 +14,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, checked_rows, is_stored, refuse_read_once
+from sudare.frames.rows import Arrays, checked_rows, is_read_once, is_stored
 from sudare.frames.sources import column_types
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
@@ -131,7 +131,11 @@ def planned_draft(
     `declared` are columns that are known, with `drop`, person and target; `delta` is 1e-6 unless told otherwise, and nothing is
     found about text with 0.
     """
-    refuse_read_once(source)
+    if is_read_once(source):
+        raise InvalidParameter(
+            "A draft reads a table twice, and these rows come only once.",
+            "Give a path, an address, or a table in memory.",
+        )
     checked_epsilon(epsilon)
     spent_delta = DEFAULT_DELTA if delta is None else checked_delta(delta)
     known = {} if declared is None else dict(declared.columns)
