@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.rows import Rows, Tallied, checked_rows, placed
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
@@ -28,6 +29,25 @@ Integers = NDArray[np.int64]
 MEDIAN: Final = (0.5,)
 # How often an interval of a quantile holds. It is fixed when a table is fitted, because interval and quantile are drawn together.
 LEVEL: Final = 0.95
+
+
+def _cells(declared: Schema, of_columns: Sequence[Cells], is_matrix: bool, part: Any) -> Tallied:
+    """The cell of every value, and how many values of each column were clipped."""
+    if is_matrix:
+        columns: Iterable[Any] = part.T
+    else:
+        columns = map(as_table(part, list(declared.columns)).column, declared.columns)
+    cells, clipped = [], []
+    for name, cells_of, values in zip(declared.columns, of_columns, columns, strict=True):
+        within, _, outside = clipped_numbers(values, cells_of.number, name)
+        cells.append(cells_of.of(within))
+        clipped.append(outside)
+    return Tallied((np.stack(cells, axis=1),), np.array(clipped, dtype=np.int64))
+
+
+def _counts(sizes: Sequence[int], cells: Integers) -> Integers:
+    """How many values are in each cell, one column's cells after the other's."""
+    return np.concatenate([np.bincount(column, minlength=size) for column, size in zip(cells.T, sizes, strict=True)])
 
 
 @dataclass(eq=False, repr=False)
@@ -66,6 +86,7 @@ class PrivateQuantiles(PrivateEstimator):
     neighbours: Neighbours = "replace-one"
     account: Account | None = None
     random_state: int | np.random.RandomState | None = None
+    cluster: Any = None
 
     # Checks and declared columns
 
@@ -125,10 +146,8 @@ class PrivateQuantiles(PrivateEstimator):
         """Charge, then draw the quantiles. With a schema rows may come from any source; they are never held together."""
         rows = self._counted_rows(X)
         plan = self.plan(rows.count, self.declared_)
-        counts = [np.zeros(cells.count, dtype=np.int64) for cells in self._cells_of_columns()]
-        for (cells,) in rows.counted_parts():
-            for place, column in enumerate(cells.T):
-                counts[place] += np.bincount(column, minlength=len(counts[place]))
+        sizes = [cells.count for cells in self._cells_of_columns()]
+        counts = np.split(rows.total(partial(_counts, sizes)), np.cumsum(sizes)[:-1])
         passage = self._enter(plan)
         self.n_rows_ = rows.count if self.neighbours == "replace-one" else None
         self._set(plan.mechanism.chosen(counts, passage.noise))
@@ -145,24 +164,14 @@ class PrivateQuantiles(PrivateEstimator):
         self._keep_source(X)
         table = None if self.schema is not None else checked_matrix(self, X, reset=True)
         self._declare(X, table)
-        declared, of_columns = self.declared_, self._cells_of_columns()
-        clipped, is_checked = dict.fromkeys(declared.columns, 0), False
-
-        def arrays_of(part: Any) -> tuple[Integers]:
-            columns = (
-                part.T if table is not None else map(as_table(part, list(declared.columns)).column, declared.columns)
-            )
-            cells = []
-            for name, cells_of, values in zip(declared.columns, of_columns, columns, strict=True):
-                within, _, outside = clipped_numbers(values, cells_of.number, name)
-                cells.append(cells_of.of(within))
-                if not is_checked:
-                    clipped[name] += outside
-            return (np.stack(cells, axis=1),)
-
-        rows = Rows.held(*arrays_of(table)) if table is not None else checked_rows(X, arrays_of, declared)
-        # Sources that are read again at a later pass are not counted again.
-        self.clipped_, is_checked = clipped, True
+        declared = self.declared_
+        arrays_of = partial(_cells, declared, self._cells_of_columns(), table is not None)
+        if table is None:
+            rows = checked_rows(X, arrays_of, declared, cluster=self.cluster)
+        else:
+            made = arrays_of(table)
+            rows = placed(replace(Rows.held(*made.arrays), tally=made.tally), self.cluster)
+        self.clipped_ = dict(zip(declared.columns, ([] if rows.tally is None else rows.tally.tolist()), strict=True))
         return rows
 
     def _set(self, cells: Integers) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
+from sudare.frames.rows import Rows, Tallied, checked_rows, is_read_once, is_stored
 from sudare.privacy.column_sums import (
     exact_moments,
     fixed_point_step,
@@ -32,9 +34,19 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Schema
+from sudare.schema import Encoding, Schema, encode
 
 Floats = NDArray[np.float64]
+
+
+def _scaled(declared: Schema, encoding: Encoding, table: Any) -> Tallied:
+    """Scaled columns, and how many values of each were clipped."""
+    encoded = encode(declared, table, encoding)
+    return Tallied((encoded.matrix,), np.array([encoded.clipped[name] for name in declared.features], dtype=np.int64))
+
+
+def _moments(step: float, scaled: Floats) -> Floats:
+    return exact_moments(scaled, step)
 
 
 @dataclass(eq=False, repr=False)
@@ -73,11 +85,12 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute noisy means and deviations."""
-        scaled = self._read(X, reset=True)
-        rows = len(scaled)
+        checked = self._scaled_rows(X)
+        rows = checked.count
         plan = self.plan(rows, self.declared_)
+        exact = checked.total(partial(_moments, fixed_point_step(rows)))
         passage = self._enter(plan)
-        sums = plan.mechanism.apply(exact_moments(scaled, fixed_point_step(rows)), passage.noise)
+        sums = plan.mechanism.apply(exact, passage.noise)
         first, second = np.split(sums / rows, 2)
         low, high = natural_bounds(self.declared_)
         self.n_rows_ = rows
@@ -92,6 +105,19 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         self._set_bounds()
         self._seal()
         return self
+
+    def _scaled_rows(self, X: object) -> Rows:
+        """Columns scaled to [0, 1], all checked."""
+        table = self._open(X, reset=True)
+        declared = self.declared_
+        # Persons of a table in memory were counted when it was opened.
+        schema = declared if is_stored(table) or is_read_once(table) else None
+        rows = checked_rows(table, partial(_scaled, declared, self.encoding), schema, cluster=self.cluster)
+        self.clipped_ = dict(zip(declared.features, ([] if rows.tally is None else rows.tally.tolist()), strict=True))
+        return rows
+
+    def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
+        return self.plan(self._scaled_rows(X).count, self.declared_)
 
     def transform(self, X: object) -> Floats:
         """(x − mean_)/scale_ of the number columns, clipped to the declared bounds first."""
