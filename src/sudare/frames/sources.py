@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
 import sqlalchemy
@@ -90,15 +89,15 @@ def source(data: object, *, filesystem: object = None) -> RecordSource:
         return DatabaseTable(data)
     if isinstance(data, Iterator | pa.RecordBatchReader):
         return PassingTables(data)
-    if isinstance(data, pyarrow.dataset.Dataset):
-        return DatasetSource(data)
     return _by_library(data) or lazy_frame(data) or HeldTable(data)
 
 
 def _by_library(data: object) -> RecordSource | None:
-    """A table of deltalake or pyiceberg, told by the name of its class: the library is there where somebody made one."""
+    """A Dataset, or a table of deltalake or pyiceberg, told by the name of its class: the library is there where somebody made one."""
     for kind in type(data).__mro__:
         library = kind.__module__.partition(".")[0]
+        if (library, kind.__name__) == ("pyarrow", "Dataset"):
+            return DatasetSource(data)
         if (library, kind.__name__) == ("deltalake", "DeltaTable"):
             return delta_source(data)
         if (library, kind.__name__) == ("pyiceberg", "Table"):
@@ -149,8 +148,12 @@ def _in_file_system(data: object, filesystem: Any) -> RecordSource:
     return StoredFiles(place, said, within)
 
 
+# Below, sources are called so.
+_opened = source
+
+
 def batches(
-    data: object,
+    source: object,
     columns: Sequence[str] | None = None,
     batch_rows: int = DEFAULT_BATCH_ROWS,
     schema: Schema | None = None,
@@ -168,12 +171,12 @@ def batches(
         raise InvalidParameter(
             "`batch_rows` is not a whole number from 1.", "Leave it out, or give a number such as 65536."
         )
-    return source(data).batches(columns, batch_rows, schema)
+    return _opened(source).batches(columns, batch_rows, schema)
 
 
-def read(data: object, columns: Sequence[str] | None = None, schema: Schema | None = None) -> Table:
+def read(source: object, columns: Sequence[str] | None = None, schema: Schema | None = None) -> Table:
     """All rows of a source in one table."""
-    opened = source(data)
+    opened = _opened(source)
     parts = [batch.arrow for batch in batches(opened, columns, schema=schema)]
     if not parts:
         raise DataError("The source has no rows.", "Check the path or query.")
@@ -183,17 +186,17 @@ def read(data: object, columns: Sequence[str] | None = None, schema: Schema | No
     return Table(together, opened.origin)
 
 
-def row_count(data: object) -> int | None:
+def row_count(source: object) -> int | None:
     """The number of rows where that is known without reading them; None elsewhere."""
-    return source(data).row_count()
+    return _opened(source).row_count()
 
 
-def column_types(data: object, expected: Collection[str] = ()) -> pa.Schema:
+def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
     """The names and Arrow types of the columns of a source, read from the least of it that tells them.
 
     `expected` are names that a person declared: they tell a header of a CSV file that holds nothing but text from a record.
     """
-    return source(data).types(expected)
+    return _opened(source).types(expected)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.fs
 
 from sudare.errors import ExtraMissing, SourceUnreadable
@@ -27,7 +26,7 @@ class DatasetSource(RecordSource):
 
     def __init__(self, dataset: Any, origin: Origin | None = None, what: str = "The dataset") -> None:
         self._dataset, self._what = dataset, what
-        self.is_steady = isinstance(dataset, pyarrow.dataset.FileSystemDataset)
+        self.is_steady = hasattr(dataset, "files")
         self._origin = origin if origin is not None or not self.is_steady else _files_of(dataset)
 
     @property
@@ -105,10 +104,11 @@ def hive_folder(folder: Path) -> DatasetSource:
         raise SourceUnreadable(
             f"There are no data files at {os.fspath(folder)!r}.", "Check the path; a folder must hold Parquet files."
         )
+    # It loads pandas, which not everybody who opens a ledger needs.
+    from pyarrow.dataset import dataset as dataset_of
+
     dataset = attempt(
-        lambda: pyarrow.dataset.dataset(
-            found, format="parquet", partitioning="hive", partition_base_dir=os.fspath(folder)
-        )
+        lambda: dataset_of(found, format="parquet", partitioning="hive", partition_base_dir=os.fspath(folder))
     )
     if dataset is None:
         raise SourceUnreadable(
