@@ -133,3 +133,13 @@ def test_a_charged_draft_is_rehearsed_charged_and_written(house: Path, sudare: S
 )
 def test_options_that_do_not_belong_together_are_refused(house: Path, sudare: Sudare, options: tuple[str, ...]) -> None:
     assert sudare("schema", "draft", "table.parquet", *options).exit_code == InvalidParameter.exit_code
+
+
+def test_a_table_is_read_as_it_is_said_to_be_written(house: Path, sudare: Sudare) -> None:
+    (house / "wide.csv").write_text("age,smoker\n５０, no\n61,yes \n", "utf-8")
+    refused = sudare("schema", "check", "wide.csv", "--schema", "schema.toml")
+    assert "--csv tidy=yes" in refused.stdout
+    assert sudare("schema", "check", "wide.csv", "--schema", "schema.toml", "--csv", "tidy=yes").exit_code == 0
+    for wrong in ("tidy=perhaps", "quote=x", "thousands"):
+        told = sudare("schema", "check", "wide.csv", "--schema", "schema.toml", "--csv", wrong)
+        assert told.exit_code == InvalidParameter.exit_code

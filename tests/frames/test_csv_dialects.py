@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.errors import InvalidParameter, SourceUnreadable, WrongType
+from sudare.errors import InvalidParameter, SourceUnreadable, SudareError, UnknownCategory, WrongType
 from sudare.frames import column_types, read
 from sudare.frames.csv_dialects import (
     CsvFile,
@@ -18,7 +19,7 @@ from sudare.frames.csv_dialects import (
     detected_separator,
     why_no_number,
 )
-from sudare.schema import Category, Number, Schema
+from sudare.schema import Category, Number, Schema, encode
 
 JAPANESE = "年齢,都道府県\n31,東京都\n47,大阪府\n52,北海道\n60,カナガワ\n29,ひろしま\n"
 SCHEMA = Schema({"年齢": Number(0, 110), "都道府県": Category(["東京都", "大阪府", "北海道", "カナガワ", "ひろしま"])})
@@ -177,3 +178,58 @@ def test_a_cell_beyond_all_measure_is_no_crash(tmp_path: Path) -> None:
     file = tmp_path / "long.csv"
     file.write_text("a;b\n1;" + "x" * 200_000 + "\n", "utf-8")
     assert read(CsvFile(file, has_header=True)).names == ("a", "b")
+
+
+AMOUNTS = Schema({"amount": Number(0, 1e9), "code": Category((1, 2)), "ward": Category(("a", "b"))})
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "option"),
+    [
+        ('amount,code,ward\n"1,234,567.5",1,a\n12,2,b\n', {"thousands": ","}, "thousands=,"),
+        ("amount,code,ward\n1'234'567.5,1,a\n12,2,b\n", {"thousands": "'"}, "thousands='"),
+        ("amount;code;ward\n1.234.567,5;1;a\n12,0;2;b\n", {"thousands": "."}, "thousands="),
+        ("amount;code;ward\n1\u202f234\u202f567,5;1;a\n12,0;2;b\n", {"thousands": " "}, "thousands= "),
+        ("amount,code,ward\n１２３４５６７．５,１,a\n１２,2,b\n", {"tidy": True}, "tidy=yes"),
+        ("amount,code,ward\n1234567.5\u3000,1,a\n\u300012,2,b\n", {"tidy": True}, "tidy=yes"),
+        (
+            '　amount, code ,ward\n"１，２３４，５６７．５　",1,\u3000a \n12,2, b\n',
+            {"tidy": True, "thousands": ","},
+            "tidy=yes",
+        ),
+    ],
+)
+def test_numbers_as_people_write_them(tmp_path: Path, text: str, said: dict[str, Any], option: str) -> None:
+    file = tmp_path / "amounts.csv"
+    file.write_text(text, "utf-8")
+    with pytest.raises(SudareError) as caught:
+        read(file, schema=AMOUNTS)
+    assert option in caught.value.remedy
+    assert "234" not in str(caught.value)
+    for schema in (AMOUNTS, None):
+        found = read(CsvFile(file, has_header=True, **said), schema=schema).arrow.to_pydict()
+        assert found == {"amount": [1234567.5, 12.0], "code": [1, 2], "ward": ["a", "b"]}
+
+
+def test_what_is_no_number_stays_refused_and_gaps_stay_gaps(tmp_path: Path) -> None:
+    file = tmp_path / "amounts.csv"
+    file.write_text("amount,code,ward\n1234,1,a\nmany,2,b\n")
+    with pytest.raises(WrongType, match="'amount' is declared to hold numbers"):
+        read(CsvFile(file, tidy=True), schema=AMOUNTS)
+    file.write_text("amount,code,ward\nNA,1,a\n,2,b\n")
+    assert read(CsvFile(file, thousands=","), schema=AMOUNTS).arrow["amount"].null_count == 2
+
+
+@pytest.mark.parametrize("wrong", [{"thousands": ";"}, {"thousands": ",", "decimal": ","}, {"tidy": "yes"}])
+def test_marks_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        CsvFile("amounts.csv", **wrong)
+
+
+def test_listed_values_with_blanks_or_capitals_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "amounts.csv"
+    for cell, hint in ((" b", "tidy=yes"), ("ｂ", "another width"), ("B", "capitals"), ("c", "does not list. Add")):
+        file.write_text(f"amount,code,ward\n1,1,a\n1,1,{cell}\n")
+        with pytest.raises(UnknownCategory) as caught:
+            encode(AMOUNTS, read(file, schema=AMOUNTS))
+        assert hint in str(caught.value)

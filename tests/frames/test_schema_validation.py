@@ -9,7 +9,7 @@ import pytest
 
 from sudare.errors import ColumnMissing, MissingValue, PersonRowsExceeded, UnknownCategory, WrongType
 from sudare.frames.schema_validation import schema_report
-from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.schema import Category, Date, DatePart, Label, Number, Person, Schema
 
 SCHEMA = Schema(
     {"age": Number(0, 110), "town": Category(("a", "b")), "pay": Number(0, 9, missing="centre"), "ill": Label((0, 1))}
@@ -78,3 +78,39 @@ def test_gaps_and_persons() -> None:
 def test_columns_that_look_like_persons(name: str, values: list[object], looks: bool) -> None:
     table = {"age": [1.0] * len(values), name: values}
     assert schema_report(table, Schema({"age": Number(0, 9)})).person_like == ([name] if looks else [])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "frame"])
+def test_dates_whole_numbers_and_columns_left_out(tmp_path: Path, ending: str) -> None:
+    schema = Schema(
+        {
+            "day": Date(first="2020-01-01", last="2020-12-31"),
+            "weekday": DatePart(part="weekday"),
+            "visits": Number(0, 9, whole=True),
+            "town": Category(("a", "b"), other="c"),
+        },
+        drop=["remarks"],
+    )
+    good = pd.DataFrame(
+        {
+            "day": ["2020-01-02", "2021-01-01"],
+            "weekday": ["2020-01-02", "Monday"],
+            "visits": [1.0, 12.0],
+            "town": ["a", "elsewhere"],
+            "remarks": ["x", "y"],
+            "more": [1.5, 2.5],
+        }
+    )
+    bad = good.assign(day=["2020-01-02", "2.1.2020"], visits=[0.5, 1.5])
+    told = schema_report(written(good.assign(weekday="2020-01-02"), tmp_path, ending), schema)
+    assert (told.problems, told.clipped, told.ignored) == ([], {"day": 1, "visits": 1}, ["more"])
+    problems = schema_report(written(bad, tmp_path, ending), schema).problems
+    assert [(each.column, type(each.error)) for each in problems] == [
+        ("day", WrongType),
+        ("weekday", WrongType),
+        ("visits", WrongType),
+    ]
+    for words, each in zip(
+        ("holds 1 that cannot", "holds 1 that cannot", "holds 2 that are not whole"), problems, strict=True
+    ):
+        assert words in each.error.problem

@@ -15,6 +15,7 @@ from sudare.cli.options import (
     ChargedEpsilon,
     Cluster,
     Composition,
+    CsvFacts,
     Encoding,
     HasHeader,
     NewBudget,
@@ -89,6 +90,7 @@ def fit(
     ] = "replace-one",
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    csv: CsvFacts = None,
     cluster: Cluster = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
@@ -110,7 +112,7 @@ def fit(
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
         tell("reading the table")
-        source = table_source(table, has_header, encoding)
+        source = table_source(table, has_header, encoding, csv)
         columns = _columns_read(declared, keys) if keys else None
         rows = read(source, schema=declared, columns=columns) if cluster is None else source
         tell("asking for the price" if signing is None else "charging, then computing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,12 +17,31 @@ def table_place(table: str) -> str | Path:
     return table if is_address(table) else Path(table)
 
 
-def table_source(table: str, has_header: bool | None, encoding: str | None) -> str | os.PathLike[str]:
-    """The table, with what a person said about its first line and its encoding."""
+def table_source(
+    table: str, has_header: bool | None, encoding: str | None, csv: list[str] | None = None
+) -> str | os.PathLike[str]:
+    """The table, with what a person said about its first line, its encoding, and how its cells are written."""
     from sudare.frames.csv_dialects import CsvFile
 
-    place = table_place(table)
-    return place if has_header is None and encoding is None else CsvFile(place, has_header, encoding)
+    place, said = table_place(table), csv_facts(csv or [])
+    is_plain = has_header is None and encoding is None and not said
+    return place if is_plain else CsvFile(place, has_header, encoding, **said)
+
+
+def csv_facts(texts: list[str]) -> dict[str, Any]:
+    """What NAME=VALUE texts say of a CSV file. Raise InvalidParameter where one says nothing known."""
+    from sudare.errors import InvalidParameter
+
+    said: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in ("separator", "decimal", "thousands", "tidy") or (name == "tidy" and value not in ("yes", "no")):
+            raise InvalidParameter(
+                "--csv has something other than separator=, decimal=, thousands= or tidy=yes.",
+                'Use for example --csv thousands=, or --csv "separator=;" or --csv separator=tab.',
+            )
+        said[name] = value == "yes" if name == "tidy" else "\t" if value == "tab" else value
+    return said
 
 
 def table_name(table: str) -> str:
@@ -76,6 +95,15 @@ Cluster = Annotated[
         "--cluster",
         metavar="ADDRESS",
         help="The scheduler of a Dask cluster, such as tls://scheduler:8786, whose workers read the table and add up its rows.",
+        show_default=False,
+    ),
+]
+CsvFacts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--csv",
+        metavar="NAME=VALUE",
+        help="How a CSV file is written: thousands=, (or . ' or a blank), tidy=yes (full-width figures, blanks around values), separator=; or decimal=, where they do not show. May be repeated.",
         show_default=False,
     ),
 ]

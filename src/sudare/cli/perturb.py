@@ -12,6 +12,7 @@ from sudare.cli import charged_commands as paying
 from sudare.cli.answers import DEFAULT_LEDGER, AsJson, DryRun, LedgerAddress, answer, progress, reported
 from sudare.cli.options import (
     AccountOrTableName,
+    CsvFacts,
     Encoding,
     HasHeader,
     NewBudget,
@@ -55,6 +56,7 @@ def perturb(
     ] = None,
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    csv: CsvFacts = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     ledger: LedgerAddress = DEFAULT_LEDGER,
@@ -67,7 +69,7 @@ def perturb(
     from sudare.perturbation import RecordPerturbation
     from sudare.schema import Schema
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding)
+    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
     weights = {name: _number(name, weight) for name, weight in _pairs("--split", split).items()}
     options: dict[str, Any] = {
         "k": k, "epsilon": epsilon, "n_records": n_records,

@@ -22,6 +22,7 @@ from sudare.cli.charged_commands import Payment, check_can_be_written, price_tex
 from sudare.cli.options import (
     AccountOrTableName,
     Composition,
+    CsvFacts,
     Encoding,
     HasHeader,
     NewBudget,
@@ -51,6 +52,7 @@ def draft(
     ] = None,
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    csv: CsvFacts = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -92,12 +94,12 @@ def draft(
 
     if epsilon is not None:
         payment = Payment(ledger, account, table, budget, budget_delta, composition)
-        source, known = table_source(table, has_header, encoding), None if schema is None else Schema.load(schema)
+        source, known = table_source(table, has_header, encoding, csv), None if schema is None else Schema.load(schema)
         asked = {"epsilon": epsilon, "delta": delta, "declared": known, "drop": drop or (), "has_header": has_header}
         _draft_privately(source, payment, {**asked, "person": _person(person, most_rows)}, output, dry_run, as_json)
         return
     _refuse_without_epsilon(delta, schema, drop, person, most_rows, account, budget, budget_delta, composition, dry_run)
-    types = column_types(table_source(table, has_header, encoding))
+    types = column_types(table_source(table, has_header, encoding, csv))
     text = Schema.draft(types, has_header=has_header)
     if output is not None:
         write_new_text(output, text)
@@ -190,13 +192,14 @@ def check(
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (TOML).")],
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    csv: CsvFacts = None,
     as_json: AsJson = False,
 ) -> None:
     """Whether a table agrees with a schema: all problems at once, what would be clipped, and what is ignored. Counts are exact: for the owner only."""
     from sudare.frames.schema_validation import schema_report
     from sudare.schema import Schema
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding)
+    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
     with progress(as_json) as tell:
         found = schema_report(source, declared, tell)
     values = {

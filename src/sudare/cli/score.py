@@ -12,7 +12,7 @@ import typer
 
 from sudare.cli.answers import AsJson, answer, progress, reported
 from sudare.cli.key_files import MemberFile
-from sudare.cli.options import Encoding, HasHeader, TableFile, table_name, table_source
+from sudare.cli.options import CsvFacts, Encoding, HasHeader, TableFile, table_name, table_source
 from sudare.cli.plot_files import check_picture, draw
 from sudare.errors import DataError, InvalidParameter, SourceUnreadable
 from sudare.safe_text import spreadsheet_safe
@@ -84,6 +84,7 @@ def score(
     label: RowLabel = None,
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    csv: CsvFacts = None,
     top: HowMany = 5,
     output: ScoresFile = None,
     plot: PlotFile = None,
@@ -102,10 +103,10 @@ def score(
         detector, rate = _detector(task, member, model, schema, false_alarm_rate)
         if calibrate is not None:
             tell("calibrating")
-            detector = detector.calibrated(_calibration(table_source(calibrate, has_header, encoding), detector))
+            detector = detector.calibrated(_calibration(table_source(calibrate, has_header, encoding, csv), detector))
         threshold = detector.threshold(rate)
         told = _Told(threshold, rate, 0 if detector.calibration is None else len(detector.calibration))
-        source = _Source(table_name(table), table_source(table, has_header, encoding), detector, label)
+        source = _Source(table_name(table), table_source(table, has_header, encoding, csv), detector, label)
         if dry_run:
             _tell_plan(source, told, as_json)
             return

@@ -16,6 +16,7 @@ from sudare.cli.options import (
     ChargedDelta,
     ChargedEpsilon,
     Composition,
+    CsvFacts,
     Encoding,
     HasHeader,
     NewBudget,
@@ -71,6 +72,7 @@ def synthesize(
     ] = 20,
     has_header: HasHeader = None,
     encoding: Encoding = None,
+    csv: CsvFacts = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,
@@ -85,7 +87,7 @@ def synthesize(
     from sudare.schema import Schema
     from sudare.synthesis import PrivateSynthesizer
 
-    declared, source = Schema.load(schema), table_source(table, has_header, encoding)
+    declared, source = Schema.load(schema), table_source(table, has_header, encoding, csv)
     options: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "label": label, "engine": engine.value, "groups": groups,
         "tree": _tree(pairs),

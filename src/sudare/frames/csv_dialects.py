@@ -21,6 +21,8 @@ from sudare.safe_text import normal_name
 SAMPLED_BYTES: Final = 2**20
 SAMPLED_LINES: Final = 1000
 SEPARATORS: Final = (",", ";", "\t", "|")
+THOUSANDS_MARKS: Final = (",", ".", "'", " ")
+OTHER_MARK: Final = {",": ".", ".": ","}
 JAPANESE_ENCODINGS: Final = {"cp932": "Shift_JIS (cp932)", "euc_jp": "EUC-JP"}
 BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # A decimal comma, not one between thousands: those have three digits behind them.
@@ -41,7 +43,9 @@ class CsvFile(os.PathLike[str]):
     """A CSV file of which a person says whether its first line names the columns, and how it is written.
 
     It stands wherever a path does. Without names the columns are called column_1, column_2, and so on. What is None is told from the file:
-    `encoding`, the `separator` of cells (a comma, semicolon, tab or bar) and the `decimal` mark (a point or a comma).
+    `encoding`, the `separator` of cells (a comma, semicolon, tab or bar) and the `decimal` mark (a point or a comma). `thousands` is the mark
+    between thousands (a comma, point, apostrophe or blank) where numbers have one; with `tidy` blanks around values are dropped, and numbers
+    may be written in full-width figures.
     """
 
     path: str | os.PathLike[str]
@@ -49,6 +53,8 @@ class CsvFile(os.PathLike[str]):
     encoding: str | None = None
     separator: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
+    tidy: bool = False
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
@@ -57,6 +63,14 @@ class CsvFile(os.PathLike[str]):
             raise InvalidParameter("`separator` is not a comma, semicolon, tab or bar.", 'Use for example ";".')
         if self.decimal not in (None, ".", ","):
             raise InvalidParameter("`decimal` is not a point or a comma.", 'Use "." or ",".')
+        if self.thousands not in (None, *THOUSANDS_MARKS):
+            raise InvalidParameter(
+                "`thousands` is not a comma, point, apostrophe or blank.", 'Use for example ",", as in 1,234,567.'
+            )
+        if self.thousands is not None and self.thousands == self.decimal:
+            raise InvalidParameter("`thousands` and `decimal` are the same mark.", "Say which is which.")
+        if not isinstance(self.tidy, bool):
+            raise InvalidParameter("`tidy` is neither true nor false.", "Use true, or leave it out.")
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)
@@ -69,6 +83,13 @@ class CsvDialect:
     encoding: str
     separator: str = ","
     decimal_point: str = "."
+    thousands: str | None = None
+    tidy: bool = False
+
+    @property
+    def rewrites_numbers(self) -> bool:
+        """Whether numbers are read as text first."""
+        return self.tidy or self.thousands is not None
 
 
 def described(source: str | os.PathLike[str]) -> CsvFile:
@@ -108,15 +129,15 @@ def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvD
     if separator is None:
         raise SourceUnreadable(
             f"What separates the columns of {os.fspath(file)!r} does not show: its first line has more than one usual mark.",
-            'Say which it is: CsvFile(path, separator=";") in Python; or write the table as Parquet.',
+            'Say which it is: --csv "separator=;", or CsvFile(path, separator=";") in Python.',
         )
-    point = said.decimal or detected_decimal_point(text, separator)
+    point = said.decimal or OTHER_MARK.get(said.thousands or "") or detected_decimal_point(text, separator)
     if point is None:
         raise SourceUnreadable(
             f"The decimal mark of {os.fspath(file)!r} does not show: commas stand in some numbers as a decimal mark, and points or marks between thousands in others.",
-            'Say which it is: CsvFile(path, decimal=",") in Python; or write numbers as 1234.5.',
+            'Say which it is: --csv decimal=, or --csv thousands=, (CsvFile(path, decimal=",") in Python).',
         )
-    return CsvDialect(encoding, separator, point)
+    return CsvDialect(encoding, separator, point, said.thousands, said.tidy)
 
 
 def detected_encoding(beginning: bytes, file: DataFile) -> str:
@@ -214,12 +235,22 @@ def why_no_number(cells: Collection[str]) -> tuple[str, str] | None:
     """How cells of a column of numbers are written that cannot be read as such, and what to do; None where nothing usual shows."""
     for cell in cells:
         bare = cell.strip()
-        if re.fullmatch(r"[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+([.]\d+)?", bare):
-            return "with marks between thousands", "Write them without, as 1234567.8."
+        if not cell.isascii() and re.fullmatch(r"[-+]?[0-9.]+", bare):
+            return "with blanks around them", "Say so: --csv tidy=yes, or CsvFile(path, tidy=True) in Python."
+        if re.fullmatch(r"[-+]?\d{1,3}([,' \u00a0\u202f]\d{3})+([.,]\d+)?", bare):
+            mark = next(one for one in bare if not one.isdigit() and one not in "-+")
+            named = mark if mark in THOUSANDS_MARKS else " "
+            return (
+                "with marks between thousands",
+                f'Say so: --csv "thousands={named}", or CsvFile(path, thousands="{named}") in Python.',
+            )
         if any(one.isdigit() and not one.isascii() for one in bare):
-            return "with full-width or other figures than 0 to 9", "Write them in ASCII figures (NFKC does it)."
+            return (
+                "with full-width or other figures than 0 to 9",
+                "Say so: --csv tidy=yes, or CsvFile(path, tidy=True) in Python.",
+            )
         if re.fullmatch(r"[-+]?\d+,\d+", bare):
-            return "with a decimal comma", "Write decimals with a point, or separate columns by semicolons."
+            return "with a decimal comma", 'Say so: --csv decimal=, or CsvFile(path, decimal=",") in Python.'
         if re.fullmatch(r"[-+]?[¥$€£￥]?\s*[\d.,]+\s*[¥$€£￥%％円年歳]?", bare) and not re.fullmatch(
             r"[-+]?[\d.]+", bare
         ):

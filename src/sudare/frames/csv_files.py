@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,17 @@ def csv_batches(
 ) -> Iterator[Table]:
     expected = {*(columns or ()), *(() if schema is None else schema.source_columns)}
     dialect = dialect_of(file, said, expected)
-    written = csv_as_written(file, expected, said.has_header, dialect).names
+    opened = csv_as_written(file, expected, said.has_header, dialect)
+    written = opened.names
     read_as = dict(zip(unique_names(public_names(written, said.has_header)), written, strict=True))
     names = wanted_columns(list(read_as), columns, schema)
+    types = {name: kind for name, kind in declared_types(schema).items() if name in names}
+    rewritten = rewritten_types(types, names, read_as, opened, dialect)
     options = pyarrow.csv.ConvertOptions(
         include_columns=[read_as[name] for name in names],
-        column_types={read_as[name]: kind for name, kind in declared_types(schema).items() if name in names},
+        column_types={
+            read_as[name]: pa.string() if name in rewritten else kind for name, kind in {**rewritten, **types}.items()
+        },
         # The words 1 and 0 are numbers, not booleans.
         true_values=["true", "True", "TRUE"],
         false_values=["false", "False", "FALSE"],
@@ -44,6 +49,8 @@ def csv_batches(
     with csv_reader(file, options, written if said.has_header is False else None, dialect) as reader:
         for batch in reader:
             table = pa.Table.from_batches([batch]).rename_columns(names)
+            if dialect.rewrites_numbers:
+                table = tidied(table, rewritten, dialect)
             yield from pieces(Table(with_missing_words(table, schema)), batch_rows)
 
 
@@ -70,7 +77,63 @@ def csv_as_written(
     # Names that cannot be decoded fail when they are asked for.
     if types is None or attempt(lambda: types.names) is None:
         raise unreadable(file, "CSV")
-    return types
+    return with_numbers(types, lines[has_header is not False :], dialect) if dialect.rewrites_numbers else types
+
+
+def with_numbers(types: pa.Schema, lines: Sequence[Sequence[str]], dialect: CsvDialect) -> pa.Schema:
+    """The types with numbers in place of text where all cells of the first lines can be read as numbers."""
+    fields = []
+    for place, each in enumerate(types):
+        cells = [line[place] for line in lines if place < len(line) and line[place].strip()]
+        is_number = (
+            pa.types.is_string(each.type) and bool(cells) and numbers_of_text(cells, pa.float64(), dialect) is not None
+        )
+        fields.append(pa.field(each.name, pa.float64()) if is_number else each)
+    return pa.schema(fields)
+
+
+def rewritten_types(
+    types: Mapping[str, Any], names: Sequence[str], read_as: Mapping[str, str], opened: pa.Schema, dialect: CsvDialect
+) -> dict[str, Any]:
+    """The columns that are read as text and then made numbers, with the types they get."""
+    if not dialect.rewrites_numbers:
+        return {}
+    # A name may occur twice in a file; such a file was refused before.
+    kinds = {name: types.get(name, opened.field(read_as[name]).type) for name in names}
+    return {name: kind for name, kind in kinds.items() if pa.types.is_floating(kind) or pa.types.is_integer(kind)}
+
+
+def tidied(table: pa.Table, rewritten: Mapping[str, Any], dialect: CsvDialect) -> pa.Table:
+    """The table with numbers made of text, and without blanks around other text. Raise WrongType where some are no numbers."""
+    for position, name in enumerate(table.column_names):
+        column = table.column(name)
+        if name in rewritten:
+            made = numbers_of_text(column, rewritten[name], dialect)
+            if made is None:
+                raise WrongType(
+                    f"Column {name!r} is declared to hold numbers, or begins with them, and holds some that cannot be read as such.",
+                    "Correct the file, say how numbers are written (--csv), or change the declaration in the schema.",
+                )
+            table = table.set_column(position, name, made)
+        elif dialect.tidy and pa.types.is_string(column.type):
+            table = table.set_column(position, name, pc.utf8_trim_whitespace(column))
+    return table
+
+
+def numbers_of_text(cells: Any, kind: Any, dialect: CsvDialect) -> Any:
+    """Cells as numbers of this Arrow type, words for missing as null; None where one cannot be read."""
+    texts = cells if isinstance(cells, pa.ChunkedArray) else pa.chunked_array([pa.array(cells, pa.string())])
+    texts = pc.utf8_trim_whitespace(pc.utf8_normalize(texts, form="NFKC") if dialect.tidy else texts)
+    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), texts)
+    mark, point = dialect.thousands, re.escape(dialect.decimal_point)
+    if mark is not None:
+        between = "[ \u00a0\u202f]" if mark == " " else "['\u2019]" if mark == "'" else re.escape(mark)
+        has_marks = pc.match_substring_regex(texts, rf"^[-+]?[0-9]{{1,3}}({between}[0-9]{{3}})+({point}[0-9]*)?$")
+        texts = pc.if_else(has_marks, pc.replace_substring_regex(texts, between, ""), texts)
+    if dialect.decimal_point == ",":
+        has_comma = pc.match_substring_regex(texts, "^[-+]?[0-9]*,[0-9]*$")
+        texts = pc.if_else(has_comma, pc.replace_substring(texts, ",", "."), texts)
+    return attempt(lambda: texts.cast(kind))
 
 
 def csv_reader(file: DataFile, options: Any, names: Sequence[str] | None, dialect: CsvDialect) -> Any:

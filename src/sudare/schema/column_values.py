@@ -103,8 +103,10 @@ def spelling_hint(values: pa.ChunkedArray, listed: Category | Label, unknown: np
         return ""
     texts = [str(text) for text in pc.unique(values.filter(pa.array(unknown))).to_pylist() if text is not None]
     levels = set(map(str, listed.levels))
+    if any(text.strip() in levels for text in texts):
+        return " Some are listed values with blanks around them: --csv tidy=yes (CsvFile(path, tidy=True)) reads those of a CSV file."
     if any(unicodedata.normalize("NFKC", text).strip() in levels for text in texts):
-        return " Some are listed values with blanks around them, or in characters of another width: --csv tidy=yes reads those of a CSV file."
+        return " Some are listed values in characters of another width."
     small = {level.casefold() for level in levels}
     if any(text.casefold() in small for text in texts):
         return " Some are listed values in other capitals."

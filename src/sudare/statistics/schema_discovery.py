@@ -14,7 +14,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, checked_rows, is_read_once, is_stored
+from sudare.frames.rows import Arrays, checked_rows, is_read_once
 from sudare.frames.sources import column_types
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.declared_columns import promise, rows_per_unit
@@ -133,14 +133,14 @@ def planned_draft(
     """
     if is_read_once(source):
         raise InvalidParameter(
-            "A draft reads a table twice, and these rows come only once.",
-            "Give a path, an address, or a table in memory.",
+            "Rows that can be read only once cannot be planned for and then read.",
+            "Give a path, a database or a table, such as frames.read(…) returns. Nothing was charged.",
         )
     checked_epsilon(epsilon)
     spent_delta = DEFAULT_DELTA if delta is None else checked_delta(delta)
     known = {} if declared is None else dict(declared.columns)
     owner = person or (None if declared is None else declared.person)
-    types = column_types(source, [*known, *drop]) if is_stored(source) else as_table(source).arrow.schema
+    types = column_types(source, [*known, *drop])
     held = dict(zip(unique_names(types.names), map(holds, types.types), strict=True))
     refuse_values_as_names(list(held), has_header)
     left_out = (*drop, *(() if declared is None else declared.drop))

@@ -70,6 +70,11 @@ def test_a_csv_file_with_what_a_person_says_about_it(tmp_path: Path) -> None:
     assert member.source() == CsvFile(str(tmp_path / "table.csv"), has_header=True, encoding="cp1252")
     with pytest.raises(InvalidParameter, match="encoding"):
         member_in(tmp_path, MEMBER.replace('source = "table.parquet"', said.replace("cp1252", "zip")))
+    marks = 'source = "table.csv"\nthousands = ","\ntidy = true'
+    member = member_in(tmp_path, MEMBER.replace('source = "table.parquet"', marks))
+    assert member.source() == CsvFile(str(tmp_path / "table.csv"), thousands=",", tidy=True)
+    with pytest.raises(InvalidParameter, match="thousands"):
+        member_in(tmp_path, MEMBER.replace('source = "table.parquet"', marks.replace(",", "x")))
 
 
 BAD = [

@@ -45,6 +45,10 @@ class Data:
     source: str | None = field(default=None, repr=False)
     has_header: bool | None = None
     encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    tidy: bool | None = None
     url: str | None = field(default=None, repr=False)
     query: str | None = None
     cluster: str | None = None
@@ -158,10 +162,10 @@ class Member:
             if attempt(lambda: sqlalchemy.make_url(address)) is None:
                 raise AgreementError("`data.url` is not a database's address.", "Use dialect://user@host/database.")
             return SqlSource(address, self.data.query)
-        place = _resolved(str(self.data.source), "data.source")
-        said = (self.data.has_header, self.data.encoding)
-        found = placed(place, self.folder)
-        return found if said == (None, None) else CsvFile(found, *said)
+        found = placed(_resolved(str(self.data.source), "data.source"), self.folder)
+        names = ("has_header", "encoding", "separator", "decimal", "thousands", "tidy")
+        said = {name: getattr(self.data, name) for name in names if getattr(self.data, name) is not None}
+        return CsvFile(found, **said) if said else found
 
     def task_folder(self, agreement: Agreement, task: str) -> Path:
         """Where the state of a task of this agreement is kept."""
@@ -235,8 +239,9 @@ def _address(value: Field, folder: Path) -> str:
 
 
 def _data(section: Field) -> Data:
-    fields = section.table((), ("source", "has_header", "encoding", "url", "query", "cluster"))
-    texts = {name: value.text() for name, value in fields.items() if name not in ("has_header", "encoding", "cluster")}
+    marks, truths = ("separator", "decimal", "thousands"), ("has_header", "tidy")
+    fields = section.table((), ("source", *truths, "encoding", *marks, "url", "query", "cluster"))
+    texts = {name: value.text() for name, value in fields.items() if name in ("source", "url", "query")}
     if set(texts) not in ({"source"}, {"url", "query"}) or not all(texts.values()):
         problem = "names both a file and a database" if {"source", "url"} <= set(texts) else "names no data"
         raise AgreementError(
@@ -246,9 +251,11 @@ def _data(section: Field) -> Data:
     encoding = fields["encoding"].text() if "encoding" in fields else None
     if encoding is not None:
         checked_encoding(encoding)
-    has_header = fields["has_header"].truth() if "has_header" in fields else None
+    said: dict[str, Any] = {name: fields[name].text() for name in marks if name in fields}
+    said |= {name: fields[name].truth() for name in truths if name in fields}
+    CsvFile("", **said)
     cluster = _cluster(fields["cluster"]) if "cluster" in fields else None
-    return Data(**texts, has_header=has_header, encoding=encoding, cluster=cluster)
+    return Data(**{**texts, **said}, encoding=encoding, cluster=cluster)
 
 
 def _cluster(field: Field) -> str:
