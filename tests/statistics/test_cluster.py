@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sudare.errors import UnknownCategory, WrongType
 from sudare.privacy import Ledger
 from sudare.schema import Category, Number, Schema
-from sudare.statistics import PrivateQuantiles, PrivateStandardScaler
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
 
 distributed = pytest.importorskip("distributed")
 
@@ -42,6 +42,17 @@ def path(frame, tmp_path_factory):
 
 LEARNERS = [
     PrivateStandardScaler(1.0, schema=SCHEMA, random_state=0),
+    PrivateMean(1.0, schema=SCHEMA, random_state=0),
+    PrivateHistogram(1.0, 1e-6, schema=SCHEMA, random_state=0),
+    GroupedTable(
+        1.0,
+        schema=SCHEMA,
+        by=["sex", "age"],
+        mean_of=["days"],
+        variance_of=["days"],
+        quantile_of=["days"],
+        random_state=0,
+    ),
     PrivateQuantiles(1.0, schema=NUMBERS, random_state=0),
 ]
 

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SudareError
-from sudare.frames.rows import in_memory, is_read_once, is_stored
+from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
 from sudare.privacy.accounting import Cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
@@ -271,6 +271,17 @@ class PrivateEstimator(BaseEstimator):
         if reset:
             self._declare(X, table)
         return table
+
+    def _encoded_rows(self, table: Any) -> Rows:
+        """The encoded rows of an opened table or source, all checked, here or kept by the workers of a cluster."""
+        declared = self.declared_
+        # Persons of a table in memory were counted when it was opened.
+        schema = declared if is_stored(table) or is_read_once(table) else None
+        arrays_of = functools.partial(_encoded_arrays, declared, self.encoding)
+        rows = checked_rows(table, arrays_of, schema, cluster=self.cluster)
+        numbers = [name for name, column in declared.features.items() if isinstance(column, Number)]
+        self.clipped_ = dict(zip(numbers, [] if rows.tally is None else rows.tally.tolist(), strict=True))
+        return rows
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -556,6 +567,12 @@ def cloned_beside_cluster(model: Estimator, clone_of: Callable[[], Estimator]) -
     made = clone(shell)
     made.cluster = cluster
     return cast(Estimator, made)
+
+
+def _encoded_arrays(declared: Schema, encoding: Encoding, table: Any) -> Tallied:
+    """Encoded rows, and how many values of each number column were clipped."""
+    encoded = encode(declared, table, encoding)
+    return Tallied((encoded.matrix,), np.array(list(encoded.clipped.values()), dtype=np.int64))
 
 
 def undeclared(model: PrivateEstimator) -> InvalidParameter:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import Rows, checked_rows
+from sudare.frames.rows import Rows, Tallied, checked_rows
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l1_sensitivity, l2_sensitivity
 from sudare.privacy.declared_columns import rows_per_unit
@@ -141,6 +141,30 @@ def group_codes(values: Any, column: Column, name: str) -> NDArray[np.int64]:
         within, missing, _ = clipped_numbers(values, column, name)
         return bin_positions(within, missing, column)
     return codes(values, column, name)
+
+
+def _group_sums(
+    groups: int,
+    declared: int,
+    summed: int,
+    squared: Sequence[int],
+    sizes: Sequence[int],
+    places: NDArray[np.int64] | None,
+    codes_: NDArray[np.int64],
+    values: Floats,
+    cells: NDArray[np.int64],
+    keys: NDArray[np.int64],
+) -> Floats:
+    """Counts of all groups, then sums and sums of squares as whole numbers of steps, then counts of the cells of quantiles, one after the other."""
+    group = codes_ if places is None else places[np.minimum(keys, len(places) - 1)] * declared + codes_
+    numbers = [values[:, place] for place in range(summed)] + [2 * values[:, place] ** 2 - 1 for place in squared]
+    found: list[NDArray[Any]] = [np.bincount(group, minlength=groups).astype(np.float64)]
+    found += [np.bincount(group, weights=np.rint(column / STEP), minlength=groups) for column in numbers]
+    found += [
+        np.bincount(group * size + column, minlength=groups * size).astype(np.float64)
+        for column, size in zip(cells.T, sizes, strict=True)
+    ]
+    return np.asarray(np.concatenate(found), dtype=np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -363,32 +387,32 @@ class GroupedTable(PrivateEstimator):
         summed, wanted = self._summed(), self._numbers_wanted()
         numbers, cells_of = numbers_among(declared, wanted), self._quantile_cells()
         keys = KeyCodes(tuple(self.keys))
-        clipped, is_checked = dict.fromkeys(numbers, 0), False
 
-        def arrays_of(table: Any) -> tuple[NDArray[Any], ...]:
+        def arrays_of(table: Any) -> Tallied:
             named = as_table(table, [*declared.columns, *keys.columns])
             places = [group_codes(named.column(name), declared.columns[name], name) for name in groups.columns]
-            values, cells = [], {}
+            values, cells, clipped = [], {}, []
             for name, number in numbers.items():
                 within, _, outside = clipped_numbers(named.column(name), number, name)
                 if name in summed:
                     values.append(centred(within, number))
                 if name in cells_of:
                     cells[name] = cells_of[name].of(within)
-                if not is_checked:
-                    clipped[name] += outside
+                clipped.append(outside)
             rows = len(named)
             group = np.ravel_multi_index(tuple(places), groups.shape) if places and rows else np.zeros(rows, np.int64)
-            return (
+            arrays = (
                 group,
                 np.stack(values, axis=1) if values else np.empty((rows, 0)),
                 np.stack([cells[name] for name in cells_of], axis=1) if cells else np.empty((rows, 0), dtype=np.int64),
                 keys.of(named),
             )
+            return Tallied(arrays, np.array(clipped, dtype=np.int64))
 
-        rows = checked_rows(X, arrays_of, declared, [*self._columns_read(), *keys.columns] if keys.columns else None)
-        # Sources that are read again at a later pass are not counted again.
-        self.clipped_, is_checked = clipped, True
+        columns = [*self._columns_read(), *keys.columns] if keys.columns else None
+        # Undeclared groups are numbered as they come, which one process has to do.
+        rows = checked_rows(X, arrays_of, declared, columns, cluster=None if keys.columns else self.cluster)
+        self.clipped_ = dict(zip(numbers, [] if rows.tally is None else rows.tally.tolist(), strict=True))
         if rows.count > MOST_ROWS:
             raise InvalidParameter(f"The table has more than {MOST_ROWS:,} rows.", "Fit it in parts.")
         return rows, keys
@@ -411,20 +435,12 @@ class GroupedTable(PrivateEstimator):
         )
         summed, sizes = self._summed(), [cells.count for cells in self._quantile_cells().values()]
         squared = [summed.index(name) for name in self.variance_of]
-        exact_sums = np.zeros((1 + self._sums_in_a_cell(), groups))
-        by_value = [np.zeros((groups, size), dtype=np.int64) for size in sizes]
         places = None if self.keys_ is None else self.keys_.places(codes_of_keys)
-        for codes_, values, cells, keys in rows.counted_parts():
-            group = codes_ if places is None else places[np.minimum(keys, len(places) - 1)] * declared + codes_
-            exact_sums[0] += np.bincount(group, minlength=groups)
-            numbers = [values[:, place] for place in range(len(summed))] + [
-                2 * values[:, place] ** 2 - 1 for place in squared
-            ]
-            for place, column in enumerate(numbers, start=1):
-                exact_sums[place] += np.bincount(group, weights=np.rint(column / STEP), minlength=groups)
-            for place, (column, size) in enumerate(zip(cells.T, sizes, strict=True)):
-                by_value[place] += np.bincount(group * size + column, minlength=groups * size).reshape(groups, size)
+        found = rows.total(functools.partial(_group_sums, groups, declared, len(summed), squared, sizes, places))
+        exact_sums = found[: groups * (1 + self._sums_in_a_cell())].reshape(-1, groups)
         exact_sums[1:] *= STEP
+        parts = np.split(found[exact_sums.size :].astype(np.int64), np.cumsum([groups * size for size in sizes])[:-1])
+        by_value = [part.reshape(groups, size) for part, size in zip(parts, sizes, strict=False)]
         return exact_sums, by_value
 
     def _set(self, counts: NDArray[np.int64], sums: Floats, cells: NDArray[np.int64]) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import is_read_once, is_stored
 from sudare.privacy.column_sums import count_mechanism
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
@@ -28,6 +29,7 @@ from sudare.privacy.private_estimator import (
 )
 from sudare.privacy.release_content import Content
 from sudare.schema import Column, Number, Schema, counted
+from sudare.schema.encoder import Counted
 from sudare.schema.frame_conversion import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
@@ -42,6 +44,10 @@ LARGEST_COUNT: Final = 2**53
 def equally_binned(low: float, high: float, bins: int) -> Number:
     """A column of numbers within these bounds, in so many bins of one width."""
     return Number(low, high, bins=tuple(np.linspace(low, high, bins + 1)[1:-1].tolist()))
+
+
+def _cell_counts(cells: Floats) -> NDArray[np.int64]:
+    return np.asarray(cells.sum(axis=0).astype(np.int64))
 
 
 @dataclass(eq=False, repr=False)
@@ -87,10 +93,7 @@ class PrivateHistogram(PrivateEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy counts."""
-        table = self._open(X, reset=True)
-        found = counted(self.declared_, table)
-        if found.rows == 0:
-            raise no_rows()
+        found = self._counted(self._open(X, reset=True))
         self.clipped_ = found.clipped
         plan = self.plan(found.rows, self.declared_)
         passage = self._enter(plan)
@@ -100,6 +103,16 @@ class PrivateHistogram(PrivateEstimator):
         self._set_counts(np.clip(np.rint(noisy), -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64))
         self._seal()
         return self
+
+    def _counted(self, table: Any) -> Counted:
+        """How many rows there are in each cell, all checked."""
+        if is_stored(table) or is_read_once(table) or self.cluster is not None:
+            rows = self._encoded_rows(table)
+            return Counted(rows.total(_cell_counts), rows.count, self.clipped_)
+        found = counted(self.declared_, table)
+        if found.rows == 0:
+            raise no_rows()
+        return found
 
     def _set_counts(self, counts: NDArray[np.int64]) -> None:
         ends = np.cumsum([block.width for block in self.declared_.blocks(self.encoding)])

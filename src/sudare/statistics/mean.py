@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.frames.rows import is_read_once, is_stored
 from sudare.privacy.column_sums import (
     MeanNoise,
+    exact_sums,
     exact_sums_of_blocks,
     fixed_point_step,
     mean_mechanism,
@@ -44,6 +47,10 @@ _NOISE_WORDS: Final[Mapping[MeanNoise, str]] = {
     "gamma-norm": "gamma-norm: all means are moved at once, together by a random distance",
     "gaussian": "Gaussian",
 }
+
+
+def _column_sums(step: float, scaled: Floats) -> Floats:
+    return exact_sums(scaled, step)
 
 
 @dataclass(eq=False, repr=False)
@@ -101,13 +108,8 @@ class PrivateMean(PrivateEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy means."""
-        table = self._open(X, reset=True)
-        scaled = encoded_by_blocks(self.declared_, table, self.encoding)
-        rows, columns = scaled.shape
-        if rows == 0:
-            raise no_rows()
-        exact = exact_sums_of_blocks(scaled.blocks(), columns, fixed_point_step(rows))
-        self.clipped_ = scaled.clipped
+        rows, exact = self._summed(self._open(X, reset=True))
+        columns = len(exact)
         plan = self.plan(rows, self.declared_)
         passage = self._enter(plan)
         sums = plan.mechanism.apply(exact, passage.noise)
@@ -119,6 +121,19 @@ class PrivateMean(PrivateEstimator):
         self.mean_ = on_grid_within(low + (high - low) * np.clip(sums / rows, 0.0, 1.0), low, high, self.grid_)
         self._seal()
         return self
+
+    def _summed(self, table: Any) -> tuple[int, Floats]:
+        """The number of rows and the exact sums of their scaled columns, all checked."""
+        if is_stored(table) or is_read_once(table) or self.cluster is not None:
+            checked = self._encoded_rows(table)
+            return checked.count, checked.total(partial(_column_sums, fixed_point_step(checked.count)))
+        scaled = encoded_by_blocks(self.declared_, table, self.encoding)
+        rows, columns = scaled.shape
+        if rows == 0:
+            raise no_rows()
+        exact = exact_sums_of_blocks(scaled.blocks(), columns, fixed_point_step(rows))
+        self.clipped_ = scaled.clipped
+        return rows, exact
 
     def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
         """Means with intervals that hold the exact means of the records with this probability, as columns for pandas, polars or pyarrow."""

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
-from sudare.frames.rows import Rows, Tallied, checked_rows, is_read_once, is_stored
 from sudare.privacy.column_sums import (
     exact_moments,
     fixed_point_step,
@@ -34,15 +33,9 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Encoding, Schema, encode
+from sudare.schema import Schema
 
 Floats = NDArray[np.float64]
-
-
-def _scaled(declared: Schema, encoding: Encoding, table: Any) -> Tallied:
-    """Scaled columns, and how many values of each were clipped."""
-    encoded = encode(declared, table, encoding)
-    return Tallied((encoded.matrix,), np.array([encoded.clipped[name] for name in declared.features], dtype=np.int64))
 
 
 def _moments(step: float, scaled: Floats) -> Floats:
@@ -85,7 +78,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute noisy means and deviations."""
-        checked = self._scaled_rows(X)
+        checked = self._encoded_rows(self._open(X, reset=True))
         rows = checked.count
         plan = self.plan(rows, self.declared_)
         exact = checked.total(partial(_moments, fixed_point_step(rows)))
@@ -106,18 +99,8 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         self._seal()
         return self
 
-    def _scaled_rows(self, X: object) -> Rows:
-        """Columns scaled to [0, 1], all checked."""
-        table = self._open(X, reset=True)
-        declared = self.declared_
-        # Persons of a table in memory were counted when it was opened.
-        schema = declared if is_stored(table) or is_read_once(table) else None
-        rows = checked_rows(table, partial(_scaled, declared, self.encoding), schema, cluster=self.cluster)
-        self.clipped_ = dict(zip(declared.features, ([] if rows.tally is None else rows.tally.tolist()), strict=True))
-        return rows
-
     def _plan_for(self, X: Any, y: Any) -> Plan[Mechanism]:
-        return self.plan(self._scaled_rows(X).count, self.declared_)
+        return self.plan(self._encoded_rows(self._open(X, reset=True)).count, self.declared_)
 
     def transform(self, X: object) -> Floats:
         """(x − mean_)/scale_ of the number columns, clipped to the declared bounds first."""
