@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter, MissingValue, PersonRowsExceeded
 from sudare.frames import rows as reader
+from sudare.frames import sources
 from sudare.frames.rows import BLOCK_ROWS, Rows, Spool, checked_rows, fixed_blocks
 from sudare.frames.sources import SqlSource
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
@@ -206,6 +207,37 @@ def test_spooled_batches_give_the_same_model_as_memory(no_room, method, delta):
     lean = PrivateLogisticRegression(1.0, delta, schema=SCHEMA, method=method, random_state=3)
     spooled = clone(lean).fit(in_batches(table, 333))
     np.testing.assert_array_equal(clone(lean).fit(table).parameters_, spooled.parameters_)
+
+
+@pytest.mark.parametrize("encoding", ["centred", "binned"])
+def test_rows_of_a_file_are_kept_between_passes_where_there_is_room(tmp_path, monkeypatch, encoding):
+    """Kept in memory, in a file, or read anew because they are too many or the disk is full: the same model."""
+    binned = {**SCHEMA.columns, "age": Number(0, 100, bins=(30.0, 50.0, 70.0))}
+    table, path = patients(BLOCK_ROWS + 77), tmp_path / "table.parquet"
+    table.to_parquet(path)
+    lean = PrivateLogisticRegression(1.0, 1e-6, schema=Schema(binned), encoding=encoding, random_state=3)
+    expected = clone(lean).fit(table).parameters_.tolist()
+    asked = []
+
+    def counting(*arguments):
+        asked.append(arguments[0])
+        return sources.batches(*arguments)
+
+    monkeypatch.setattr(reader, "batches", counting)
+    many_times = {}
+    for name, settings in {
+        "memory": {},
+        "file": {"SPOOL_ABOVE_BYTES": 0},
+        "too many": {"MOST_KEPT_BYTES": 1000},
+        "full": {"SPOOL_ABOVE_BYTES": 0, "tempfile.TemporaryFile": lambda prefix: open("/dev/full", "wb")},  # noqa: SIM115
+    }.items():
+        with monkeypatch.context() as patch:
+            for setting, value in settings.items():
+                patch.setattr(f"sudare.frames.rows.{setting}", value)
+            asked.clear()
+            assert clone(lean).fit(path).parameters_.tolist() == expected
+            many_times[name] = len(asked) > 1
+    assert many_times == {"memory": False, "file": False, "too many": True, "full": True}
 
 
 @pytest.mark.parametrize("classes", [None, [0, 1, 2]])

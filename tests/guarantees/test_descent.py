@@ -58,6 +58,30 @@ def test_a_row_moves_the_sum_by_two_clips_at_most_exactly(seed, loss, clip, outp
     assert [int(v) for v in together] == [sum(int(v[j]) for v in alone) for j in range(len(together))]
 
 
+@given(st.integers(0, 10**6), st.sampled_from([Logistic(), SmoothedHinge(0.5)]), st.floats(0.01, 2), st.integers(1, 3))
+@settings(max_examples=30)
+def test_positions_of_ones_give_the_sum_of_their_rows(seed, loss, clip, outputs):
+    """Each row's part is within the clip exactly, and the sum has the bits of rows that are written out."""
+    random = np.random.default_rng(seed)
+    facts = Facts(20, 12, math.nextafter(math.sqrt(3), 2), loss, 0.0, outputs=outputs)
+    method = GradientDescent(facts, 1.0, 1e-3, Recipe(5, clip, 1.0))
+    positions = (4 * np.arange(3) + random.integers(0, 4, size=(20, 3))).astype(np.uint8)
+    matrix = np.zeros((20, 12))
+    np.put_along_axis(matrix, positions.astype(np.int64), 1.0, axis=1)
+    targets = random.choice([-1.0, 1.0], size=(20, outputs))
+    # Of whole numbers of 64ths scores are exact, however they are added up.
+    place = random.integers(-200, 200, size=(outputs, 12)) / 64
+    kept = random.random(20) < 0.7
+    for chosen in (None, kept):
+        at_positions = method.clipped_sum(Rows.held(positions, targets), place, chosen)
+        assert at_positions.tolist() == method.clipped_sum(Rows.held(matrix, targets), place, chosen).tolist()
+    row, slope = method._steps_of
+    limit = math.floor((clip / (row * slope)) ** 2 * (1 + 1e-12))
+    for i in range(20):
+        alone = method.clipped_sum(Rows.held(positions[i : i + 1], targets[i : i + 1]), place)
+        assert sum(int(v) ** 2 for v in alone.ravel()) <= limit
+
+
 def test_noise_is_that_of_one_gaussian_for_all_steps():
     """Σ (2C/σ)² over the steps is μ², and μ costs ε at δ."""
     method = _method(steps=7)

@@ -718,7 +718,8 @@ SCHEMA_TROUBLES = {
     "no column": (ColumnMissing, table_with(age=[NUMBER] * 4).drop(columns="bmi")),
     "person missing": (MissingValue, table_with(patient=[TEXT, None, TEXT, None])),
     "array": (DataError, np.full((2, 9), NUMBER)),
-    "text instead": (DataError, TEXT),
+    # A text alone is a path, and paths are told.
+    "texts instead": (DataError, [TEXT]),
 }
 
 

@@ -24,7 +24,7 @@ from sudare.errors import (
     SchemaError,
 )
 from sudare.schema import Category, Label, Number, Schema, SchemaEncoder, counted, encode
-from sudare.schema.encoder import bin_positions
+from sudare.schema.encoder import bin_positions, one_positions
 from tests.schema_strategies import SCHEMAS_WITH_TABLES
 
 
@@ -34,6 +34,8 @@ def test_counts_are_the_sums_of_the_binned_columns(drawn: tuple[Schema, dict[str
     encoded, found = encode(schema, table, "binned"), counted(schema, table)
     assert found.cells.tolist() == encoded.matrix.sum(axis=0).tolist()
     assert (found.rows, found.clipped) == (len(encoded.matrix), encoded.clipped)
+    ones = np.argwhere(encoded.matrix)[:, 1].reshape(len(encoded.matrix), len(schema.features))
+    np.testing.assert_array_equal(one_positions(schema, table), ones)
 
 
 @pytest.mark.parametrize("edges", [1, 2, 64, 65, 300])

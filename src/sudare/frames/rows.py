@@ -1,7 +1,7 @@
 """The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
 
-A source is a table in memory, which is converted once; files, which are read anew at every pass; or what comes once, or in any order it
-likes (an iterator of tables, a database, a lazy frame), and is kept: in memory up to a public size, beyond it in files that have no name. Those are
+A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
+order it likes (an iterator of tables, a database, a lazy frame), and is kept: in memory up to a public size, beyond it in files that have no name. Those are
 unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
 files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.cluster_rows`).
 """
@@ -38,6 +38,8 @@ Counts = NDArray[np.int64]
 BLOCK_ROWS: Final = 1024
 # A public number: whether a file is used depends on the size of the table alone.
 SPOOL_ABOVE_BYTES: Final = 2**27
+# A public number, too: rows of a file or database that take more are read anew at every pass.
+MOST_KEPT_BYTES: Final = 2**34
 
 
 class Tallied(NamedTuple):
@@ -98,10 +100,7 @@ class Rows:
                 break
             yield part
         if seen != self.count:
-            raise DataError(
-                "The source had another number of rows when it was read again.",
-                "Give a copy that nobody changes meanwhile. What was charged stays charged.",
-            )
+            raise changed_source()
 
     def together(self) -> Arrays:
         """All rows in one part."""
@@ -116,12 +115,14 @@ def checked_rows(
     batch_rows: int = DEFAULT_BATCH_ROWS,
     *,
     in_memory: bool = False,
+    keep: bool = False,
     cluster: Any = None,
 ) -> Rows:
     """The rows of a source, all of them read once, so that what is wrong with them is said before anything is charged.
 
     `arrays_of` makes arrays of a table and raises where a value is not what was declared; `columns` and `schema` say which columns are
-    read. With `in_memory` every source is read only once and held in memory, whatever its size. With a `cluster` (a client of
+    read. With `in_memory` every source is read only once and held in memory, whatever its size. With `keep` the arrays of a file or database wait
+    for later passes as those of an iterator do, up to a public size, and as long as there is room. With a `cluster` (a client of
     dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
     Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
     """
@@ -140,7 +141,9 @@ def checked_rows(
             return (tallied(arrays_of(table)) for table in batches(opened, columns, batch_rows, schema))
 
         rows_seen = 0
+        spool = Spool() if keep else None
         for part in parts():
+            spool = _with_rows(spool, part.arrays)
             rows_seen, width, tally = (
                 rows_seen + len(part.arrays[0]),
                 array_width(part.arrays[0]),
@@ -148,7 +151,10 @@ def checked_rows(
             )
         count = rows_seen
         check_unchanged(opened, state)
-        rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
+        if spool is not None and count > 0:
+            rows = replace(Rows.held(*spool.together()), tally=tally)
+        else:
+            rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
     elif not is_held:
         rows = _kept_rows(batches(opened, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
     else:
@@ -181,6 +187,17 @@ def added(tally: Counts | None, other: Counts) -> Counts:
 
 def _table_of(source: Any) -> Any:
     return source.table if isinstance(source, HeldTable) else source
+
+
+def _with_rows(spool: Spool | None, arrays: Arrays) -> Spool | None:
+    """The spool with further rows; None where they would be too many to be kept, or no file has room for them."""
+    if spool is None or spool.bytes + sum(array.nbytes for array in arrays) > MOST_KEPT_BYTES:
+        return None
+    try:
+        spool.append(arrays)
+    except DataError:
+        return None
+    return spool
 
 
 def _kept_rows(
@@ -233,6 +250,14 @@ def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] 
 def steadied(source: Any, schema: Schema | None = None) -> Any:
     """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
     return source if source_of(source).is_steady else in_memory(source, schema)
+
+
+def changed_source() -> DataError:
+    """What is raised where a source no longer has the rows that were counted."""
+    return DataError(
+        "The source had another number of rows when it was read again.",
+        "Give a copy that nobody changes meanwhile. What was charged stays charged.",
+    )
 
 
 def check_persons(source: Any, schema: Schema | None) -> None:
@@ -291,12 +316,13 @@ class Spool:
     def __init__(self, *, in_memory: bool = False) -> None:
         self._in_memory = in_memory
         self._stacks: list[_Stack] = []
-        self.count = 0
+        self.count, self.bytes = 0, 0
 
     def append(self, part: Arrays) -> None:
         """Add rows below the others. Raise DataError where they fit neither into memory nor into the temporary folder."""
         self._stacks = self._stacks or [_Stack() for _ in part]
         self.count += len(part[0])
+        self.bytes += sum(array.nbytes for array in part)
         for stack, array in zip(self._stacks, part, strict=True):
             stack.append(array)
         if not self._in_memory and sum(stack.held_bytes for stack in self._stacks) > SPOOL_ABOVE_BYTES:

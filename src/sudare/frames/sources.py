@@ -66,6 +66,7 @@ __all__ = [
 ]
 
 DEFAULT_BATCH_ROWS = 65536
+PARQUET_BUFFER_BYTES = 2**16
 DEFAULT_SCHEMAS = {"postgresql": "public"}
 
 
@@ -315,8 +316,10 @@ def file_batches(
 
 
 def opened_parquet(file: DataFile) -> Any:
-    """The Parquet file, its metadata read and its rows not; pre-buffering would hold whole row groups."""
-    parquet = attempt(lambda: pyarrow.parquet.ParquetFile(opened_bytes(file), pre_buffer=False))
+    """The Parquet file, its metadata read and its rows not. Pre-buffering would hold whole row groups; without a buffer whole columns of one."""
+    parquet = attempt(
+        lambda: pyarrow.parquet.ParquetFile(opened_bytes(file), pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES)
+    )
     if parquet is None:
         raise unreadable(file, "Parquet")
     return parquet
@@ -327,7 +330,8 @@ def parquet_batches(
 ) -> Iterator[Table]:
     with opened_parquet(file) as parquet:
         yield from arrow_batches(
-            lambda stored: parquet.iter_batches(batch_size=batch_rows, columns=stored),
+            # Threads would share out the columns of one batch at a time, which costs more than it brings.
+            lambda stored: parquet.iter_batches(batch_size=batch_rows, columns=stored, use_threads=False),
             parquet.schema_arrow.names, columns, batch_rows, schema,
         )  # fmt: skip
 

@@ -209,32 +209,32 @@ class GradientDescent(LinearMechanism):
         return self._deviation / self._expected_rows * self.recipe.learning_rate
 
     def clipped_sum(self, rows: Rows, parameters: Floats, kept: NDArray[np.bool_] | None = None) -> Floats:
-        """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact."""
+        """The sum of clipped gradients as whole multiples of both grids' product; [outputs, width], exact.
+
+        Rows are matrices, or positions of ones (`sudare.schema.encoder.one_positions`), with targets.
+        """
         return rows.total(partial(self._of_block, parameters), kept)
 
     def _of_block(
-        self, parameters: Floats, matrix: Floats, targets: Floats, kept: NDArray[np.bool_] | None = None
+        self, parameters: Floats, matrix: NDArray[Any], targets: Floats, kept: NDArray[np.bool_] | None = None
     ) -> Floats:
         """The sum over a block, a thousand rows at a time; over those that are kept, where that is said."""
-        row_grid, slope_grid = self._steps_of
+        # Numba takes a moment to import, and other methods do without.
+        from sudare.linear.gradient_loops import add_clipped, add_clipped_at, scores_at, squared_lengths
+
+        grids_and_clip = *self._steps_of, float(self.recipe.clip)
         total = np.zeros(parameters.shape)
         for start in range(0, len(matrix), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             chosen = slice(None) if kept is None else kept[part]
-            rows = matrix[part][chosen]
-            whole = np.trunc(rows / row_grid)
-            slopes = self.facts.loss.slope(rows @ parameters.T, targets[part][chosen])
-            total += self._whole_slopes(slopes, whole, row_grid, slope_grid).T @ whole
+            rows, target = np.ascontiguousarray(matrix[part][chosen]), targets[part][chosen]
+            if rows.dtype == np.float64:
+                slopes = self.facts.loss.slope(rows @ parameters.T, target)
+                add_clipped(total, rows, slopes, squared_lengths(rows, grids_and_clip[0]), *grids_and_clip)
+            else:
+                slopes = self.facts.loss.slope(scores_at(rows, parameters), target)
+                add_clipped_at(total, rows, slopes, *grids_and_clip)
         return total
-
-    def _whole_slopes(self, slopes: Floats, whole: Floats, row_grid: float, slope_grid: float) -> Floats:
-        """Slopes in whole steps, short enough that slope times row has norm at most the clip, exactly."""
-        lengths = np.sqrt(np.einsum("ij,ij->i", whole, whole)) * (row_grid * (1 + 2.0**-40))
-        sizes = np.sqrt(np.einsum("ij,ij->i", slopes, slopes)) * (1 + 2.0**-40)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factors = np.where(lengths * sizes > self.recipe.clip, self.recipe.clip / (lengths * sizes), 1.0)
-        shortened = slopes * (factors * (1 - 2.0**-40))[:, np.newaxis]
-        return np.asarray(np.trunc(shortened / slope_grid), dtype=np.float64)
 
     def fitted(self, rows: Rows, source: NoiseSource) -> Floats:
         """Parameters after all steps from zero, averaged over the last ones, on the grid."""

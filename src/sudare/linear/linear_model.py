@@ -34,6 +34,7 @@ from sudare.privacy.release_content import Content, unfit
 from sudare.privacy.selection import Selection, selection_plan
 from sudare.safe_text import told
 from sudare.schema import ENCODINGS, Schema, encode
+from sudare.schema.encoder import one_positions
 
 Floats = NDArray[np.float64]
 
@@ -148,7 +149,7 @@ class PrivateLinearModel(PrivateEstimator):
             raise InvalidParameter("y was given beside a data source.", "Declare the target in the schema.")
         self._keep(self._suited(schema), schema.digest)
         self._declare_target(y)
-        return checked_rows(X, partial(_block, self._reader(), y, schema), schema, cluster=self.cluster)
+        return checked_rows(X, partial(_block, self._reader(), y, schema), schema, keep=True, cluster=self.cluster)
 
     def _reader(self) -> Self:
         """This model as workers of a cluster may have it: without account."""
@@ -206,15 +207,23 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _block(self, table: Any, y: Any, schema: Schema) -> Arrays:
         """Encoded, bounded rows of a table with their targets; from the table itself where y is not given."""
-        encoded = encode(self.declared_, table, self.encoding)
+        if self._reads_positions():
+            rows: NDArray[Any] = one_positions(self.declared_, table)
+        else:
+            rows = self._bounded(encode(self.declared_, table, self.encoding).matrix)[0]
         if y is not None:
             targets = self._encoded_targets(y)
         elif schema.target is None:
             raise SchemaError("The schema declares no target, and no y was given.", "Declare one, or give y.")
         else:
             targets = self._encoded_codes(schema.encode_target(table))
-        check_lengths(len(encoded.matrix), len(targets))
-        return self._bounded(encoded.matrix)[0], targets
+        check_lengths(len(rows), len(targets))
+        return rows, targets
+
+    def _reads_positions(self) -> bool:
+        """Whether rows are read as positions of ones: descent takes them so, and ones are within every bound and on every grid."""
+        is_descent = self.method == "descent" or (self.method == "auto" and self.delta > 0)
+        return self.encoding == "binned" and is_descent and "descent" in self.methods
 
     # Plan
 
@@ -282,7 +291,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Charge, then fit.
 
         `X` and `y` are arrays; or `X` is whatever `sudare.frames.source` takes, with a schema that declares the target; or, without a
-        schema, an iterator of pairs (X, y). What comes from an iterator or a database waits in memory or, where it is more than
+        schema, an iterator of pairs (X, y). Encoded rows of a source wait in memory or, where they are more than
         `sudare.frames.rows.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
         """
         self._forget()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
@@ -19,7 +20,10 @@ from sudare.privacy.accounting import gaussian_mu_within, rounded_up
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.private_estimator import Mechanism
 from sudare.privacy.release_content import on_grid
-from sudare.schema.encoded_array import row_slices
+from sudare.schema import Number, Schema
+from sudare.schema.column_values import declared_numbers
+from sudare.schema.encoded_array import EncodedArray, EncodedColumn, row_slices
+from sudare.schema.encoder import opened_columns
 from sudare.schema.encodings import square_root_rounded_up
 
 Floats = NDArray[np.float64]
@@ -52,6 +56,47 @@ def exact_sums_of_blocks(blocks: Iterable[Floats], columns: int, step: float) ->
         np.multiply(block, 1 / step, out=block)
         sums += np.ones(len(block)) @ np.rint(block, out=block)
     return sums * step
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScaledSums:
+    """Exact sums of the scaled columns of a table, and how many rows it has; how many values were clipped is for its owner only."""
+
+    sums: Floats
+    rows: int
+    clipped: Mapping[str, int]
+
+    def __add__(self, other: ScaledSums) -> ScaledSums:
+        """Those of both tables together; exact as long as the step of both is fine for so many rows."""
+        clipped = {name: count + other.clipped[name] for name, count in self.clipped.items()}
+        return ScaledSums(self.sums + other.sums, self.rows + other.rows, clipped)
+
+    def beside(self, other: ScaledSums) -> ScaledSums:
+        """Those of these columns and of other columns of the same rows."""
+        return ScaledSums(np.append(self.sums, other.sums), self.rows, {**self.clipped, **other.clipped})
+
+
+@functools.lru_cache(maxsize=64)
+def _step_columns(declared: Schema, step: float) -> dict[str, tuple[Number, EncodedColumn]]:
+    """Number columns, and their scaled encodings in units of the step."""
+    numbers = {name: column for name, column in declared.features.items() if isinstance(column, Number)}
+    return {name: (number, EncodedColumn(name, number, "scaled", step)) for name, number in numbers.items()}
+
+
+def exact_scaled_sums(declared: Schema, table: object, step: float) -> ScaledSums:
+    """Exact sums of the columns of `encode(declared, table, "scaled")`, all of them numbers, on a grid of this step; without the matrix."""
+    features = declared.features
+    array = EncodedArray.of(table, features, "scaled")
+    if array is not None:
+        rows, columns = array.shape
+        return ScaledSums(exact_sums_of_blocks(array.blocks(), columns, step), rows, array.clipped)
+    opened = dict(zip(features, opened_columns(features, table), strict=True))
+    sums, clipped = np.zeros(len(features)), dict.fromkeys(features, 0)
+    for place, (name, (number, column)) in enumerate(_step_columns(declared, step).items()):
+        for block, outside in column.blocks(declared_numbers(opened[name], number, name)):
+            sums[place] += np.rint(block, out=block).sum()
+            clipped[name] += outside
+    return ScaledSums(sums * step, len(opened[name]), clipped)
 
 
 def exact_moments(scaled: Floats, step: float) -> Floats:

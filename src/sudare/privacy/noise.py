@@ -17,11 +17,16 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
-import opendp.prelude as opendp
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from flint import arb, fmpz
 from numpy.typing import NDArray
+
+# Not `opendp.prelude`, which imports polars, pandas and half of scikit-learn: 60 MB.
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import Measurement, enable_features
 from sklearn.utils import check_random_state
 
 from sudare.ball_precision import ball_precision
@@ -31,7 +36,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
-opendp.enable_features("contrib")
+enable_features("contrib")
 
 _FIRST_BITS: Final = 128
 _PRODUCT_TERMS: Final = 12
@@ -175,15 +180,13 @@ def _saturated_sum(values: Integers, noise: Floats) -> Integers:
 
 
 @functools.lru_cache(maxsize=64)
-def _discrete_laplace(scale: float) -> opendp.Measurement:
-    space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l1_distance(T="i64")
-    return opendp.m.make_laplace(*space, scale=scale)
+def _discrete_laplace(scale: float) -> Measurement:
+    return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale)
 
 
 @functools.lru_cache(maxsize=64)
-def _discrete_gaussian(scale: float) -> opendp.Measurement:
-    space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="f64")
-    return opendp.m.make_gaussian(*space, scale=scale)
+def _discrete_gaussian(scale: float) -> Measurement:
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)
 
 
 def _cube_half_side(dimension: int, scale: Fraction) -> int:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from sudare.schema.columns import Category, Column, Label, Level, Number, Person
     from sudare.schema.dates import Date, DatePart
     from sudare.schema.declaration import Schema
-    from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode, encoded_by_blocks
+    from sudare.schema.encoder import Counted, Encoded, SchemaEncoder, counted, encode
     from sudare.schema.encodings import ENCODINGS, Encoding
     from sudare.schema.frame_conversion import Table, as_table
 else:
@@ -18,7 +18,7 @@ else:
             "columns": "Category Column Label Level Number Person",
             "dates": "Date DatePart",
             "declaration": "Schema",
-            "encoder": "Counted Encoded SchemaEncoder counted encode encoded_by_blocks",
+            "encoder": "Counted Encoded SchemaEncoder counted encode",
             "encodings": "ENCODINGS Encoding",
             "frame_conversion": "Table as_table",
         },
@@ -43,5 +43,4 @@ __all__ = [
     "as_table",
     "counted",
     "encode",
-    "encoded_by_blocks",
 ]

@@ -30,6 +30,9 @@ def numbers(values: pa.ChunkedArray | Floats, name: str) -> Floats:
     """A column of numbers as float64, NaN where missing."""
     if isinstance(values, np.ndarray):
         return values
+    if values.type == pa.float64() and values.num_chunks == 1:
+        # As they are, without a copy where nothing is missing.
+        return np.asarray(values.chunk(0).to_numpy(zero_copy_only=False))
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     # A frame without rows has columns of any type.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
@@ -113,6 +114,46 @@ class EncodedArray:
                     raise missing_value(name)
                 filled[lacking, index] = number.stand_in
         return filled
+
+
+class EncodedColumn:
+    """The scaled or centred encoding of one column of numbers, for as many pieces of it as come: the numbers of `EncodedArray`, over a `unit`.
+
+    The unit is a power of two, by which division is exact.
+    """
+
+    def __init__(self, name: str, number: Number, encoding: Encoding, unit: float = 1.0) -> None:
+        self._name, self._stand_in = name, number.stand_in
+        low, high, shift, scale, least, most = facts = encoding_facts(number, encoding)
+        self._facts = low, high, shift, scale * unit, least / unit, most / unit
+        self._may_leave = leaves_bounds(*facts)
+
+    def blocks(self, values: Floats) -> Iterator[tuple[Floats, int]]:
+        """A few encoded values at a time, the reader's to change and overwritten by the next; and how many of them were clipped."""
+        low, high, shift, scale, least, most = self._facts
+        written = np.empty(min(len(values), BLOCK_VALUES))
+        for rows in row_slices(len(values), 1):
+            block = values[rows]
+            part = written[: len(block)]
+            np.clip(block, low, high, out=part)
+            outside = int(np.count_nonzero(part != block))
+            # Among those that differ are the missing ones: NaN differs from itself.
+            if outside and math.isnan(part.sum()):
+                block = self._filled(block)
+                np.clip(block, low, high, out=part)
+                outside = int(np.count_nonzero(part != block))
+            if shift != 0:
+                np.subtract(part, shift, out=part)
+            np.divide(part, scale, out=part)
+            if self._may_leave:
+                np.clip(part, least, most, out=part)
+            yield part, outside
+
+    def _filled(self, block: Floats) -> Floats:
+        """The block with what stands in for missing numbers."""
+        if self._stand_in is None:
+            raise missing_value(self._name)
+        return np.where(np.isnan(block), self._stand_in, block)
 
 
 def spread(facts: tuple[float, ...], rows: int) -> Floats:

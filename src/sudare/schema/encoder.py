@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,10 +38,6 @@ class Encoded:
         rows, columns = self.matrix.shape
         return rows, columns
 
-    def blocks(self) -> Iterator[Floats]:
-        """A few rows at a time; who changes them changes the matrix."""
-        return (self.matrix[rows] for rows in row_slices(*self.shape))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counted:
@@ -50,6 +46,15 @@ class Counted:
     cells: Codes
     rows: int
     clipped: Mapping[str, int]
+
+    def __add__(self, other: Counted) -> Counted:
+        """How many there are in both tables together."""
+        clipped = {name: count + other.clipped[name] for name, count in self.clipped.items()}
+        return Counted(self.cells + other.cells, self.rows + other.rows, clipped)
+
+    def beside(self, other: Counted) -> Counted:
+        """The cells of these columns, then those of other columns of the same rows."""
+        return Counted(np.append(self.cells, other.cells), self.rows, {**self.clipped, **other.clipped})
 
 
 def encode(schema: Schema, table: object, encoding: Encoding = "scaled") -> Encoded:
@@ -71,12 +76,6 @@ def encode(schema: Schema, table: object, encoding: Encoding = "scaled") -> Enco
             fill_one_hot(part, codes(values, column, name))
         start += block.width
     return Encoded(matrix, clipped)
-
-
-def encoded_by_blocks(schema: Schema, table: object, encoding: Encoding = "scaled") -> Encoded | EncodedArray:
-    """What `encode` gives, for those who need its `blocks()` only: of an array of numbers there is never more than one."""
-    array = EncodedArray.of(table, schema.features, checked_encoding(encoding))
-    return encode(schema, table, encoding) if array is None else array
 
 
 def counted(schema: Schema, table: object) -> Counted:
@@ -129,7 +128,11 @@ def counts_between(values: Floats, edges: tuple[float, ...]) -> Codes:
     """How many numbers are below the first edge, from there below the next, and so on to those from the last edge on."""
     if len(edges) > MOST_EDGES_COMPARED:
         return np.bincount(np.searchsorted(np.array(edges), values, side="right"), minlength=len(edges) + 1)
-    reached: Codes = np.array([len(values), *(np.count_nonzero(values >= edge) for edge in edges), 0])
+    reached: Codes = np.zeros(len(edges) + 2, dtype=np.int64)
+    for rows in row_slices(len(values), 1):
+        block = values[rows]
+        reached[0] += len(block)
+        reached[1:-1] += [int(np.count_nonzero(block >= edge)) for edge in edges]
     counts: Codes = reached[:-1] - reached[1:]
     return counts
 
@@ -138,14 +141,42 @@ def bin_positions(values: Floats, missing: npt.NDArray[np.bool_], number: Number
     """The bin of each number within the bounds; missing ones have the last where they have one of their own."""
     # The number of edges that are not above the value: one that equals an edge is in the bin that starts there.
     if len(number.edges) <= MOST_EDGES_COMPARED:
-        passed = np.zeros(len(values), dtype=np.uint8)
-        for edge in number.edges:
-            passed += values >= edge
-        positions = passed.astype(np.int64)
+        positions = np.zeros(len(values), dtype=np.int64)
+        for rows in row_slices(len(values), 1):
+            block = values[rows]
+            passed = np.zeros(len(block), dtype=np.uint8)
+            for edge in number.edges:
+                passed += block >= edge
+            positions[rows] = passed
     else:
         positions = np.searchsorted(np.array(number.edges), values, side="right").astype(np.int64)
     if number.has_indicator:
         positions[missing] = len(number.edges) + 1
+    return positions
+
+
+def level_positions(values: Any, column: Column, name: str) -> Codes:
+    """The position of each value among the bins or declared values of its column: that of the one in its binned encoding."""
+    if not isinstance(column, Number):
+        return codes(values, column, name)
+    found = declared_numbers(values, column, name)
+    # Values beyond the bounds are in the first and the last bin, clipped or not.
+    missing = np.isnan(found)
+    if missing.any():
+        found, missing, _ = within_bounds(found, column, name)
+    return bin_positions(found, missing, column)
+
+
+def one_positions(schema: Schema, table: object) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Where the ones are in each row of `encode(schema, table, "binned")`, whose other entries are 0: one for each feature."""
+    features, blocks = schema.features, schema.blocks("binned")
+    columns = opened_columns(features, table)
+    width = sum(block.width for block in blocks)
+    positions = np.empty((len(columns[0]), len(columns)), dtype=np.min_scalar_type(max(width - 1, 0)))
+    start = 0
+    for place, ((name, column), values, block) in enumerate(zip(features.items(), columns, blocks, strict=True)):
+        positions[:, place] = start + level_positions(values, column, name)
+        start += block.width
     return positions
 
 

@@ -51,11 +51,14 @@ class Table:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column as Arrow array."""
-        refuse_missing_columns([name], self.names)
+        if self.arrow.schema.get_field_index(name) < 0:
+            refuse_missing_columns([name], self.names)
         return self.arrow.column(name)
 
     def select(self, names: Sequence[str]) -> Table:
         """The table with these columns only, in this order."""
+        if list(names) == self.arrow.column_names:
+            return self
         refuse_missing_columns(names, self.names)
         return Table(self.arrow.select(list(names)), self.origin)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l1_sensitivity, l2_sensitivity
 from sudare.privacy.declared_columns import rows_per_unit
@@ -23,9 +24,10 @@ from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release_content import Content, on_grid, unfit
 from sudare.schema import Category, Column, Label, Number, Schema
-from sudare.schema.column_values import clipped_numbers, codes
-from sudare.schema.encoder import bin_positions
-from sudare.schema.frame_conversion import as_table
+from sudare.schema.column_values import clipped_numbers, declared_numbers
+from sudare.schema.encoded_array import EncodedColumn
+from sudare.schema.encoder import level_positions
+from sudare.schema.frame_conversion import as_table, no_rows
 from sudare.statistics.histogram import LARGEST_COUNT, group_levels
 from sudare.statistics.joint_quantiles import Cells, JointQuantiles, checked_quantiles
 from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
@@ -135,12 +137,45 @@ class Groups:
         }
 
 
-def group_codes(values: Any, column: Column, name: str) -> NDArray[np.int64]:
-    """The position of each row's value among `group_levels`."""
-    if isinstance(column, Number):
-        within, missing, _ = clipped_numbers(values, column, name)
-        return bin_positions(within, missing, column)
-    return codes(values, column, name)
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSums:
+    """Counts of all groups and, below them, sums and sums of squares as whole numbers of steps; how many values were clipped is for the owner only."""
+
+    steps: Floats
+    rows: int
+    clipped: Mapping[str, int]
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        """Those of both tables together."""
+        clipped = {name: count + other.clipped[name] for name, count in self.clipped.items()}
+        return GroupSums(self.steps + other.steps, self.rows + other.rows, clipped)
+
+
+def group_sums(
+    declared: Schema, groups: Groups, summed: Sequence[str], squared: Sequence[str], table: Any
+) -> GroupSums:
+    """What a table adds to counts, sums and sums of squares of declared groups, without arrays of all its values; all of them are checked."""
+    named = as_table(table, list(declared.columns))
+    cells, places = math.prod(groups.shape), np.zeros(len(named), dtype=np.int64)
+    for name, size in zip(groups.columns, groups.shape, strict=True):
+        places *= size
+        places += level_positions(named.column(name), declared.columns[name], name)
+    steps, clipped = np.zeros((1 + len(summed) + len(squared), cells)), dict.fromkeys(summed, 0)
+    steps[0] = np.bincount(places, minlength=cells)
+    for place, (name, number) in enumerate(numbers_among(declared, summed).items(), start=1):
+        # Twice (value − low)/(high − low), in steps; less one it lies in [−1, 1].
+        column = EncodedColumn(name, number, "scaled", unit=STEP / 2)
+        start = 0
+        for block, outside in column.blocks(declared_numbers(named.column(name), number, name)):
+            group = places[start : start + len(block)]
+            start, clipped[name] = start + len(block), clipped[name] + outside
+            np.subtract(block, 1 / STEP, out=block)
+            if name in squared:
+                squares = np.rint((2 * (block * STEP) ** 2 - 1) / STEP)
+                row = 1 + len(summed) + squared.index(name)
+                steps[row] += np.bincount(group, weights=squares, minlength=cells)
+            steps[place] += np.bincount(group, weights=np.rint(block, out=block), minlength=cells)
+    return GroupSums(steps, len(named), clipped)
 
 
 def _group_sums(
@@ -224,7 +259,7 @@ class GroupedTable(PrivateEstimator):
 
     def _declare(self, X: object, table: Any) -> None:
         self._keep(self._grouped(self.schema), self.schema.digest if self.schema is not None else None)
-        self.declared_.check_person(X)
+        self._check_persons_in_memory(X, self.declared_)
 
     def _summed(self) -> tuple[str, ...]:
         """Columns that are added up: those whose means are wanted, then those of variances alone."""
@@ -340,7 +375,8 @@ class GroupedTable(PrivateEstimator):
         return TableNoise(moments, quantiles if has_quantiles else None, keys, epsilon, delta)
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Laplace | Gaussian | TableNoise]:
-        return self.plan(self._rows(X)[0].count, self.declared_)
+        rows = self._scanned(X).rows if self._has_plain_sums() else self._rows(X)[0].count
+        return self.plan(rows, self.declared_)
 
     def declared_promise(self, rows: Callable[[], int]) -> Any:
         """What a fit promises and is charged for: from declared facts, without records."""
@@ -351,6 +387,8 @@ class GroupedTable(PrivateEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute the noisy table. Rows may come from any source that `sudare.frames.batches` takes; they are never held together."""
+        if self._has_plain_sums():
+            return self._fit_plain(X)
         rows, codes_of_keys = self._rows(X)
         plan = self.plan(rows.count, self.declared_)
         noise = plan.mechanism
@@ -369,20 +407,58 @@ class GroupedTable(PrivateEstimator):
         if parts.quantiles is not None:
             by_group = zip(*by_value, strict=True)
             cells = np.stack([parts.quantiles.chosen(counts, passage.noise).ravel() for counts in by_group])
-        self.n_rows_ = rows.count if self.neighbours == "replace-one" else None
+        self._finish(rows.count, noisy, cells)
+        return self
+
+    def _has_plain_sums(self) -> bool:
+        """Whether counts, sums and sums of squares of declared groups are all that is wanted, and here: one pass adds them up."""
+        return self.cluster is None and len(self.keys) == 0 and len(self.quantile_of) == 0
+
+    def _fit_plain(self, X: object) -> Self:
+        """The fit of a table without quantiles and undeclared groups."""
+        found = self._scanned(X)
+        self.clipped_ = found.clipped
+        plan = self.plan(found.rows, self.declared_)
+        sums = found.steps
+        sums[1:] *= STEP
+        passage = self._enter(plan)
+        noise = plan.mechanism
+        moments = noise.moments if isinstance(noise, TableNoise) else noise
+        noisy = moments.apply(sums.ravel(), passage.noise).reshape(sums.shape)
+        self._finish(found.rows, noisy, np.empty((sums.shape[1], 0), dtype=np.int64))
+        return self
+
+    def _finish(self, rows: int, noisy: Floats, cells: NDArray[np.int64]) -> None:
+        """Keep what leaves, and seal it."""
+        self.n_rows_ = rows if self.neighbours == "replace-one" else None
         counts = np.clip(np.rint(noisy[0]), -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64)
         # Gaussian noise may be on a finer grid.
         self._set(counts, on_grid(np.clip(noisy[1:], -MOST_ROWS, MOST_ROWS), STEP), cells)
         self._seal()
-        return self
 
-    def _rows(self, X: object) -> tuple[Rows, KeyCodes]:
-        """Codes of groups, values in [−1, 1], cells of quantiles and codes of keys, all checked; and what the last ones stand for."""
+    def _begin(self, X: object) -> None:
+        """Check the parameters, and keep what is declared."""
         self._forget()
         self._check_parameters()
         self._keep_source(X)
         self._declare(X, None)
         self.keys_ = None
+
+    def _scanned(self, X: object) -> GroupSums:
+        """Exact counts, sums and sums of squares over all rows, each read once and checked."""
+        self._begin(X)
+        squared = _names(self.variance_of, "variance_of")
+        part_of = functools.partial(group_sums, self.declared_, self.groups_, self._summed(), squared)
+        found = total_over_tables(X, part_of, self.declared_)
+        if found.rows == 0:
+            raise no_rows()
+        if found.rows > MOST_ROWS:
+            raise InvalidParameter(f"The table has more than {MOST_ROWS:,} rows.", "Fit it in parts.")
+        return found
+
+    def _rows(self, X: object) -> tuple[Rows, KeyCodes]:
+        """Codes of groups, values in [−1, 1], cells of quantiles and codes of keys, all checked; and what the last ones stand for."""
+        self._begin(X)
         declared, groups = self.declared_, self.groups_
         summed, wanted = self._summed(), self._numbers_wanted()
         numbers, cells_of = numbers_among(declared, wanted), self._quantile_cells()
@@ -390,7 +466,7 @@ class GroupedTable(PrivateEstimator):
 
         def arrays_of(table: Any) -> Tallied:
             named = as_table(table, [*declared.columns, *keys.columns])
-            places = [group_codes(named.column(name), declared.columns[name], name) for name in groups.columns]
+            places = [level_positions(named.column(name), declared.columns[name], name) for name in groups.columns]
             values, cells, clipped = [], {}, []
             for name, number in numbers.items():
                 within, _, outside = clipped_numbers(named.column(name), number, name)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.frames.rows import is_read_once, is_stored
+from sudare.frames.rows import changed_source
+from sudare.frames.sources import row_count
+from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import (
     MeanNoise,
+    ScaledSums,
+    exact_scaled_sums,
     exact_sums,
-    exact_sums_of_blocks,
     fixed_point_step,
     mean_mechanism,
     mean_noise,
@@ -35,7 +38,7 @@ from sudare.privacy.private_estimator import (
     check_within,
 )
 from sudare.privacy.release_content import Content, unfit
-from sudare.schema import Schema, encoded_by_blocks
+from sudare.schema import Schema
 from sudare.schema.frame_conversion import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile
 
@@ -124,16 +127,19 @@ class PrivateMean(PrivateEstimator):
 
     def _summed(self, table: Any) -> tuple[int, Floats]:
         """The number of rows and the exact sums of their scaled columns, all checked."""
-        if is_stored(table) or is_read_once(table) or self.cluster is not None:
+        rows = row_count(table)
+        if rows is None or self.cluster is not None:
             checked = self._encoded_rows(table)
             return checked.count, checked.total(partial(_column_sums, fixed_point_step(checked.count)))
-        scaled = encoded_by_blocks(self.declared_, table, self.encoding)
-        rows, columns = scaled.shape
+        # The step depends on the number of rows: where that is known before, one pass is enough.
+        part_of = partial(exact_scaled_sums, step=fixed_point_step(rows))
+        found = reduce(ScaledSums.beside, totals_by_columns(table, part_of, self.declared_))
+        if found.rows != rows:
+            raise changed_source()
         if rows == 0:
             raise no_rows()
-        exact = exact_sums_of_blocks(scaled.blocks(), columns, fixed_point_step(rows))
-        self.clipped_ = scaled.clipped
-        return rows, exact
+        self.clipped_ = found.clipped
+        return rows, found.sums
 
     def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
         """Means with intervals that hold the exact means of the records with this probability, as columns for pandas, polars or pyarrow."""
