@@ -373,7 +373,13 @@ MEASURE_PEAK = """
 import resource, sys
 from sudare.frames import batches
 from sudare.schema import Number, Schema, SchemaEncoder
-path, columns = sys.argv[1], int(sys.argv[2])
+path, columns, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+if kind == "dataset":
+    import pyarrow.dataset
+    path = pyarrow.dataset.dataset(path)
+if kind == "polars lazy":
+    import polars
+    path = polars.scan_parquet(path)
 encoder = SchemaEncoder(Schema({f"x{index}": Number(-5, 5) for index in range(columns)}))
 rows = 0
 for batch in batches(path, batch_rows=65536):
@@ -383,8 +389,9 @@ print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_peak_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "csv", "dataset", "polars lazy"])
+def test_peak_memory_does_not_grow_with_the_file(kind: str, tmp_path: Path) -> None:
+    ending = "csv" if kind == "csv" else "parquet"
     columns, peaks, sizes = 10, {}, {}
     for rows in (100_000, 2_000_000):
         path = tmp_path / f"{rows}.parquet"
@@ -393,7 +400,7 @@ def test_peak_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) ->
             with pyarrow.csv.CSVWriter(path.with_suffix(".csv"), pyarrow.parquet.read_schema(path)) as writer:
                 for batch in batches(path):
                     writer.write_table(batch.arrow)
-        command = [sys.executable, "-c", MEASURE_PEAK, str(path.with_suffix(f".{ending}")), str(columns)]
+        command = [sys.executable, "-c", MEASURE_PEAK, str(path.with_suffix(f".{ending}")), str(columns), kind]
         found, peaks[rows] = map(
             int, subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
         )

@@ -21,7 +21,7 @@ from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, select_privately
 from sudare.privacy.learner_registry import LEARNERS
 from sudare.schema import Label, Number, Schema
-from sudare.statistics import GroupedTable, PrivateQuantiles, PrivateStandardScaler
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
 from sudare.synthesis import PrivateSynthesizer
 from tests.source_kinds import SOURCES
 
@@ -62,6 +62,8 @@ def as_columns(found: Any) -> dict[str, Any]:
 Learn = Callable[[Any], Any]
 LEARNED: dict[str, Learn] = {
     "GroupedTable": lambda given: GroupedTable(schema=LABELLED, by=["ill"], mean_of=["age"], random_state=SEED).fit(given).table(),
+    "PrivateMean": lambda given: PrivateMean(schema=PLAIN, random_state=SEED).fit(given).mean_,
+    "PrivateHistogram": lambda given: PrivateHistogram(schema=PLAIN, random_state=SEED).fit(given).counts_,
     "PrivateQuantiles": lambda given: PrivateQuantiles(schema=PLAIN, random_state=SEED).fit(given).table(),
     "PrivateStandardScaler": lambda given: PrivateStandardScaler(schema=PLAIN, random_state=SEED).fit(given).scale_,
     "GibbsMean": lambda given: GibbsMean(schema=PLAIN, random_state=SEED).fit(given).mean_,
@@ -99,7 +101,7 @@ LEARNED: dict[str, Learn] = {
 # Learners that are one of those above with another way of training, or take arrays and no schema.
 ALIKE = {
     "AnonymizedLearningClassifier", "AnonymizedLearningRegressor", "AnonymizingFirstClassifier", "AnonymizingFirstRegressor",
-    "LearningFirstClassifier", "LearningFirstRegressor", "GibbsPosterior", "PrivateMean", "PrivateHistogram",
+    "LearningFirstClassifier", "LearningFirstRegressor", "GibbsPosterior",
 }  # fmt: skip
 QUICK = [("PrivateLogisticRegression", kind) for kind in SOURCES] + [
     (learner, kind)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
 import narwhals as nw
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import is_regressor
@@ -30,7 +31,7 @@ from sudare.experts.weights import cached_rows
 from sudare.frames.rows import in_memory
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Guarantee, Release
-from sudare.schema import Schema, Table, encode
+from sudare.schema import Schema, Table, as_table, encode
 
 Floats = NDArray[np.float64]
 Combine = Literal["scores", "probabilities", "votes"]
@@ -317,7 +318,7 @@ def _is_linear(model: Any) -> bool:
 def frame_of(X: Any, schema: Schema | None = None) -> Any:
     """Rows in memory that can be cut into blocks: a frame or array as it is, every other source as a table of Arrow."""
     held = in_memory(X, schema)
-    return held.arrow if isinstance(held, Table) else held
+    return as_table(held).arrow if isinstance(held, Table | Mapping | pa.RecordBatch) else held
 
 
 def row_count(rows: Any) -> int:

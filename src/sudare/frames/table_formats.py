@@ -38,13 +38,20 @@ class DatasetSource(RecordSource):
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
         def parts(stored: list[str]) -> Iterator[Any]:
-            # Little is read ahead: fragments may be large.
-            return iter(
-                self._dataset.to_batches(columns=stored, batch_size=batch_rows, batch_readahead=2, fragment_readahead=1)
-            )
+            return iter(self._dataset.to_batches(columns=stored, batch_size=batch_rows, **self._little_ahead()))
 
         rows = arrow_batches(parts, self._dataset.schema.names, columns, batch_rows, schema)
         return quietly(rows, cannot_read(self._what))
+
+    def _little_ahead(self) -> dict[str, Any]:
+        """How to scan without holding more than is looked at: fragments and row groups may be large."""
+        asked: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        if getattr(getattr(self._dataset, "format", None), "default_extname", "") == "parquet":
+            from pyarrow.dataset import ParquetFragmentScanOptions
+
+            options = {"pre_buffer": False, "use_buffered_stream": True, "buffer_size": 2**16}
+            asked["fragment_scan_options"] = ParquetFragmentScanOptions(**options)
+        return asked
 
     def row_count(self) -> int | None:
         return attempt(lambda: int(self._dataset.count_rows()))
