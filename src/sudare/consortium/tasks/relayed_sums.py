@@ -74,11 +74,8 @@ class RelayedSum(SumSteps[RelayCollector]):
     @property
     def left_out(self) -> frozenset[str]:
         """The members whose addends are not in the total; none as long as there is no total."""
-        members = self._group.members
-        return frozenset() if self._party.total is None else frozenset(members) - self._names(self._party.included)
-
-    def _names(self, positions: frozenset[int]) -> frozenset[str]:
-        return frozenset(self._group.members[each] for each in positions)
+        included = self._group.everyone if self._party.total is None else self._party.included
+        return frozenset(self._group.members[each] for each in self._group.everyone - included)
 
 
 class RelayedSums(SumActivity):
