@@ -24,6 +24,7 @@ from sudare.errors import DataError
 from sudare.frames.databases import SqlSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
+from sudare.frames.made_sources import MadeSource
 from sudare.frames.record_source import RecordSource
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
 from sudare.frames.sources import source as source_of
@@ -123,7 +124,8 @@ def checked_rows(
     `arrays_of` makes arrays of a table and raises where a value is not what was declared; `columns` and `schema` say which columns are
     read. With `in_memory` every source is read only once and held in memory, whatever its size. With a `cluster` (a client of
     dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
-    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
+    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
+    what is too much first (`sudare.frames.kept_persons`), as every fit does.
     """
     if cluster is not None:
         from sudare.frames.cluster_rows import rows_on
@@ -237,7 +239,8 @@ def steadied(source: Any, schema: Schema | None = None) -> Any:
 
 def check_persons(source: Any, schema: Schema | None) -> None:
     """Raise PersonRowsExceeded where a person has more rows in the source than the schema allows."""
-    if schema is not None and schema.person is not None:
+    known = source.most_rows if isinstance(source, MadeSource) else None
+    if schema is not None and schema.person is not None and (known is None or known > schema.person.bound):
         schema.check_person(batches(source, [schema.person.column], schema=schema) if is_stored(source) else source)
 
 
