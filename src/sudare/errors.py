@@ -75,7 +75,7 @@ class PersonRowsExceeded(SchemaError):
     """A person has more rows than the schema declares."""
 
     exit_code = 16
-    help = "Some person has more rows than `person.most_rows`. Raise the declaration (noise grows with it) or drop rows first."
+    help = "Some person has more rows than `person.most_rows`. Learners leave rows out by themselves; elsewhere use sudare.frames.kept_persons first."
 
 
 class DataError(SudareError, ValueError):

@@ -33,7 +33,7 @@ from sudare.consortium.node_requests import ask_running_node, states_of
 from sudare.consortium.tasks.sum_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.dictionary.secure_totals import ADDENDS
-from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, PersonRowsExceeded, TaskStopped
+from sudare.errors import InvalidParameter, LedgerRolledBack, NotApproved, TaskStopped
 from sudare.frames import read
 from sudare.privacy import Guarantee
 from sudare.privacy.accounting import pure_cost
@@ -143,7 +143,7 @@ def test_who_cannot_pay_for_a_private_dictionary_stops_it_for_all_and_nobody_pay
     assert spent == [0.0, 9.0, 0.0]
 
 
-def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_is_charged(tmp_path: Path) -> None:
+def test_a_private_dictionary_keeps_no_more_rows_of_a_person_than_agreed(tmp_path: Path) -> None:
     schema = Schema(
         {"age": SCHEMA.columns["age"], "pressure": SCHEMA.columns["pressure"]}, Person("patient", most_rows=2)
     )
@@ -156,8 +156,11 @@ def test_a_person_with_too_many_rows_stops_a_private_dictionary_before_anything_
     assert (private.rows_per_unit, private.colluders, private.iterations) == (2, 2, 2)
     assert runner._script._entrance._guarantee.unit == "person"
     tables[0].assign(patient=np.arange(60) // 3).to_csv(members[0].folder / "patients.csv", index=False)
-    with pytest.raises(PersonRowsExceeded):
-        activity_of(WEAR, place)
+    again = [activity_of(WEAR, place)._script._records for _ in range(2)]
+    assert [records.rows for records in again] == [40, 40]
+    # A member that starts again sends sums over the same rows.
+    first, second = (records.of_blocks(lambda block: block.tolist()) for records in again)
+    assert first == second
     assert [entry.kind for entry in place.account.entries()] == ["open"]
 
 

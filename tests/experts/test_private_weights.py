@@ -15,12 +15,12 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sudare.errors import DataError, InvalidParameter, NotCharged, PersonRowsExceeded, ReleaseMalformed
+from sudare.errors import DataError, InvalidParameter, NotCharged, ReleaseMalformed
 from sudare.experts import ExponentialWeights, PrivateExponentialWeights
-from sudare.experts.discrete_exponential_mechanism import GibbsDraws
 from sudare.experts.expert_set import ExpertSet
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
 from sudare.privacy import Ledger, Release
+from sudare.privacy.discrete_exponential_mechanism import GibbsDraws
 from sudare.report import card_text
 from sudare.schema import Label, Number, Person, Schema
 from tests.experts.members import ColumnScore, ColumnValue
@@ -199,9 +199,9 @@ def test_tables_with_persons(account, tmp_path):
         PrivateExponentialWeights(experts, account=account).fit(table)
     with pytest.raises(InvalidParameter, match="need a table"):
         PrivateExponentialWeights(experts, schema=schema, account=account).fit(np.zeros((3, 2)), ["no"] * 3)
-    with pytest.raises(PersonRowsExceeded):
-        PrivateExponentialWeights(experts, schema=schema, account=account).fit(table.assign(who=1))
     assert account.remaining() == before
+    cut = PrivateExponentialWeights(experts, schema=schema).fit(table.assign(who=1))
+    assert cut.cut_rows_ == len(table) - 2
 
 
 def test_experts_that_are_not_public_are_never_paid_for(releases, account):

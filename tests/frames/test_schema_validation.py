@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from sudare.errors import ColumnMissing, MissingValue, PersonRowsExceeded, UnknownCategory, WrongType
+from sudare.errors import ColumnMissing, MissingValue, UnknownCategory, WrongType
 from sudare.frames.schema_validation import schema_report
 from sudare.schema import Category, Date, DatePart, Label, Number, Person, Schema
 
@@ -58,8 +58,11 @@ def test_all_problems_are_told_with_counts_and_no_value(tmp_path: Path, ending: 
 def test_gaps_and_persons() -> None:
     schema = Schema(dict(SCHEMA.columns), Person("who", 1))
     table = GOOD.assign(age=[None, None], who=["me", "me"])
-    kinds = [type(problem.error) for problem in schema_report(table, schema).problems]
-    assert kinds == [MissingValue, PersonRowsExceeded]
+    found = schema_report(table, schema)
+    assert [type(problem.error) for problem in found.problems] == [MissingValue]
+    assert found.cut_rows == 1
+    nobody = schema_report(GOOD.assign(who=["me", None]), schema).problems
+    assert [(problem.column, type(problem.error)) for problem in nobody] == [("who", MissingValue)]
     absent = schema_report(GOOD, schema).problems
     assert [problem.column for problem in absent] == ["who"]
 

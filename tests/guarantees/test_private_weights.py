@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from sudare.audit import distinguish
 from sudare.audit.expert_audits import ConstantExpert, law_epsilon
 from sudare.experts import PrivateExponentialWeights, private_weights
-from sudare.experts.discrete_exponential_mechanism import GibbsDraws
 from sudare.privacy.accounting import exact
+from sudare.privacy.discrete_exponential_mechanism import GibbsDraws
 from sudare.privacy.noise import SystemNoise
 from sudare.schema import Label, Number, Person, Schema
 from tests.experts.members import ColumnValue

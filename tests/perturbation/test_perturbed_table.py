@@ -25,7 +25,6 @@ from sudare.errors import (
     MissingValue,
     NotCharged,
     NotReleasable,
-    PersonRowsExceeded,
     RelationMismatch,
     ReleaseError,
     ReleaseExists,
@@ -310,8 +309,7 @@ def test_persons_pay_for_all_their_rows(account: Account, tmp_path: Path) -> Non
     assert by_k.guarantee_.epsilon == pytest.approx(2 * by_k.table_.row_epsilon)
     assert "link a row to a given person with probability above 1/3" in str(by_k.statement())
     assert "who" not in by_k.table_.names
-    with pytest.raises(PersonRowsExceeded):
-        RecordPerturbation(PERSONS, epsilon=2.0).fit(people().assign(who=1))
+    assert RecordPerturbation(PERSONS, epsilon=2.0).fit(people().assign(who=1)).n_rows_ == 2
     with pytest.raises(ColumnMissing):
         RecordPerturbation(PERSONS, epsilon=2.0).fit(people())
     with pytest.raises(RelationMismatch):
@@ -322,8 +320,9 @@ def test_persons_in_files_are_counted_across_batches(tmp_path: Path) -> None:
     people().assign(who=np.arange(400) % 200).to_parquet(tmp_path / "fits.parquet", row_group_size=50)
     people().assign(who=np.arange(400) % 133).to_parquet(tmp_path / "exceeds.parquet", row_group_size=50)
     assert RecordPerturbation(PERSONS, epsilon=2.0).fit(tmp_path / "fits.parquet").n_rows_ == 400
-    with pytest.raises(PersonRowsExceeded):
-        RecordPerturbation(PERSONS, epsilon=2.0).fit(tmp_path / "exceeds.parquet")
+    perturbed = RecordPerturbation(PERSONS, epsilon=2.0)
+    assert perturbed.fit(tmp_path / "exceeds.parquet").n_rows_ == 266
+    assert perturbed.dry_run(tmp_path / "exceeds.parquet")[2].rows.count == 266
 
 
 # Through the door

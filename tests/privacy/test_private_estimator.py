@@ -25,7 +25,6 @@ from sudare.errors import (
     InvalidParameter,
     MissingValue,
     NotCharged,
-    PersonRowsExceeded,
     RelationMismatch,
     SchemaError,
     SeededNoiseRefused,
@@ -467,13 +466,15 @@ def test_noise_that_fails_after_the_charge_leaves_nothing_to_release(learner, ac
         model.score(matrix())
 
 
-def test_person_rows_are_counted_before_the_charge(account):
-    before = account.entries()
+def test_a_persons_rows_above_the_bound_are_left_out(account):
     schema = Schema(dict(SCHEMA.columns), Person("patient", 1))
+    persons = table().patient.nunique()
     for learner in LEARNERS:
-        with pytest.raises(PersonRowsExceeded):
-            learner(schema=schema, account=account).fit(table())
-    assert account.entries() == before
+        model = learner(schema=schema, account=account).fit(table())
+        assert model.n_rows_ == persons
+        assert model.cut_rows_ == len(table()) - persons
+        assert "cut_rows_" not in pickle.loads(pickle.dumps(model)).__dict__
+        assert "most_rows" in str(model.release_content().parameters["person"])
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -712,8 +713,8 @@ SCHEMA_TROUBLES = {
     "text among numbers": (WrongType, table_with(age=[1.0, NUMBER, TEXT, 2.0])),
     "text": (WrongType, table_with(age=[TEXT] * 4)),
     "missing": (MissingValue, table_with(bmi=[NUMBER, np.nan, 3.0, 4.0])),
-    "too many rows": (PersonRowsExceeded, table_with(patient=[TEXT] * 4)),
-    "too many rows by number": (PersonRowsExceeded, table_with(patient=[NUMBER] * 4)),
+    "too many rows, and a category": (UnknownCategory, table_with(patient=[TEXT] * 4, smoker=[TEXT] * 4)),
+    "too many rows, and text": (WrongType, table_with(patient=[NUMBER] * 4, age=[TEXT] * 4)),
     "no person": (ColumnMissing, table(4).drop(columns="patient")),
     "no column": (ColumnMissing, table_with(age=[NUMBER] * 4).drop(columns="bmi")),
     "person missing": (MissingValue, table_with(patient=[TEXT, None, TEXT, None])),

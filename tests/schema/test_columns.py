@@ -88,6 +88,30 @@ def test_equal_to_python_is_not_equal_to_a_schema() -> None:
     assert Category((np.bool_(False), np.bool_(True))) == Category((False, True))
 
 
+def test_a_number_of_rows_that_is_to_be_chosen_has_a_largest_one() -> None:
+    person = Person("id", "auto", largest=50)
+    assert (person.is_auto, person.bound) == (True, 50)
+    chosen = Person("id", 12, largest=50, spent=0.06)
+    assert (chosen.is_auto, chosen.bound) == (False, 12)
+    schema = Schema({"x": Number(0, 1)}, chosen)
+    assert Schema.from_toml(schema.to_toml()) == schema
+    text = (
+        '[columns.x]\nkind = "number"\nlow = 0\nhigh = 1\n[person]\ncolumn = "id"\nmost_rows = "auto"\nlargest = 50\n'
+    )
+    assert Schema.from_toml(text).person == person
+    for facts, message in [
+        ({"most_rows": "auto"}, "`largest` is missing"),
+        ({"most_rows": "auto", "largest": 0}, "`largest` is not a whole number"),
+        ({"most_rows": "auto", "largest": 2**21}, "above"),
+        ({"most_rows": 5, "largest": 4}, "below"),
+        ({"most_rows": "auto", "largest": 4, "spent": 0.1}, "`spent`"),
+        ({"most_rows": 4, "spent": 0.1}, "`spent`"),
+        ({"most_rows": 4, "largest": 9, "spent": -0.1}, "`spent`"),
+    ]:
+        with pytest.raises(SchemaError, match=message):
+            Person("id", **facts)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("most_rows", [0, -1, 1.0, True, "3", None])
 def test_most_rows_is_a_whole_number_from_one(most_rows: object) -> None:
     with pytest.raises(SchemaError, match="most_rows"):

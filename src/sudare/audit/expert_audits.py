@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
 from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.experts import PrivateExponentialWeights
-from sudare.experts.discrete_exponential_mechanism import GibbsDraws
+from sudare.privacy.discrete_exponential_mechanism import GibbsDraws
 from sudare.privacy.guarantee import Guarantee
 
 Labelled = tuple[Floats, NDArray[np.intp]]

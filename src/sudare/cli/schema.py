@@ -215,6 +215,7 @@ def check(
             for each in found.problems
         ],
         "clipped": found.clipped,
+        "cut_rows": found.cut_rows,
         "ignored": found.ignored,
         "person_like": found.person_like,
         "for": "the owner only",
@@ -230,6 +231,10 @@ def check(
         *(f"- {escaped_for_terminal(str(each.error))}" for each in found.problems),
         f"Values outside the bounds, which will be clipped: {escaped_for_terminal(clipped or 'none')}. Only you see this; do not pass it on.",
     ]
+    if found.cut_rows:
+        lines.append(
+            f"Rows that are left out because their persons have more than are kept: {found.cut_rows:,}. Only you see this; do not pass it on."
+        )
     if found.ignored:
         lines.append(
             f"Columns that the schema does not name and that are ignored: {escaped_for_terminal(', '.join(found.ignored))}."

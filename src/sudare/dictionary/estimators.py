@@ -30,13 +30,14 @@ from sudare.dictionary.secure_totals import adder
 from sudare.dictionary.single_member_pattern import OwnPart
 from sudare.dictionary.training import SimulatedTraining, member_part, simulated, trained
 from sudare.errors import DataError, InvalidParameter
-from sudare.frames.rows import check_persons, steadied
+from sudare.frames.person_rows import kept_persons
+from sudare.frames.rows import steadied
 from sudare.parameter_checks import Numbers
 from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import NoiseSource, noise_source
 from sudare.privacy.private_estimator import cloned_beside_cluster
 from sudare.privacy.release import pass_through
 from sudare.privacy.source_identity import given_source
@@ -195,6 +196,9 @@ class PatternDictionary(BaseEstimator):
         self._check_parameters()
         self.receipt_: Receipt | None = None
         X = [steadied(table, self.schema) for table in checked_members(X)]
+        if self.epsilon is not None:
+            secret = noise_source(self.random_state).words(4).tobytes()
+            X = [kept_persons(table, self.schema, secret).source for table in X]
         layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)
         family = self._family(layout)
         check_family(family, members)
@@ -223,15 +227,13 @@ class PatternDictionary(BaseEstimator):
                 "Give bounds=(low, high) or a schema. Do not take them from the data: that would void the guarantee.",
             )
         person = None if self.schema is None else self.schema.person
-        for table in tables:
-            check_persons(table, self.schema)
         private = PrivateTerms(
             terms,
             checked_epsilon(float("nan") if self.epsilon is None else self.epsilon),
             checked_delta(DEFAULT_DELTA if self.delta is None else self.delta),
             self.colluders,
             self.private_iterations,
-            1 if person is None else person.most_rows,
+            1 if person is None else person.bound,
         )
         sources = {source for source in map(given_source, tables) if source is not None}
         if self.account is not None:

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.combined_experts import labels_of
-from sudare.experts.discrete_exponential_mechanism import MOST_DRAWS, Counts, GibbsDraws
 from sudare.experts.expert_set import (
     ExpertSet,
     Floats,
@@ -47,7 +46,7 @@ from sudare.privacy import Release
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.column_sums import exact_sums_of_blocks, fixed_point_step
 from sudare.privacy.declared_columns import rows_per_unit
-from sudare.privacy.guarantee import checked_epsilon
+from sudare.privacy.discrete_exponential_mechanism import MOST_DRAWS, Counts, GibbsDraws
 from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release import is_loaded
@@ -109,7 +108,7 @@ class PrivateExponentialWeights(PrivateEstimator):
         return Plan(self._mechanism(declared), self._guarantee(declared))
 
     def _mechanism(self, declared: Schema) -> GibbsDraws:
-        return GibbsDraws(checked_epsilon(self.epsilon), int(self.draws), rows_per_unit(declared))
+        return GibbsDraws(self._values_epsilon(declared), int(self.draws), rows_per_unit(declared))
 
     def _plan_for(self, X: Any, y: Any) -> Plan[GibbsDraws]:
         return self.plan(len(self._opened(X, y)[2]), self.declared_)

@@ -5,11 +5,29 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
+    from sudare.frames.person_joins import PersonJoin
+    from sudare.frames.person_rows import kept_persons
     from sudare.frames.rows import Rows, checked_rows
     from sudare.frames.sources import batches, column_types, read, row_count, source
 else:
     __getattr__, __dir__ = opened_on_use(
-        __name__, {"rows": "Rows checked_rows", "sources": "batches column_types read row_count source"}
+        __name__,
+        {
+            "person_joins": "PersonJoin",
+            "person_rows": "kept_persons",
+            "rows": "Rows checked_rows",
+            "sources": "batches column_types read row_count source",
+        },
     )
 
-__all__ = ["Rows", "batches", "checked_rows", "column_types", "read", "row_count", "source"]
+__all__ = [
+    "PersonJoin",
+    "Rows",
+    "batches",
+    "checked_rows",
+    "column_types",
+    "kept_persons",
+    "read",
+    "row_count",
+    "source",
+]

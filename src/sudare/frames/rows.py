@@ -24,6 +24,7 @@ from sudare.errors import DataError
 from sudare.frames.databases import SqlSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
+from sudare.frames.made_sources import MadeSource
 from sudare.frames.record_source import RecordSource
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
 from sudare.frames.sources import source as source_of
@@ -124,7 +125,8 @@ def checked_rows(
     read. With `in_memory` every source is read only once and held in memory, whatever its size. With `keep` the arrays of a file or database wait
     for later passes as those of an iterator do, up to a public size, and as long as there is room. With a `cluster` (a client of
     dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
-    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
+    Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
+    what is too much first (`sudare.frames.kept_persons`), as every fit does.
     """
     if cluster is not None:
         from sudare.frames.cluster_rows import rows_on
@@ -262,7 +264,8 @@ def changed_source() -> DataError:
 
 def check_persons(source: Any, schema: Schema | None) -> None:
     """Raise PersonRowsExceeded where a person has more rows in the source than the schema allows."""
-    if schema is not None and schema.person is not None:
+    known = source.most_rows if isinstance(source, MadeSource) else None
+    if schema is not None and schema.person is not None and (known is None or known > schema.person.bound):
         schema.check_person(batches(source, [schema.person.column], schema=schema) if is_stored(source) else source)
 
 

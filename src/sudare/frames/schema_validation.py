@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sudare.errors import ColumnMissing, MissingValue, SudareError, UnknownCategory, WrongType
+from sudare.frames.person_rows import PersonRows
 from sudare.frames.sources import batches, column_types
 from sudare.schema import Column, Date, DatePart, Number, Schema, Table
 from sudare.schema.column_values import (
@@ -60,11 +61,12 @@ class Problem:
 
 @dataclass
 class SchemaReport:
-    """What was found: rows, problems, values that will be clipped, columns that are ignored, and columns that look like persons."""
+    """What was found: rows, problems, values that will be clipped, rows that are cut where a person has too many, columns that are ignored, and columns that look like persons."""
 
     rows: int = 0
     problems: list[Problem] = field(default_factory=list)
     clipped: dict[str, int] = field(default_factory=dict)
+    cut_rows: int = 0
     ignored: list[str] = field(default_factory=list)
     person_like: list[str] = field(default_factory=list)
 
@@ -158,12 +160,13 @@ def _count(counts: _Counts, batch: Table, name: str, column: Column) -> None:
 
 
 def _look_at_persons(found: SchemaReport, source: object, schema: Schema) -> None:
-    """Note where a person has more rows than declared."""
-    column = schema.source_columns[-1]
+    """Note how many rows are above what is kept of a person, or where a row names nobody."""
     try:
-        schema.check_person(batches(source, [column], schema=schema))
+        persons = PersonRows.of(source, schema)
     except SudareError as error:
-        found.problems.append(Problem(column, error))
+        found.problems.append(Problem(schema.source_columns[-1], error))
+    else:
+        found.cut_rows = persons.counts.rows - persons.counts.kept(persons.person.bound)
 
 
 def _looks_like_persons(source: object, name: str) -> bool:

@@ -173,7 +173,7 @@ class GibbsLogisticRegression(GibbsLinearModel, PrivateLogisticRegression):
         return LogisticDraws(facts, epsilon, delta, draws, self.sampler, bool(self.fixed_work), radius)
 
     def _set_owner_facts(self, rows: Rows, sampled: Sampled) -> None:
-        several_rows = self.declared_.person is not None and self.declared_.person.most_rows > 1
+        several_rows = self.declared_.person is not None and self.declared_.person.bound > 1
         error_rate = self._error_rate(rows)
         # Rows of one person are not independent, and the prior of a ball is another one, so nothing is known then.
         unknown = several_rows or math.isnan(sampled.log_ratio)

@@ -164,7 +164,7 @@ class GibbsMean(PrivateMean):
             reach=largest * rows_per_unit(declared),
             radius=largest if self.radius is None else float(self.radius),
             prior_scale=float(self.prior_scale),
-            epsilon=float(self.epsilon),
+            epsilon=self._values_epsilon(declared),
             delta=float(self.delta),
             draws=int(self.draws),
             fixed_work=bool(self.fixed_work),

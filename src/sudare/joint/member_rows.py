@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.frames.person_rows import kept_persons
 from sudare.frames.rows import Rows, checked_rows, in_memory, is_read_once, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.schema import Encoding, Number, Schema, encode
@@ -167,13 +168,15 @@ class MemberTable:
     """A member's own table: in memory, or a file, folder or query that is read anew for every sum.
 
     `cluster` is whose workers read the table, keep its rows and add them up: a client of dask.distributed or what one can be made from. None is here.
+    `row_secret` chooses the rows that are kept of persons; without it a secret of this process does.
     """
 
-    def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None) -> None:
+    def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None, row_secret: bytes | None = None) -> None:
         # What comes once is read in several ways, and so kept.
         self._table = in_memory(table) if is_read_once(table) else table
         self._labels, self._cluster = labels, cluster
         self._read: tuple[Reading, Rows] | None = None
+        self._row_secret, self._are_persons_bounded = row_secret, False
 
     def __repr__(self) -> str:
         return "<a member's table>"
@@ -189,6 +192,12 @@ class MemberTable:
         self._read = None
         return self._rows(reading).count
 
+    def _bound_persons(self, reading: Reading) -> None:
+        """Leave out the rows that a person has above the declared number; once, as all sums are over the same rows."""
+        if not self._are_persons_bounded:
+            self._table = kept_persons(self._table, reading.schema, self._row_secret).source
+            self._are_persons_bounded = True
+
     def total(self, reading: Reading, function: Callable[[Floats], Integers]) -> Integers:
         """The sum of a function of finished blocks; whole numbers, so the same in any order and on any number of workers."""
         return self._rows(reading).total(function)
@@ -198,6 +207,7 @@ class MemberTable:
         if self._read is None or self._read[0] != reading:
             # Rows of another reading are let go before these are read.
             self._read = None
+            self._bound_persons(reading)
             arrays_of = partial(_finished, reading, self._labels)
             self._read = reading, checked_rows(self._table, arrays_of, reading.schema, cluster=self._cluster)
         return self._read[1]

@@ -231,7 +231,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Mechanism and guarantee for so many rows of these columns; sets what is public about them."""
         penalty = 0.0 if self.regularization is None else float(cast(float, self.regularization)) * rows
         facts = self._facts(rows, declared, penalty)
-        epsilon, delta = float(self.epsilon), float(self.delta)
+        epsilon, delta = self._values_epsilon(declared), float(self.delta)
         self.method_ = chosen_method(facts, epsilon, delta) if self.method == "auto" else cast(MethodName, self.method)
         if self.sampling_rate is not None and self.method_ != "descent":
             raise InvalidParameter(

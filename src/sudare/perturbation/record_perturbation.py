@@ -69,6 +69,7 @@ class RecordPerturbation(PrivateEstimator):
 
     extra_parameters = ("perturbations", "row_epsilon", "rows_digest", "shuffled")
     beside_digest = "rows_digest"
+    chooses_bound = False
     delta = 0.0
 
     table_: PerturbedTable
@@ -163,7 +164,7 @@ class RecordPerturbation(PrivateEstimator):
     def dry_run(self, X: object) -> tuple[RecordPlan, Statement, CheckedRecords]:
         """Plan, statement and what looking through the rows tells the owner. Nothing is perturbed, charged or stored."""
         twin = clone(self)
-        records = twin._opened(X)
+        records = twin._opened(X if self._person() is None else self._kept(X, None).source)
         plan = twin.plan(records.rows.count, twin.declared_)
         statement = Statement.of(
             plan.guarantee,

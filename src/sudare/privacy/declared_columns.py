@@ -38,7 +38,7 @@ def promise(
 
 def rows_per_unit(declared: Schema | None) -> int:
     """How many rows one protected unit can have."""
-    return 1 if declared is None or declared.person is None else declared.person.most_rows
+    return 1 if declared is None or declared.person is None else declared.person.bound
 
 
 def natural_bounds(declared: Schema) -> tuple[Floats, Floats]:

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SudareError
+from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
+from sudare.frames.made_sources import MadeSource
+from sudare.frames.person_rows import Kept, PersonRows, kept_persons, new_key
 from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
-from sudare.privacy.accounting import Cost
+from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
     given_bounds,
@@ -38,7 +40,8 @@ from sudare.privacy.declared_columns import (
 from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import NoiseSource, noise_source
+from sudare.privacy.person_bound import BoundChoice, bound_epsilon
 from sudare.privacy.release import (
     Passage,
     check_unchanged,
@@ -51,7 +54,7 @@ from sudare.privacy.release import (
 from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.source_identity import Source, given_source
-from sudare.schema import ENCODINGS, Encoding, Number, Schema, encode
+from sudare.schema import ENCODINGS, Encoding, Number, Person, Schema, encode
 from sudare.schema.frame_conversion import no_rows
 
 Floats = NDArray[np.float64]
@@ -96,6 +99,14 @@ class Plan(Generic[Way_co]):
 
     mechanism: Way_co
     guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class BoundedFit:
+    """A bound for the rows of a person, then a fit with it: what both cost together."""
+
+    cost: Cost
+    noise_scale: float
 
 
 class TensorRule(NamedTuple):
@@ -150,14 +161,25 @@ def check_methods(model: object) -> None:
 
 
 def one_at_a_time(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A `fit` that no second thread enters for the same estimator, and no account pays for with a method replaced."""
+    """A `fit` that no second thread enters for the same estimator, and no account pays for with a method replaced.
+
+    It is given no more rows of a person than the schema allows.
+    """
 
     @functools.wraps(fit)
-    def fitted(self: PrivateEstimator, *arguments: Any, **named: Any) -> Any:
+    def fitted(self: PrivateEstimator, X: Any, y: Any = None, **named: Any) -> Any:
         if self.account is not None:
             check_methods(self)
         with no_other_thread_fits(self):
-            return fit(self, *arguments, **named)
+            person = self._person()
+            if person is None:
+                return fit(self, X, y, **named)
+            if person.is_auto and self.chooses_bound:
+                return self._fit_with_chosen_bound(X, y, person)
+            kept = self._kept(X, y)
+            fit(self, kept.source, kept.y, **named)
+            self.cut_rows_ = kept.cut
+            return self
 
     return fitted
 
@@ -172,6 +194,8 @@ class PrivateEstimator(BaseEstimator):
 
     encoding: Encoding = "scaled"
     numbers_only: ClassVar[bool] = True
+    # Whether a number of rows of a person that is left open is chosen privately; else the largest one is kept.
+    chooses_bound: ClassVar[bool] = True
     relations: ClassVar[tuple[Neighbours, ...]] = ("replace-one",)
     # What a release of this learner says beside what the releases of all learners say.
     extra_parameters: ClassVar[tuple[str, ...]] = ()
@@ -180,7 +204,7 @@ class PrivateEstimator(BaseEstimator):
     # Which of them is the SHA-256 of the file that leaves beside a release, where one may.
     beside_digest: ClassVar[str | None] = None
     # Exact facts about the records: they stay in the process that looked at the data.
-    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "_source")
+    for_the_owner: ClassVar[tuple[str, ...]] = ("clipped_", "cut_rows_", "_source")
     neighbours: Neighbours = "replace-one"
     # Whose workers read the rows and add them up; None is here.
     cluster: Any = None
@@ -198,6 +222,7 @@ class PrivateEstimator(BaseEstimator):
     receipt_: Receipt | None
     seal_: str | None
     clipped_: Mapping[str, int]
+    cut_rows_: int
     _source: Source | None
     declared_: Schema
     schema_digest_: str | None
@@ -289,9 +314,10 @@ class PrivateEstimator(BaseEstimator):
 
     def _keep_source(self, X: object) -> None:
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
-        self._source = given_source(X)
-        if self.account is not None:
-            self.account.check_source(self._source)
+        sources = [given_source(origin) for origin in X.origins] if isinstance(X, MadeSource) else [given_source(X)]
+        self._source = sources[0]
+        for source in sources if self.account is not None else ():
+            self.account.check_source(source)  # type: ignore[union-attr]
 
     def _declare(self, X: object, table: Any) -> None:
         """Keep what is declared about the columns of this table."""
@@ -347,6 +373,98 @@ class PrivateEstimator(BaseEstimator):
     def _bounded_column(self, low: float, high: float) -> Number:
         return number_within(low, high)
 
+    # Persons: no more rows of one than are declared
+
+    def _person(self) -> Person | None:
+        """Whose rows are cut to a bound in a fit."""
+        return self.schema.person if isinstance(self.schema, Schema) else None
+
+    def _kept(self, X: Any, y: Any) -> Kept:
+        """The rows that are kept of persons. The secret that chooses them is one of this fit."""
+        self._check_parameters()
+        if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.names is None):
+            # Nothing in an array says whose a row is: the learner refuses it.
+            return Kept(X, y, 0)
+        try:
+            return kept_persons(X, self.schema, self._row_secret(), y)
+        except SourceUnreadable:
+            # What cannot be read is refused by the learner, which knows what it reads; it counts persons again.
+            return Kept(X, y, 0)
+
+    def _row_secret(self) -> bytes:
+        if self.random_state is None and self._lent_noise is None:
+            return new_key()
+        noise = noise_source(self.random_state) if self._lent_noise is None else self._lent_noise
+        return noise.words(4).tobytes()
+
+    def _values_epsilon(self, declared: Schema) -> float:
+        """What of ε is left for the values, after the bound of a person's rows was chosen."""
+        epsilon, spent = checked_epsilon(self.epsilon), 0.0 if declared.person is None else declared.person.spent
+        return decimal_down(exact(epsilon) - exact(spent)) if spent else epsilon
+
+    def _released_sums(self, declared: Schema) -> int:
+        """How many sums over rows are released, about: noise on each grows with the bound."""
+        return len(declared.names(self.encoding))
+
+    def _with_bound(self, person: Person, bound: int, spent: float) -> Self:
+        """This estimator for a bound that was chosen; it has neither account nor seed."""
+        schema = cast(Schema, self.schema)
+        chosen = replace(schema, person=Person(person.column, bound, person.bound, spent))
+        model: Self = clone(self).set_params(schema=chosen, account=None, random_state=None)
+        return model
+
+    def _bound_plan(self, X: Any, y: Any, person: Person) -> tuple[PersonRows, BoundChoice, Plan[Calibrated]]:
+        """The rows by person, how the bound will be chosen, and what the choice and the fit cost together: from public facts."""
+        self._check_parameters()
+        spent = bound_epsilon(checked_epsilon(self.epsilon))
+        largest = self._with_bound(person, person.bound, spent)
+        rows = PersonRows.of(X, cast(Schema, largest.schema), self._row_secret(), y)
+        kept = rows.at_most(person.bound)
+        plan = largest._plan_for(kept.source, kept.y)
+        epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)
+        cost = plan.mechanism.cost
+        if cost.epsilon + exact(spent) > exact(epsilon) or cost.delta > exact(delta) or not plan.guarantee.valid:
+            raise InvalidParameter(
+                f"{type(self).__name__} does not choose the number of rows by itself. Nothing was charged.",
+                'Declare a number instead of most_rows = "auto".',
+            )
+        declared = getattr(largest, "declared_", cast(Schema, largest.schema))
+        choice = BoundChoice.of(
+            spent,
+            largest._values_epsilon(declared),
+            largest._released_sums(declared),
+            person.bound,
+            self.neighbours,
+        )
+        whole = pure_cost(epsilon) if cost.delta == 0 and cost.mu is None else approximate_cost(epsilon, delta)
+        return rows, choice, Plan(BoundedFit(whole, plan.mechanism.noise_scale), plan.guarantee)
+
+    def _fit_with_chosen_bound(self, X: Any, y: Any, person: Person) -> Self:
+        """Charge, choose the bound, and fit with it, all from one ε."""
+        self._forget()
+        self._keep_source(X)
+        rows, choice, plan = self._bound_plan(X, y, person)
+        passage = self._passage(plan, "", "with the number of rows of a person")
+        bound = choice.drawn(rows.counts.histogram(person.bound), passage.noise)
+        kept = rows.at_most(bound)
+        inner = self._with_bound(person, bound, choice.epsilon)._fit_within(passage.noise, kept.source, kept.y)
+        parameters = self.get_params(deep=False)
+        self.__dict__.update({name: value for name, value in vars(inner).items() if name not in parameters})
+        self.guarantee_ = replace(passage.guarantee, valid=passage.guarantee.valid and inner.guarantee_.valid)
+        self.receipt_, self.schema_digest_, self.cut_rows_ = passage.receipt, cast(Schema, self.schema).digest, kept.cut
+        self._seal()
+        return self
+
+    def _plan_of(self, X: Any, y: Any) -> Plan[Calibrated]:
+        """The plan of a fit to this table, the rows of persons cut to their bound; keeps what is declared."""
+        person = self._person()
+        if person is None:
+            return self._plan_for(X, y)
+        if person.is_auto and self.chooses_bound:
+            return self._bound_plan(X, y, person)[2]
+        kept = self._kept(X, y)
+        return self._plan_for(kept.source, kept.y)
+
     # Plan: mechanism, guarantee and price, from public facts
 
     @abstractmethod
@@ -371,7 +489,7 @@ class PrivateEstimator(BaseEstimator):
         """What fitting to this table would take from the account. Nothing is computed, charged or stored."""
         if self.account is None:
             raise InvalidParameter("A price needs an account.", "Give account=….")
-        plan = clone(self)._plan_for(X, y)
+        plan = clone(self)._plan_of(X, y)
         return self.account.quote(plan.guarantee, plan.mechanism.cost)
 
     def declared_promise(self, rows: Callable[[], int]) -> Guarantee:

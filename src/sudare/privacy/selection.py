@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sudare.errors import DataError, InvalidParameter, NotCharged
+from sudare.frames.person_rows import kept_persons
 from sudare.frames.rows import in_memory
 from sudare.privacy.accounting import Cost, decimal_down, decimal_up, exact, pure_cost
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
@@ -31,7 +32,7 @@ from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import NoiseSource, noise_source
 from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed
@@ -90,8 +91,10 @@ def select_privately(
     tries_parameter : 1/γ of the logarithmic number of tries; default four times the number of candidates.
     account : who pays, once, before the first try.
     """
-    schema = getattr(candidates[0], "schema", None) if candidates else None
-    X = X if schema is None else in_memory(X, schema)
+    given, schema = given_source(X), getattr(candidates[0], "schema", None) if candidates else None
+    if schema is not None:
+        kept = kept_persons(in_memory(X, schema), schema, noise_source(random_state).words(4).tobytes(), y)
+        X, y = kept.source, kept.y
     plan = selection_plan(candidates, X, y, epsilon=epsilon, score_share=score_share, tries_parameter=tries_parameter)
     selection = plan.mechanism
     for candidate in selection.candidates:
@@ -113,7 +116,7 @@ def select_privately(
         selection.cost,
         "select_privately",
         selection.purpose,
-        given_source(X),
+        given,
     )
     index, model = selection.best(rows, targets, lambda tried: _shown(tried, row_scores, X, y), passage.noise)
     winner = model._as_the_outcome_of(passage, account)
@@ -144,7 +147,7 @@ def selection_plan(
     fit_epsilon = decimal_down(per_try - exact(score_epsilon))
     scores = ScoreNoise(row_count(X), rows_per_unit(candidates[0].schema), score_epsilon)
     trials = tuple(clone(each).set_params(epsilon=fit_epsilon, account=None, random_state=None) for each in candidates)
-    plans = tuple(clone(trial)._plan_for(X, y) for trial in trials)
+    plans = tuple(clone(trial)._plan_of(X, y) for trial in trials)
     selection = Selection(trials, plans, scores, tries_parameter, float(epsilon))
     return Plan(selection, selection.guarantee)
 

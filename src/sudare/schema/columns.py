@@ -29,6 +29,10 @@ LARGEST_WHOLE = 2.0**53
 INTEGER_LEVELS = range(-(2**63), 2**63)
 MISSING_AT_CENTRE = "centre"
 MISSING_INDICATOR = "indicator"
+# A number of rows that is chosen privately.
+AUTO: Literal["auto"] = "auto"
+# So many rows of one person may be kept at most where the number is chosen.
+LARGEST_BOUND = 2**20
 
 
 @dataclass(frozen=True)
@@ -253,18 +257,57 @@ Column = Number | Category | Label
 
 @dataclass(frozen=True)
 class Person:
-    """Which column says whose row it is, and how many rows one person has at most."""
+    """Which column says whose row it is, and how many rows of one person are kept.
+
+    `most_rows` is that number, or "auto": then it is chosen privately in a fit, from 1 to `largest`, and `spent` is the ε that the choice took.
+    """
 
     column: str
-    most_rows: int
+    most_rows: int | Literal["auto"]
+    largest: int | None = None
+    spent: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "column", column_name(self.column))
-        if isinstance(self.most_rows, bool) or not isinstance(self.most_rows, Integral) or self.most_rows < 1:
-            raise SchemaError(
-                "`most_rows` is not a whole number from 1.", "Give the most rows that one person can have."
+        if self.most_rows == AUTO:
+            if self.largest is None:
+                raise SchemaError(
+                    '`most_rows` is "auto", and `largest` is missing.',
+                    "Give the most rows that may be kept of a person.",
+                )
+        else:
+            object.__setattr__(
+                self,
+                "most_rows",
+                _whole(self.most_rows, "most_rows", 'Give the most rows that are kept of a person, or "auto".'),
             )
-        object.__setattr__(self, "most_rows", int(self.most_rows))
+        if self.largest is not None:
+            largest = _whole(self.largest, "largest", "Give the most rows that may be kept of a person.")
+            if largest > LARGEST_BOUND or (self.most_rows != AUTO and largest < self.bound):
+                raise SchemaError(
+                    f"`largest` is below `most_rows` or above {LARGEST_BOUND:,}.",
+                    "Give the most rows that may be kept of a person.",
+                )
+            object.__setattr__(self, "largest", largest)
+        object.__setattr__(self, "spent", finite_number(self.spent, "spent"))
+        if self.spent < 0 or (self.spent > 0 and (self.is_auto or self.largest is None)):
+            raise SchemaError("`spent` is for a bound that was chosen.", "Leave it out.")
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the number of rows is still to be chosen."""
+        return self.most_rows == AUTO
+
+    @property
+    def bound(self) -> int:
+        """How many rows of one person are kept at most: the largest number where none was chosen."""
+        return (self.largest or 1) if self.most_rows == AUTO else int(self.most_rows)
+
+
+def _whole(value: object, fact: str, remedy: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise SchemaError(f"`{fact}` is not a whole number from 1.", remedy)
+    return int(value)
 
 
 def finite_number(value: object, fact: str) -> float:

@@ -212,10 +212,10 @@ class Schema:
             return
         name = self.person.column
         parts = table if isinstance(table, Iterator) else iter([table])
-        if most_rows_of_one((as_table(part, [name]).column(name) for part in parts), name) > self.person.most_rows:
+        if most_rows_of_one((as_table(part, [name]).column(name) for part in parts), name) > self.person.bound:
             raise PersonRowsExceeded(
-                f"Some person has more rows than the {self.person.most_rows} declared.",
-                "Raise `person.most_rows` (noise grows with it), or drop rows first.",
+                f"Some person has more rows than the {self.person.bound} declared.",
+                "Keep fewer first, with sudare.frames.kept_persons; learners do so by themselves.",
             )
 
     def _label_facts(self) -> Label:

@@ -36,7 +36,8 @@ DRAFT_HEADING = """\
 # Columns that are not used: remove them here, and list them in drop = ["..."] at the top. The column to predict: kind = "label" with classes = [...],
 # or, for a number, a section [target] with column = "...".
 # Where values may be missing: missing = "centre", "indicator" or a number; for a category the value that gaps count as.
-# If several rows can belong to one person: a section [person] with column = "..." and most_rows = the most there can be.
+# If several rows can belong to one person: a section [person] with column = "..." and most_rows = how many of them are kept at most
+# (noise grows with it), or most_rows = "auto" with largest = the most that may be kept.
 """
 DRAFT_QUESTIONS: dict[str, tuple[str, dict[str, object]]] = {
     "whole numbers": (
@@ -71,7 +72,7 @@ def read_document(document: object) -> dict[str, Any]:
         arguments["target"] = known_keys(sections["target"], ("column",), ("column",), "[target]")["column"]
     if "person" in sections:
         names = tuple(field.name for field in fields(Person))
-        facts = known_keys(sections["person"], names, names, "[person]")
+        facts = known_keys(sections["person"], names, ("column", "most_rows"), "[person]")
         arguments["person"] = made("[person]", Person, facts)
     return arguments
 
@@ -153,7 +154,9 @@ def write_document(
     if target is not None and not isinstance(columns[target], Label):
         document["target"] = {"column": target}
     if person is not None:
-        document["person"] = {"column": person.column, "most_rows": person.most_rows}
+        chosen = {"largest": person.largest, "spent": plain_value(person.spent) or None}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        document["person"] = {"column": person.column, "most_rows": person.most_rows, **given}
     return document
 
 

@@ -18,7 +18,7 @@ from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l1_sensitivity, l2_sensitivity
 from sudare.privacy.declared_columns import rows_per_unit
-from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta, checked_epsilon
+from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
@@ -259,7 +259,6 @@ class GroupedTable(PrivateEstimator):
 
     def _declare(self, X: object, table: Any) -> None:
         self._keep(self._grouped(self.schema), self.schema.digest if self.schema is not None else None)
-        self._check_persons_in_memory(X, self.declared_)
 
     def _summed(self) -> tuple[str, ...]:
         """Columns that are added up: those whose means are wanted, then those of variances alone."""
@@ -356,7 +355,7 @@ class GroupedTable(PrivateEstimator):
     def _mechanism(self, declared: Schema) -> Laplace | Gaussian | TableNoise:
         sums, unit_rows = self._sums_in_a_cell(), rows_per_unit(declared)
         cells = math.prod(Groups.of({name: declared.columns[name] for name in _names(self.by, "by")}).shape)
-        epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)
+        epsilon, delta = self._values_epsilon(declared), checked_delta(self.delta)
         has_quantiles, has_keys = len(self.quantile_of) > 0, len(self.keys) > 0
         of_keys = decimal_down(exact(epsilon) * KEY_SHARE) if has_keys else 0.0
         # Every number of a cell has the same share.
@@ -373,6 +372,10 @@ class GroupedTable(PrivateEstimator):
         )  # fmt: skip
         keys = KeySelection(of_keys, delta, self.neighbours, unit_rows) if has_keys else None
         return TableNoise(moments, quantiles if has_quantiles else None, keys, epsilon, delta)
+
+    def _released_sums(self, declared: Schema) -> int:
+        groups = Groups.of({name: declared.columns[name] for name in _names(self.by, "by")})
+        return math.prod(groups.shape) * (1 + self._sums_in_a_cell())
 
     def _plan_for(self, X: Any, y: Any) -> Plan[Laplace | Gaussian | TableNoise]:
         rows = self._scanned(X).rows if self._has_plain_sums() else self._rows(X)[0].count

@@ -88,7 +88,8 @@ class PrivateHistogram(PrivateEstimator):
         columns, unit = len(declared.features), rows_per_unit(declared)
         cells = 2 if self.neighbours == "replace-one" else 1
         guarantee, dimension = self._guarantee(declared), len(declared.names(self.encoding))
-        mechanism = count_mechanism(cells, columns, unit, dimension, guarantee.epsilon, guarantee.delta)
+        epsilon = self._values_epsilon(declared)
+        mechanism = count_mechanism(cells, columns, unit, dimension, epsilon, guarantee.delta)
         return Plan(mechanism, guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial, reduce
 from typing import Any, ClassVar, Final, Self
 
@@ -97,8 +97,9 @@ class PrivateMean(PrivateEstimator):
         """One row moves every column's scaled sum by at most one."""
         columns, unit, step = len(declared.features), rows_per_unit(declared), fixed_point_step(rows)
         guarantee = self._guarantee(declared)
-        noise = self._noise_for(columns, guarantee)
-        return Plan(mean_mechanism(noise, columns, unit, guarantee.epsilon, guarantee.delta, step), guarantee)
+        epsilon = self._values_epsilon(declared)
+        noise = self._noise_for(columns, replace(guarantee, epsilon=epsilon))
+        return Plan(mean_mechanism(noise, columns, unit, epsilon, guarantee.delta, step), guarantee)
 
     def _noise_for(self, columns: int, guarantee: Guarantee) -> MeanNoise:
         """The noise of a fitted model, else the quietest. Where charges compose by μ, pure noise would cost many times as much."""

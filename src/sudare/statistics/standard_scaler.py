@@ -74,7 +74,8 @@ class PrivateStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstim
         guarantee, step = self._guarantee(declared), fixed_point_step(rows)
         l1 = l1_sensitivity(Fraction(9, 4) + Fraction(step), columns, unit)
         l2 = l2_sensitivity((2 + Fraction(step)) ** 2, columns, unit)
-        return Plan(sum_mechanism(columns, 2 * columns, l1, l2, guarantee.epsilon, guarantee.delta, step), guarantee)
+        epsilon = self._values_epsilon(declared)
+        return Plan(sum_mechanism(columns, 2 * columns, l1, l2, epsilon, guarantee.delta, step), guarantee)
 
     def fit(self, X: object, y: object = None) -> Self:
         """Charge, then compute noisy means and deviations."""

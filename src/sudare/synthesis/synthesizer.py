@@ -220,7 +220,9 @@ class PrivateSynthesizer(PrivateEstimator):
     def _staged(self, declared: Schema) -> StagedNoise:
         guarantee = self._guarantee(declared)
         stages = marginals.STAGES if self.engine == "marginals" else microaggregation.STAGES
-        return StagedNoise(guarantee.epsilon, guarantee.delta, self.neighbours, rows_per_unit(declared), stages)
+        return StagedNoise(
+            self._values_epsilon(declared), guarantee.delta, self.neighbours, rows_per_unit(declared), stages
+        )
 
     def _scaled_numbers(self) -> frozenset[str]:
         """Number columns that are cut into groups."""

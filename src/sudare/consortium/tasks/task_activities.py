@@ -30,7 +30,7 @@ from sudare.dictionary.training import trained
 from sudare.errors import InvalidParameter, ReleaseError, ReleaseUntrusted
 from sudare.files import make_private_folder, set_aside, write_atomically
 from sudare.frames import read
-from sudare.frames.rows import check_persons
+from sudare.frames.person_rows import kept_persons
 from sudare.joint import (
     LearningTerms,
     LearningWalk,
@@ -77,6 +77,10 @@ class TaskEnvironment:
         make_private_folder(folder)
         return folder
 
+    def row_secret(self, task: Task) -> bytes:
+        """What chooses the rows that are kept of persons: the same after a restart, another one for every task."""
+        return self.identity.derived(b"rows of persons", f"{self.agreement.digest} {task.name}".encode())
+
     @property
     def account(self) -> Account:
         """Who pays."""
@@ -101,7 +105,7 @@ def activity_of(task: Task, here: TaskEnvironment) -> Activity:
         return _sums(task, here, store, _dictionary_walk(task, here, permission, store))
     if isinstance(task, LearningTask | ScalerTask):
         table, account = (
-            MemberTable(here.member.source(), cluster=here.member.data.cluster),
+            MemberTable(here.member.source(), cluster=here.member.data.cluster, row_secret=here.row_secret(task)),
             here.paying(permission, store, is_resumed=False),
         )
         return _sums(task, here, store, LearningWalk(learning_terms(task, here.agreement), table, account))
@@ -160,8 +164,8 @@ def _dictionary_walk(
     schema, members = here.agreement.schema, len(here.agreement.members)
     estimator = dictionary_of(task, schema).set_params(cluster=here.member.data.cluster)
     if task.is_private:
-        check_persons(here.member.source(), schema)
-        terms, records = estimator.training(_table_or_path(here), members)
+        kept = kept_persons(_table_or_path(here), schema, here.row_secret(task))
+        terms, records = estimator.training(kept.source, members)
         private = PrivateTerms(
             terms,
             *task.cost,

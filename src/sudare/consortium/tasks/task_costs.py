@@ -21,6 +21,7 @@ from sudare.consortium.tasks.task_defaults import (
 )
 from sudare.errors import AgreementError, InvalidParameter, LedgerMissing, SudareError, UnknownAccount
 from sudare.frames import batches, row_count
+from sudare.frames.person_rows import kept_count
 from sudare.privacy.account_balance import Amount, Terms
 from sudare.privacy.account_charges import asked_amount, in_relation
 from sudare.privacy.accounting import Budget, approximate_cost, pure_cost
@@ -184,7 +185,9 @@ def new_terms(agreement: Agreement) -> Terms:
 
 
 def rows_at(member: Member, agreement: Agreement) -> int:
-    """How many records the member holds."""
+    """How many records the member holds, as far as they are kept where persons have many."""
     source = member.source()
+    if agreement.schema.person is not None:
+        return kept_count(source, agreement.schema)
     known = row_count(source) if isinstance(source, str) else None
     return sum(batch.rows for batch in batches(source, schema=agreement.schema)) if known is None else known

@@ -1,4 +1,4 @@
-"""Experts drawn with Gibbs weights, exactly: the exponential mechanism over a finite set, without a float in its law."""
+"""Draws with Gibbs weights, exactly: the exponential mechanism over a finite set, without a float in its law."""
 
 from __future__ import annotations
 
@@ -63,6 +63,18 @@ def drawn(exponents: Sequence[Fraction], source: NoiseSource) -> int:
     """A draw of j with P(j) ∝ e^(−exponents[j]); the least exponent must be zero, so that few proposals are needed."""
     while True:
         proposed = source.integer_below(len(exponents))
+        if exponential_coin(exponents[proposed], source):
+            return proposed
+
+
+def permuted_and_flipped(exponents: Sequence[Fraction], source: NoiseSource) -> int:
+    """The first j in a random order that a coin of probability e^(−exponents[j]) accepts; the least exponent must be zero, so that one is accepted.
+
+    With exponents ε/2 times losses that one unit moves by at most one it is ε-DP, and never worse than `drawn` (McKenna and Sheldon 2020).
+    """
+    waiting = list(range(len(exponents)))
+    while True:
+        proposed = waiting.pop(source.integer_below(len(waiting)))
         if exponential_coin(exponents[proposed], source):
             return proposed
 

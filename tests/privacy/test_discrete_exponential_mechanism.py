@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import softmax
 
-from sudare.experts.discrete_exponential_mechanism import GibbsDraws, drawn, exponential_coin, rational_coin
 from sudare.privacy.accounting import exact
+from sudare.privacy.discrete_exponential_mechanism import GibbsDraws, drawn, exponential_coin, rational_coin
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.guarantees.gates import SMALLEST_CHI_SQUARE_P
 

@@ -1,0 +1,307 @@
+"""Persons with many rows: memory and time of leaving rows out, and how good the privately chosen bound is.
+
+    python -m benchmarks.persons            # everything, into benchmarks/persons.json and docs/statistics.md
+    python -m benchmarks.persons --tune     # the constants of sudare.privacy.person_bound, on tables that the study does not have
+    python -m benchmarks.persons --page     # the page from the committed numbers
+
+A table has a group and a value for every row; rows of a person are alike, and persons with many rows are unlike others, so that leaving rows out biases
+counts and means. Errors are those of a table of counts and means by group, ε = 1, add/remove persons, against the whole table: of counts the sum over
+groups of |error| as a share of all rows, of means the mean over groups of |error| as a share of the range; that of a table is the sum of both. Best is the fixed bound with the least error,
+a mean over repeats, found with knowledge of the table. Kept rows are drawn uniformly of each person's, which is what the keyed choice does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from benchmarks.peers import ROOT
+from benchmarks.study_pages import markdown_table
+from sudare.privacy import person_bound
+from sudare.privacy.noise import SeededNoise
+from sudare.privacy.person_bound import BoundChoice, bound_epsilon, candidate_bounds
+from sudare.schema import Category, Number, Person, Schema
+from sudare.statistics.grouped_table import GroupedTable, grouped_mechanism
+
+RESULTS: Final = ROOT / "benchmarks" / "persons.json"
+PAGE: Final = ROOT / "docs" / "statistics.md"
+BLOCK: Final = re.compile(r"(<!-- persons -->\n).*?(<!-- end of persons -->)", re.DOTALL)
+EPSILON: Final = 1.0
+GROUPS: Final = 60
+LARGEST: Final = 1000
+REPEATS: Final = 300
+MEMORY_ROWS: Final = 10_000_000
+
+
+@dataclass(frozen=True)
+class Skewed:
+    """A table: whose each row is, its group, and its value in [−1, 1]."""
+
+    persons: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def skewed(counts: NDArray[np.int64], seed: int) -> Skewed:
+    """A table of persons with so many rows each; who has many has other groups and other values."""
+    generator = np.random.default_rng(seed)
+    counts = np.clip(counts, 1, 20_000)
+    persons = np.repeat(np.arange(len(counts)), counts)
+    home = generator.integers(0, GROUPS, len(counts))
+    away = generator.random(len(persons)) < 0.3
+    groups = np.where(away, generator.integers(0, GROUPS, len(persons)), home[persons])
+    level = np.tanh(0.4 * np.log(counts) - 0.8 + 0.4 * generator.normal(size=len(counts)))
+    values = np.clip(level[persons] + 0.3 * generator.normal(size=len(persons)), -1, 1)
+    return Skewed(persons, groups, values)
+
+
+def tables(kind: str) -> dict[str, Skewed]:
+    """Tables to choose constants on, or others to judge them on."""
+    generator = np.random.default_rng(1 if kind == "tune" else 2)
+    if kind == "tune":
+        found = {
+            "negative binomial": 1 + generator.negative_binomial(0.7, 0.12, 30_000),
+            "Pareto 1.6": np.floor((1 - generator.random(30_000)) ** (-1 / 1.6)).astype(np.int64),
+            "two kinds": np.where(
+                generator.random(20_000) < 0.05, generator.poisson(60, 20_000), 1 + generator.poisson(3, 20_000)
+            ),
+        }
+    else:
+        found = {
+            "log-normal": np.ceil(generator.lognormal(1.2, 1.1, 30_000)).astype(np.int64),
+            "Zipf 2.2": generator.zipf(2.2, 40_000),
+            "geometric": generator.geometric(0.08, 20_000),
+        }
+    return {name: skewed(np.asarray(counts, np.int64), seed) for seed, (name, counts) in enumerate(found.items())}
+
+
+def cells_of(table: Skewed, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Counts and sums of values by group."""
+    groups = table.groups[kept]
+    return np.stack([np.bincount(groups, minlength=GROUPS), np.bincount(groups, table.values[kept], GROUPS)])
+
+
+def errors_of(noisy: NDArray[np.float64], whole: NDArray[np.float64]) -> tuple[float, float]:
+    """Of counts, and of means."""
+    counts = float(np.abs(noisy[0] - whole[0]).sum() / whole[0].sum())
+    means = np.clip(noisy[1] / np.maximum(noisy[0], 1.0), -1, 1)
+    return counts, float(np.abs(means - whole[1] / whole[0]).mean() / 2)
+
+
+class Measured:
+    """Errors of fixed bounds and of chosen ones on a table."""
+
+    def __init__(self, table: Skewed) -> None:
+        self._table, generator = table, np.random.default_rng(0)
+        counts = np.bincount(table.persons)
+        self._histogram = np.bincount(np.minimum(counts, LARGEST + 1), minlength=LARGEST + 2)
+        self._whole = cells_of(table, np.ones(len(table.persons), np.bool_))
+        # Rows come by person: the place of each among its person's, in a random order.
+        order = np.lexsort((generator.random(len(table.persons)), table.persons))
+        self._place = np.empty(len(order), np.int64)
+        self._place[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._cells: dict[int, NDArray[np.float64]] = {}
+
+    def errors(self, bound: int, epsilon: float, repeat: int) -> tuple[float, float]:
+        """Errors of one noisy table."""
+        if bound not in self._cells:
+            self._cells[bound] = cells_of(self._table, self._place < bound)
+        scale = grouped_mechanism(1, "add-remove", bound, 2 * GROUPS, epsilon, 0.0).noise_scale
+        noise = np.random.default_rng(repeat).laplace(0, scale, (2, GROUPS))
+        return errors_of(self._cells[bound] + noise, self._whole)
+
+    def best(self, repeats: int) -> tuple[int, NDArray[np.float64]]:
+        """The best fixed bound, and its errors."""
+        found = {
+            bound: np.mean([self.errors(bound, EPSILON, repeat) for repeat in range(repeats)], axis=0)
+            for bound in candidate_bounds(LARGEST)
+        }
+        best = min(found, key=lambda bound: float(found[bound].sum()))
+        return best, found[best]
+
+    def chosen(self, repeats: int) -> tuple[list[int], NDArray[np.float64]]:
+        """Bounds chosen privately with the constants of the product, and their mean errors."""
+        spent = bound_epsilon(EPSILON)
+        choice = BoundChoice.of(spent, EPSILON - spent, 2 * GROUPS, LARGEST, "add-remove")
+        bounds = [choice.drawn(self._histogram, SeededNoise(repeat)) for repeat in range(repeats)]
+        each = [self.errors(bound, EPSILON - spent, repeat) for repeat, bound in enumerate(bounds)]
+        return bounds, np.mean(each, axis=0)
+
+
+def tuned(repeats: int = 60) -> None:
+    """Print the ratios to the best fixed bound for every choice of constants, on the tables for tuning."""
+    measured = {name: Measured(table) for name, table in tables("tune").items()}
+    best = {name: each.best(repeats) for name, each in measured.items()}
+    found = []
+    grid = itertools.product((0.04, 0.06, 0.08), (1.5, 1.75, 2.0), (2.0, 3.0), (1.1, 1.2))
+    for share, above, small, step in grid:
+        with (
+            patch.object(person_bound, "BOUND_SHARE", share),
+            patch.object(person_bound, "PERSONS_ABOVE", above),
+            patch.object(person_bound, "SMALL_FIRST", small),
+            patch.object(person_bound, "STEP_RATIO", step),
+        ):
+            ratios = [float(each.chosen(repeats)[1].sum() / best[name][1].sum()) for name, each in measured.items()]
+        found.append(
+            (max(ratios), f"share {share:.2f}, persons above {above}, small first {small}, step {step}: {ratios}")
+        )
+    for worst, text in sorted(found):
+        print(f"{worst:.3f} with {text}")
+
+
+def judged() -> list[dict[str, Any]]:
+    """The chosen bound beside the best fixed one, with the constants of the product, on the tables for judging."""
+    found = []
+    for name, table in tables("judge").items():
+        each = Measured(table)
+        (best, best_errors), (bounds, errors) = each.best(REPEATS), each.chosen(REPEATS)
+        found.append(
+            {
+                "table": name,
+                "persons": int(table.persons.max() + 1),
+                "rows": len(table.persons),
+                "most rows": int(np.bincount(table.persons).max()),
+                "best bound": best,
+                "chosen bounds": [int(bound) for bound in np.quantile(bounds, [0.05, 0.5, 0.95], method="nearest")],
+                "best errors": best_errors.tolist(),
+                "errors": errors.tolist(),
+            }
+        )
+    return found
+
+
+def memory() -> dict[str, Any]:
+    """Processor time and peak memory of a table by group of ten million rows, in processes of their own."""
+    found: dict[str, Any] = {"rows": MEMORY_ROWS}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("many persons", "one person has half"):
+            path = Path(folder) / "rows.parquet"
+            _write(path, name)
+            for what in ("read", "fit"):
+                command = [sys.executable, "-m", "benchmarks.persons", "--within", what, os.fspath(path)]
+                answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
+                found[f"{name}, {what}"] = json.loads(answer)
+    return found
+
+
+def _write(path: Path, name: str) -> None:
+    """Rows of which at most three of a person will be kept, in row groups, so that writing needs little memory."""
+    generator = np.random.default_rng(0)
+    types = pa.schema({"patient": pa.int64(), "ward": pa.string(), "days": pa.float64(), "age": pa.float64()})
+    with pa.parquet.ParquetWriter(path, types) as writer:
+        for _ in range(MEMORY_ROWS // 500_000):
+            persons = np.floor(2_000_000 * generator.random(500_000) ** 2).astype(np.int64)
+            if name == "one person has half":
+                persons[generator.random(500_000) < 0.5] = 7
+            wards = pa.array(np.array(["surgery", "medicine", "maternity"])[generator.integers(0, 3, 500_000)])
+            days, age = generator.gamma(2, 3, 500_000), generator.uniform(0, 100, 500_000)
+            writer.write_table(pa.table([pa.array(persons), wards, pa.array(days), pa.array(age)], schema=types))
+
+
+def within(what: str, path: str) -> dict[str, float]:
+    """What reading or fitting took in this process."""
+    schema = Schema(
+        {"ward": Category(("surgery", "medicine", "maternity")), "days": Number(0, 60), "age": Number(0, 110)}
+    )
+    start, cut = time.process_time(), 0
+    # "read" is the same table without persons: what remains is what choosing rows takes.
+    if what == "fit":
+        schema = Schema(schema.columns, Person("patient", 3))
+    model = GroupedTable(1.0, schema=schema, by=["ward"], mean_of=["days", "age"], random_state=0).fit(path)
+    if what == "fit":
+        cut = model.cut_rows_
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"processor seconds": round(time.process_time() - start, 1), "peak MB": round(peak), "cut rows": cut}
+
+
+def page_text(found: dict[str, Any]) -> str:
+    """What the documentation says of the numbers."""
+    rows = [
+        [
+            each["table"],
+            f"{each['persons']:,}",
+            f"{each['most rows']:,}",
+            str(each["best bound"]),
+            f"{each['chosen bounds'][0]}–{each['chosen bounds'][2]}",
+            *(
+                f"{100 * one:.2f} : {100 * other:.2f}"
+                for one, other in zip(each["errors"], each["best errors"], strict=True)
+            ),
+            f"{sum(each['errors']) / sum(each['best errors']):.2f}",
+        ]
+        for each in found["judged"]
+    ]
+    headings = [
+        "rows a person",
+        "persons",
+        "most rows",
+        "best bound",
+        "chosen (90 %)",
+        "error of counts, %: chosen : best",
+        "error of means, %",
+        "both",
+    ]
+    parts = [markdown_table(headings, rows)]
+    if "memory" in found:
+        of_memory = [
+            [name, f"{each['processor seconds']:.1f} s", f"{each['peak MB']:,} MB", f"{each['cut rows']:,}"]
+            for name, each in found["memory"].items()
+            if isinstance(each, dict)
+        ]
+        parts.append(
+            f"A table of counts and two means by group of {found['memory']['rows']:,} rows in Parquet, at most three of a person kept (fit), and of all rows without persons (read):\n\n"
+            + markdown_table(["table", "processor time", "peak memory", "rows left out"], of_memory)
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def write_page() -> None:
+    """The page with the committed numbers."""
+    text = PAGE.read_text("utf-8")
+    PAGE.write_text(
+        BLOCK.sub(lambda found: found[1] + page_text(json.loads(RESULTS.read_text("utf-8"))) + found[2], text), "utf-8"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.persons")
+    parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--no-memory", action="store_true", help="Keep the committed numbers of memory.")
+    parser.add_argument("--within", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.within:
+        print(json.dumps(within(*arguments.within)))
+        return
+    if arguments.tune:
+        tuned()
+        return
+    if not arguments.page:
+        committed = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+        found = {"judged": judged(), "memory": committed.get("memory") if arguments.no_memory else memory()}
+        RESULTS.write_text(
+            json.dumps({name: value for name, value in found.items() if value}, indent=1) + "\n", "utf-8"
+        )
+    write_page()
+    print(page_text(json.loads(RESULTS.read_text("utf-8"))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Pseudo-random words for values, rows and copies of rows under a secret key: CBC-MAC with AES-128, whole columns at a time.
+
+Every message has its length in its first block, so none begins another, and CBC-MAC is a pseudo-random function of them (Bellare, Kilian and Rogaway 2000). Without
+the key nobody can tell which rows will be kept, and so nobody can write rows that are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from sudare.schema import Column, Number
+from sudare.schema.column_values import column_codes, declared_numbers, missing_value
+from sudare.schema.columns import Category, Label
+from sudare.schema.frame_conversion import attempt
+
+Words = NDArray[np.uint64]
+
+BLOCK_BYTES = 16
+# Whole numbers in floats are exact below.
+_EXACT_BELOW = 2.0**53
+
+
+@dataclass(frozen=True, repr=False)
+class TagKeys:
+    """Three keys, each for one use, from one secret."""
+
+    persons: bytes
+    rows: bytes
+    copies: bytes
+
+    @classmethod
+    def of(cls, secret: bytes) -> TagKeys:
+        """The keys that follow from a secret of at least 16 bytes."""
+        uses = (b"persons", b"rows", b"copies")
+        return cls(*(hashlib.blake2b(secret[:64], digest_size=BLOCK_BYTES, person=use).digest() for use in uses))
+
+
+def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
+    """Who rows belong to, as bytes that do not depend on how a source stores them: 7, 7.0 and "7" are one person.
+
+    Raise MissingValue where nobody is named: null, NaN, or an empty text. Such rows cannot be told to be one person's or many.
+    """
+    texts = plain_texts(column)
+    if texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
+        raise missing_value(name)
+    return texts
+
+
+def plain_texts(column: pa.ChunkedArray) -> pa.Array:
+    """Values as bytes; whole numbers as their digits whatever their type, missing ones as null."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.dictionary_decode(column)
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+    if pa.types.is_decimal(values.type):
+        whole = attempt(lambda: values.cast(pa.int64()))
+        values = values.cast(pa.float64()) if whole is None else whole
+    if pa.types.is_floating(values.type):
+        return _float_texts(values.cast(pa.float64()))
+    if pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type):
+        return values.cast(pa.large_binary())
+    return values.cast(pa.large_string()).cast(pa.large_binary())
+
+
+def _float_texts(values: pa.Array) -> pa.Array:
+    floats = np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+    missing = np.isnan(floats)
+    is_whole = ~missing & (np.abs(floats) < _EXACT_BELOW) & (floats == np.floor(floats))
+    digits = pa.array(np.where(is_whole, floats, 0).astype(np.int64)).cast(pa.large_string())
+    texts = pc.if_else(pa.array(is_whole), digits, pa.array(floats).cast(pa.large_string()))
+    return pc.if_else(pa.array(missing), pa.scalar(None, pa.large_string()), texts).cast(pa.large_binary())
+
+
+def tags_of_texts(texts: pa.Array, key: bytes) -> Words:
+    """Two words for each text; different texts have the same ones with probability 2⁻¹²⁸ · (blocks) · (texts)²."""
+    encoded = texts.dictionary_encode()
+    found = _tags_of_different(encoded.dictionary, key)
+    return found[np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)]
+
+
+def _tags_of_different(texts: pa.Array, key: bytes) -> Words:
+    if len(texts) == 0:
+        return np.empty((0, 2), np.uint64)
+    _, offset_buffer, data_buffer = texts.cast(pa.large_binary()).buffers()
+    ends = np.frombuffer(offset_buffer, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    starts, lengths = ends[:-1], np.diff(ends)
+    state = encrypted(np.column_stack([lengths.astype(np.uint64), np.zeros(len(texts), np.uint64)]), key)
+    for done in range(0, int(lengths.max()), BLOCK_BYTES):
+        longer = np.flatnonzero(lengths > done)
+        places = starts[longer, None] + done + np.arange(BLOCK_BYTES)
+        within = places < (starts + lengths)[longer, None]
+        block = np.where(within, data[np.minimum(places, len(data) - 1)], np.uint8(0))
+        state[longer] = encrypted(state[longer] ^ np.ascontiguousarray(block).view(np.uint64), key)
+    return state
+
+
+def content_words(values: pa.ChunkedArray, column: Column | None, name: str, key: bytes) -> list[Words]:
+    """A column as words, the same whatever its source: numbers as floats, declared values as their places, all else as tags."""
+    if isinstance(column, Number):
+        found = declared_numbers(values, column, name) + 0.0
+        return [np.where(np.isnan(found), np.nan, found).view(np.uint64)]
+    if isinstance(column, Category | Label):
+        return [column_codes(values, column, name).view(np.uint64)]
+    tags = tags_of_texts(plain_texts(values).fill_null(b""), key)
+    return [tags[:, 0], tags[:, 1]]
+
+
+def row_tags(persons: Words, words: Sequence[Words], key: bytes) -> Words:
+    """One word for each row, of its person and its values; their number is the same for all rows."""
+    state = encrypted(persons, key)
+    padded = [*words, np.zeros(len(persons), np.uint64)][: len(words) + len(words) % 2]
+    for place in range(0, len(padded), 2):
+        state = encrypted(state ^ np.column_stack(padded[place : place + 2]), key)
+    return state[:, 0]
+
+
+def copy_priorities(rows: Words, copies: NDArray[Any], key: bytes) -> Words:
+    """Two words for the copies of rows, different for all pairs (row, number of the copy): AES is a permutation."""
+    return encrypted(np.column_stack([rows, copies.astype(np.uint64)]), key)
+
+
+def encrypted(blocks: Words, key: bytes) -> Words:
+    """Blocks of two words, each under AES."""
+    # One block alone goes in and none follows from another: this is AES as a permutation, not a mode for secrets.
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
+    return np.frombuffer(encryptor.update(blocks.tobytes()), np.uint64).reshape(-1, 2).copy()

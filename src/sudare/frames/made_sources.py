@@ -1,0 +1,22 @@
+"""Sources that are made of other ones: the kept rows of persons, two tables joined."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from sudare.frames.record_source import RecordSource
+
+
+class MadeSource(RecordSource):
+    """Rows that are computed from other sources, the same ones at every pass.
+
+    `origins` are what it is made of: the sources that an account pays for. `most_rows` is how many rows a person has at most, where that is known.
+    """
+
+    is_steady = True
+    most_rows: int | None = None
+
+    @property
+    @abstractmethod
+    def origins(self) -> tuple[object, ...]:
+        """The paths, SqlSources or tables that were given."""

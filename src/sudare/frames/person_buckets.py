@@ -1,0 +1,225 @@
+"""Which rows are cut where persons have more than are kept, in bounded memory: rows are sorted into buckets by their keyed tags.
+
+A bucket of persons has buckets of rows, so that neither many persons nor one person with very many rows fill the memory. What is held, or written to a file
+without a name, is tags under a key that nobody else has: no person, no value.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sudare.frames.keyed_tags import Words, copy_priorities
+
+PERSON_BUCKETS: Final = 64
+ROW_BUCKETS: Final = 32
+# Public sizes: rows that are sorted at once, and bytes above which chunks go to a file.
+CHUNK_ROWS: Final = 2**18
+HELD_BYTES: Final = 2**23
+
+
+class Buckets:
+    """Records of a fixed number of words, collected in any order and given bucket by bucket."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._waiting: list[tuple[Words, NDArray[np.int64]]] = []
+        self._waiting_rows, self._held_bytes = 0, 0
+        self._chunks: list[tuple[Words | tuple[int, int, int], NDArray[np.int64]]] = []
+        self._file: IO[bytes] | None = None
+
+    def append(self, records: Words, buckets: NDArray[np.int64]) -> None:
+        """Add records that belong to these buckets."""
+        self._waiting.append((records, buckets))
+        self._waiting_rows += len(records)
+        if self._waiting_rows >= CHUNK_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Sort what waits into buckets."""
+        if not self._waiting:
+            return
+        records = np.concatenate([each for each, _ in self._waiting])
+        buckets = np.concatenate([each for _, each in self._waiting])
+        self._waiting, self._waiting_rows = [], 0
+        order = np.argsort(buckets, kind="stable")
+        starts = np.searchsorted(buckets[order], np.arange(self._count + 1)).astype(np.int64)
+        self._chunks.append((self._stored(records[order]), starts))
+
+    def _stored(self, records: Words) -> Words | tuple[int, int, int]:
+        self._held_bytes += records.nbytes
+        if self._held_bytes <= HELD_BYTES:
+            return records
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its records are needed
+        place = self._file.seek(0, 2)
+        self._file.write(records.data)
+        self._file.flush()
+        return place, *records.shape
+
+    def span(self, first: int, last: int) -> Words:
+        """The records of the buckets from `first` to before `last`."""
+        found = [self._part(stored, int(starts[first]), int(starts[last])) for stored, starts in self._chunks]
+        return np.concatenate(found) if found else np.empty((0, 1), np.uint64)
+
+    def rows_in(self, first: int, last: int) -> int:
+        """How many records the buckets from `first` to before `last` have."""
+        return sum(int(starts[last] - starts[first]) for _, starts in self._chunks)
+
+    def _part(self, stored: Words | tuple[int, int, int], start: int, end: int) -> Words:
+        if isinstance(stored, np.ndarray):
+            return stored[start:end]
+        place, _, words = stored
+        if self._file is None or start == end:
+            return np.empty((0, words), np.uint64)
+        self._file.seek(place + 8 * words * start)
+        return np.fromfile(self._file, np.uint64, words * (end - start)).reshape(-1, words)
+
+
+class PersonCounts:
+    """How many rows each person has, of persons by their tags."""
+
+    def __init__(self) -> None:
+        self._buckets = Buckets(PERSON_BUCKETS)
+        self.rows = 0
+        self.check = 0
+
+    def append(self, persons: Words) -> None:
+        """Count one row for each of these tags; a person may be there several times."""
+        self.check = sequence_check(persons, self.rows, self.check)
+        self.rows += len(persons)
+        if len(persons):
+            found, counts = _counted(persons, np.ones(len(persons), np.uint64))
+            self._buckets.append(np.column_stack([found, counts]), _bits(found[:, 0], PERSON_BUCKETS))
+
+    def most(self) -> int:
+        """How many rows the person with most rows has."""
+        return max((int(counts.max()) for counts in self._counts()), default=0)
+
+    def kept(self, most_rows: int) -> int:
+        """How many rows are left of all persons where at most so many are kept of each."""
+        return sum(int(np.minimum(counts, np.uint64(most_rows)).sum()) for counts in self._counts())
+
+    def histogram(self, largest: int) -> NDArray[np.int64]:
+        """How many persons have 0, 1, 2, … and more than `largest` rows: largest + 2 counts."""
+        found = np.zeros(largest + 2, np.int64)
+        for counts in self._counts():
+            found += np.bincount(np.minimum(counts, np.uint64(largest + 1)).astype(np.int64), minlength=largest + 2)
+        return found
+
+    def _counts(self) -> Iterator[Words]:
+        self._buckets.flush()
+        for first, last in _spans(self.rows, 1):
+            records = self._buckets.span(first, last)
+            if len(records):
+                yield _counted(records[:, :2], records[:, 2])[1]
+
+
+class RowChoice:
+    """The rows of every person in the order of their priorities, of which the first ones are kept."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._buckets = Buckets(PERSON_BUCKETS * ROW_BUCKETS)
+        self.rows = 0
+
+    def append(self, persons: Words, rows: Words) -> None:
+        """Add rows by the tags of their persons and their own."""
+        places = np.arange(self.rows, self.rows + len(rows), dtype=np.uint64)
+        self.rows += len(rows)
+        inner = _bits(persons[:, 0], PERSON_BUCKETS) * ROW_BUCKETS + _bits(rows, ROW_BUCKETS)
+        self._buckets.append(np.column_stack([persons, rows, places]), inner)
+
+    def kept(self, most_rows: int) -> NDArray[np.uint8]:
+        """Whether each row is kept, in the order in which they came, as packed bits: the `most_rows` of each person that have the least priorities."""
+        self._buckets.flush()
+        kept = np.ones(self.rows, np.bool_)
+        for first, last in _spans(self.rows, ROW_BUCKETS):
+            limits = np.empty((0, 4), np.uint64)
+            for records, priorities in self._parts(first, last):
+                both = np.column_stack([records[:, :2], priorities])
+                limits = _least(np.concatenate([limits, both]), most_rows)
+            largest = _last_of_each(limits)
+            for records, priorities in self._parts(first, last):
+                cut = _above(records[:, :2], priorities, largest)
+                kept[records[cut, 3].astype(np.int64)] = False
+        return np.packbits(kept)
+
+    def _parts(self, first: int, last: int) -> Iterator[tuple[Words, Words]]:
+        """The rows of these buckets with their priorities: at once where they are few. Copies of a row are always in one part."""
+        step = last - first if self._buckets.rows_in(first, last) <= CHUNK_ROWS else 1
+        for number in range(first, last, step):
+            records = self._buckets.span(number, number + step)
+            if len(records):
+                ordered = records[np.lexsort((records[:, 2], records[:, 1], records[:, 0]))]
+                copies = _place_in_group(_is_first(ordered[:, :3]))
+                yield ordered, copy_priorities(ordered[:, 2], copies, self._key)
+
+
+def _spans(rows: int, inner: int) -> list[tuple[int, int]]:
+    """The buckets that are looked at together, each person's in one: all where there are few rows."""
+    step = inner if rows > CHUNK_ROWS else PERSON_BUCKETS * inner
+    return [(first, first + step) for first in range(0, PERSON_BUCKETS * inner, step)]
+
+
+def sequence_check(persons: Words, start: int, before: int) -> int:
+    """A number that depends on which persons stand in which rows, added up over a pass."""
+    odd = 2 * np.arange(start, start + len(persons), dtype=np.uint64) + np.uint64(1)
+    return (before + int((persons[:, 0] * odd).sum(dtype=np.uint64))) % 2**64
+
+
+def _bits(words: Words, buckets: int) -> NDArray[np.int64]:
+    """The first bits of words, as numbers of so many buckets (a power of two)."""
+    return (words >> np.uint64(64 - buckets.bit_length() + 1)).astype(np.int64)
+
+
+def _is_first(ordered: Words) -> NDArray[np.bool_]:
+    """Where a row differs from the one before it."""
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return first
+
+
+def _place_in_group(is_first: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The place of each row within its group of equal ones, from 0."""
+    places = np.arange(len(is_first))
+    return places - np.maximum.accumulate(np.where(is_first, places, 0))
+
+
+def _counted(persons: Words, counts: Words) -> tuple[Words, Words]:
+    """The different persons, and the sum of the counts of each."""
+    order = np.lexsort((persons[:, 1], persons[:, 0]))
+    ordered, is_first = persons[order], _is_first(persons[order])
+    return ordered[is_first], np.add.reduceat(counts[order], np.flatnonzero(is_first))
+
+
+def _least(limits: Words, most_rows: int) -> Words:
+    """Of each person the rows with the least priorities, sorted by person and priority."""
+    ordered: Words = limits[np.lexsort((limits[:, 3], limits[:, 2], limits[:, 1], limits[:, 0]))]
+    return ordered[_place_in_group(_is_first(ordered[:, :2])) < most_rows]
+
+
+def _last_of_each(limits: Words) -> Words:
+    """Of each person the last one of sorted rows: the largest priority that is kept."""
+    found: Words = limits[np.append(_is_first(limits[:, :2])[1:], np.ones(min(1, len(limits)), np.bool_))]
+    return found
+
+
+def _above(persons: Words, priorities: Words, last: Words) -> NDArray[np.bool_]:
+    """Whether each row, sorted by person, has a priority above the last kept one of its person."""
+    is_first = _is_first(persons)
+    own = persons[is_first]
+    together = np.concatenate([last[:, :2], own])
+    order = np.lexsort((np.arange(len(together)), together[:, 1], together[:, 0]))
+    # Each of `own` follows its person in `last`, because all persons of the bucket are there.
+    positions = np.empty(len(together), np.int64)
+    positions[order] = np.cumsum(order < len(last)) - 1
+    limit = last[positions[len(last) :]][np.cumsum(is_first) - 1]
+    above: NDArray[np.bool_] = (priorities[:, 0] > limit[:, 2]) | (
+        (priorities[:, 0] == limit[:, 2]) & (priorities[:, 1] > limit[:, 3])
+    )
+    return above

@@ -1,0 +1,322 @@
+"""The rows that are kept of persons who have more than the schema declares. Proof: proofs/persons.md.
+
+Kept are, of each person, the rows with the least pseudo-random priorities under a key that is secret to the member: which ones depends on that person's own rows
+and on nothing else: not on other persons, on the order of rows, on how a source stores them, or on where its batches end. A source is read once to count the rows of
+persons and, only where somebody has too many, once more to choose.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import IO, Any, Final
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sudare.errors import DataError
+from sudare.frames.keyed_tags import (
+    BLOCK_BYTES,
+    TagKeys,
+    Words,
+    content_words,
+    person_texts,
+    row_tags,
+    tags_of_texts,
+)
+from sudare.frames.made_sources import MadeSource
+from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, column_types
+from sudare.frames.sources import source as source_of
+from sudare.frames.wanted_columns import pieces
+from sudare.schema import Person, Schema, Table
+from sudare.schema.frame_conversion import as_column, as_table, attempt, column_names
+
+# A public number: above so many bytes, rows that come once wait in a file.
+HELD_TABLE_BYTES: Final = 2**27
+# Rows whose persons are told apart at once.
+COUNTED_ROWS: Final = 2**16
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows of which no person has more than were asked for, their targets, and how many rows were cut (for the owner only)."""
+
+    source: Any
+    y: Any
+    cut: int = field(repr=False)
+
+
+def new_key() -> bytes:
+    """A secret for one run."""
+    return secrets.token_bytes(32)
+
+
+def kept_persons(source: Any, schema: Schema | None, key: bytes | None = None, y: Any = None) -> Kept:
+    """The source with no more rows of a person than the schema declares; the source itself where nobody has more.
+
+    Raise MissingValue where a row names no person, ColumnMissing where the column is not there. Messages name no person and no number.
+    """
+    if schema is None or schema.person is None:
+        return Kept(source, y, 0)
+    return PersonRows.of(source, schema, key, y).at_most(schema.person.bound)
+
+
+def kept_count(source: Any, schema: Schema) -> int:
+    """How many rows are kept of all persons: the same under every key."""
+    rows = PersonRows.of(source, schema)
+    return rows.counts.kept(rows.person.bound)
+
+
+class TableStore:
+    """Tables that are put aside: in memory up to a public size, beyond it in a file without a name, which vanishes with the process."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+
+    def put(self, table: pa.Table) -> pa.Table | int:
+        """The place of a table. Raise DataError where it fits neither into memory nor into the temporary folder."""
+        self._bytes += table.nbytes
+        if self._bytes <= HELD_TABLE_BYTES:
+            return table
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its rows are needed
+        place = self._file.seek(0, 2)
+        try:
+            with pa.ipc.new_stream(self._file, table.schema) as stream:
+                stream.write_table(table)
+            self._file.flush()
+        except OSError as error:
+            raise DataError(
+                f"The rows do not fit into a temporary file ({error.strerror}).",
+                "Point TMPDIR at a folder with room; or give the path of a Parquet file, which is read anew at every pass.",
+            ) from None
+        return place
+
+    def get(self, place: pa.Table | int) -> pa.Table:
+        """The table at a place."""
+        if isinstance(place, pa.Table) or self._file is None:
+            return place
+        self._file.seek(place)
+        return pa.ipc.open_stream(self._file).read_all()
+
+
+@dataclass(eq=False, repr=False)
+class PersonRows:
+    """The rows of a source by person, counted; which are kept is chosen for any bound."""
+
+    source: Any
+    schema: Schema
+    person: Person
+    keys: TagKeys
+    y: Any
+    counts: PersonCounts
+
+    @classmethod
+    def of(cls, source: Any, schema: Schema, key: bytes | None = None, y: Any = None) -> PersonRows:
+        """Count the rows of each person. What comes only once, or in an order that a database chooses, is kept for the passes after this one."""
+        if schema.person is None:
+            raise ValueError("no person is declared")
+        keys, counts, name = TagKeys.of(key or new_key()), PersonCounts(), schema.person.column
+        if _is_read_again(source):
+            for part in batches(source, [name], COUNTED_ROWS, schema):
+                counts.append(_tags(part, name, keys))
+        elif not _is_held(source):
+            source = _waiting(source, schema, keys, counts)
+        else:
+            source = source.table if isinstance(source, HeldTable) else source
+            counts.append(_tags(as_table(source, [name]), name, keys))
+        return cls(source, schema, schema.person, keys, y, counts)
+
+    def at_most(self, most_rows: int) -> Kept:
+        """The rows with at most so many of each person."""
+        if self.counts.most() <= most_rows:
+            return Kept(self.source, self.y, 0)
+        packed, kept = self._choice.kept(most_rows), self.counts.kept(most_rows)
+        cut = self.counts.rows - kept
+        if _is_read_again(self.source):
+            return Kept(
+                KeptRows(self.source, self.person, packed, self.keys, self.counts, kept, most_rows), self.y, cut
+            )
+        mask = _unpacked(packed, 0, self.counts.rows)
+        return Kept(_filtered(self.source, mask), None if self.y is None else np.asarray(self.y)[mask], cut)
+
+    @cached_property
+    def _choice(self) -> RowChoice:
+        choice, name = RowChoice(self.keys.copies), self.person.column
+        if _is_read_again(self.source):
+            for part in batches(self.source, None, DEFAULT_BATCH_ROWS, self.schema):
+                persons = tags_in(self.source, part, name, self.keys)
+                choice.append(persons, self._row_tags(part, persons, None))
+            if choice.rows != self.counts.rows:
+                raise changed()
+            return choice
+        present = set(column_names(self.source))
+        table = as_table(self.source, [each for each in self.schema.source_columns if each in present])
+        y = None if self.y is None else as_column(self.y, "y")
+        if y is not None and len(y) != table.rows:
+            raise DataError(f"There are {table.rows} rows and {len(y)} targets.", "Give one target a row.")
+        persons = _tags(table, name, self.keys)
+        choice.append(persons, self._row_tags(table, persons, y))
+        return choice
+
+    def _row_tags(self, table: Table, persons: Words, y: pa.ChunkedArray | None) -> Words:
+        """What distinguishes rows of a person: the declared columns that are there, and the targets given beside them."""
+        words: list[Words] = []
+        for column, facts in self.schema.columns.items():
+            if column in table.names:
+                words += content_words(table.column(column), facts, column, self.keys.rows)
+        if y is not None:
+            words += content_words(y, None, "y", self.keys.rows)
+        return row_tags(persons, words, self.keys.rows)
+
+
+@dataclass(eq=False, repr=False)
+class KeptRows(MadeSource):
+    """A source without the rows that were cut, as packed bits say. Raise DataError where its rows are others than those that were chosen from."""
+
+    base: Any
+    person: Person
+    packed: NDArray[np.uint8]
+    keys: TagKeys
+    counts: PersonCounts
+    rows: int
+    most_rows: int | None = None
+
+    @property
+    def origins(self) -> tuple[object, ...]:
+        """What an account pays for."""
+        return self.base.origins if isinstance(self.base, MadeSource) else (self.base,)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        """The names and types of the columns."""
+        return column_types(self.base, expected)
+
+    def row_count(self) -> int:
+        """How many rows are kept."""
+        return self.rows
+
+    def state(self) -> Any:
+        """That of the source they are kept of."""
+        return source_of(self.base).state()
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        """The kept rows in their order."""
+        name, place, check = self.person.column, 0, 0
+        is_wanted = columns is None or name in columns
+        wanted = columns if columns is None or is_wanted else [*columns, name]
+        for part in batches(self.base, wanted, batch_rows, _with_person(schema, self.person)):
+            persons = tags_in(self.base, part, name, self.keys)
+            check = sequence_check(persons, place, check)
+            if place + part.rows > self.counts.rows:
+                raise changed()
+            kept = part.arrow.filter(pa.array(_unpacked(self.packed, place, part.rows)))
+            place += part.rows
+            yield from pieces(Table(kept if is_wanted else kept.drop_columns([name])), batch_rows)
+        if place != self.counts.rows or check != self.counts.check:
+            raise changed()
+
+
+@dataclass(eq=False, repr=False)
+class WaitingTables(MadeSource):
+    """Tables that came once, without the names of persons, which are replaced by their tags."""
+
+    origins: tuple[object, ...] = ()
+    _store: TableStore = field(default_factory=TableStore)
+    _places: list[pa.Table | int] = field(default_factory=list)
+
+    def append(self, table: pa.Table) -> None:
+        """Add rows below the others."""
+        self._places.append(self._store.put(table))
+
+    def types(self, expected: Collection[str]) -> pa.Schema:
+        """The names and types of the columns."""
+        return self._store.get(self._places[0]).schema if self._places else pa.schema([])
+
+    def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
+        """The rows in the order in which they came."""
+        return batches((Table(self._store.get(place)) for place in self._places), columns, batch_rows, schema)
+
+
+def changed() -> DataError:
+    """What is raised where a source has other rows than when persons were counted."""
+    return DataError(
+        "The source had other rows when it was read again.",
+        "Give a copy that nobody changes meanwhile. What was charged stays charged.",
+    )
+
+
+def _waiting(source: Any, schema: Schema, keys: TagKeys, counts: PersonCounts) -> WaitingTables:
+    if schema.person is None:
+        raise ValueError("no person is declared")
+    waiting, name = WaitingTables((source,)), schema.person.column
+    for part in batches(source, None, DEFAULT_BATCH_ROWS, schema):
+        persons = _tags(part, name, keys)
+        counts.append(persons)
+        waiting.append(with_tags(part.arrow, name, persons))
+    return waiting
+
+
+def with_tags(table: pa.Table, name: str, persons: Words) -> pa.Table:
+    """The table with tags in place of persons."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(persons))]
+    tags = pa.FixedSizeBinaryArray.from_buffers(pa.binary(BLOCK_BYTES), len(persons), buffers)
+    return table.set_column(table.column_names.index(name), name, tags)
+
+
+def tags_in(source: object, table: Table, name: str, keys: TagKeys) -> Words:
+    """The tags of the persons of a table of this source; those of tables that waited are there already."""
+    if not isinstance(source, WaitingTables):
+        return _tags(table, name, keys)
+    values = pa.concat_arrays(table.column(name).chunks)
+    start = BLOCK_BYTES * values.offset
+    found = np.frombuffer(values.buffers()[1], np.uint8)[start : start + BLOCK_BYTES * len(values)]
+    return found.view(np.uint64).reshape(-1, 2)
+
+
+def _tags(table: Table, name: str, keys: TagKeys) -> Words:
+    return tags_of_texts(person_texts(table.column(name), name), keys.persons)
+
+
+def _is_read_again(source: Any) -> bool:
+    """Whether a source gives the same rows in the same order at every pass: files, and what is made of such."""
+    opened = source_of(source)
+    return opened.is_stored and opened.is_steady
+
+
+def _is_held(source: Any) -> bool:
+    """Whether a source is a table in memory."""
+    opened = source_of(source)
+    return opened.is_steady and not opened.is_stored
+
+
+def _filtered(source: Any, mask: NDArray[np.bool_]) -> Any:
+    """A table in memory without the rows where the mask is not set, as what it was given."""
+    if isinstance(source, Mapping):
+        return {name: as_column(values, repr(name)).filter(pa.array(mask)) for name, values in source.items()}
+    frame = attempt(lambda: nw.from_native(source, pass_through=True))
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if isinstance(frame, nw.DataFrame):
+        return frame.filter(mask.tolist()).to_native()
+    table = as_table(source)
+    return Table(table.arrow.filter(pa.array(mask)), table.origin)
+
+
+def _with_person(schema: Schema | None, person: Person) -> Schema | None:
+    return schema if schema is None or schema.person is not None else replace(schema, person=person)
+
+
+def _unpacked(packed: NDArray[np.uint8], start: int, rows: int) -> NDArray[np.bool_]:
+    first = start // 8
+    bits = np.unpackbits(packed[first : (start + rows + 7) // 8])
+    return bits[start - 8 * first : start - 8 * first + rows].astype(np.bool_)

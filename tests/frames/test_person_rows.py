@@ -1,0 +1,295 @@
+"""Rows of persons who have many: the same ones from every source and in every order, with no name in any file. Proof: proofs/persons.md."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.errors import ColumnMissing, DataError, InvalidParameter, MissingValue, SchemaError
+from sudare.frames import PersonJoin, kept_persons, person_buckets, person_rows, read
+from sudare.frames.keyed_tags import TagKeys, content_words, encrypted, person_texts, row_tags, tags_of_texts
+from sudare.frames.person_rows import KeptRows, PersonRows, kept_count
+from sudare.frames.sources import SqlSource
+from sudare.schema import Category, Number, Person, Schema
+
+KEY = bytes(range(32))
+SCHEMA = Schema({"dose": Number(0, 1), "drug": Category(("a", "b"))}, Person("who", 3))
+
+
+def visits(rows=600, seed=0):
+    generator = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "who": generator.zipf(1.6, rows) % 40 + 1,
+            "dose": generator.integers(0, 5, rows) / 4,
+            "drug": generator.choice(["a", "b"], rows),
+        }
+    )
+
+
+def sources(table, folder):
+    table.to_parquet(folder / "visits.parquet", row_group_size=70)
+    table.to_csv(folder / "visits.csv", index=False)
+    with sqlite3.connect(folder / "visits.db") as database:
+        table.to_sql("visits", database, index=False)
+    return {
+        "pandas": table,
+        "polars": pl.DataFrame(table.to_dict("list")),
+        "lazy": pl.LazyFrame(table.to_dict("list")),
+        "arrow": pa.Table.from_pandas(table),
+        "columns": table.to_dict("list"),
+        "floats": table.assign(who=table.who.astype(float)),
+        "texts": table.assign(who=table.who.astype(str)),
+        "parquet": folder / "visits.parquet",
+        "csv": str(folder / "visits.csv"),
+        "database": SqlSource(f"sqlite:///{folder / 'visits.db'}", "visits"),
+        "batches": (table[start : start + 77] for start in range(0, len(table), 77)),
+    }
+
+
+def rows_of(source):
+    table = read(source, ["dose", "drug"], SCHEMA).arrow
+    return list(zip(*(table[name].to_pylist() for name in ("dose", "drug")), strict=True))
+
+
+@pytest.mark.parametrize("room", [0, 2**27])
+def test_every_source_keeps_the_same_rows_in_the_same_order(room, tmp_path, monkeypatch):
+    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", room)
+    table = visits()
+    found = {name: kept_persons(source, SCHEMA, KEY) for name, source in sources(table, tmp_path).items()}
+    expected = int(table.groupby("who").size().clip(upper=3).sum())
+    assert {each.cut for each in found.values()} == {len(table) - expected}
+    kept = {name: rows_of(each.source) for name, each in found.items()}
+    assert len(kept["pandas"]) == expected
+    assert all(rows == kept["pandas"] for rows in kept.values())
+    # And a second pass gives them again.
+    assert rows_of(found["parquet"].source) == rows_of(found["batches"].source) == kept["pandas"]
+    assert kept_count(tmp_path / "visits.parquet", SCHEMA) == expected
+
+
+@given(st.permutations(range(40)), st.integers(1, 4))
+def test_the_order_of_rows_does_not_matter(order, most_rows):
+    table = visits(40)
+    schema = Schema(SCHEMA.columns, Person("who", most_rows))
+    one, other = (kept_persons(each, schema, KEY).source for each in (table, table.iloc[list(order)]))
+    assert Counter(one.itertuples(index=False, name=None)) == Counter(other.itertuples(index=False, name=None))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_and_large_buckets_keep_the_same_rows(seed, monkeypatch):
+    table = visits(3000, seed)
+    expected = kept_persons(table, SCHEMA, KEY).source
+    # Every chunk goes to a file, and every part is one bucket of rows.
+    monkeypatch.setattr(person_buckets, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(person_buckets, "HELD_BYTES", 0)
+    pd.testing.assert_frame_equal(kept_persons(table, SCHEMA, KEY).source, expected)
+    batches = (table[start : start + 90] for start in range(0, len(table), 90))
+    assert rows_of(kept_persons(batches, SCHEMA, KEY).source) == rows_of(expected)
+
+
+def test_targets_beside_the_table_are_cut_with_it():
+    table = visits()
+    kept = kept_persons(table, SCHEMA, KEY, table.index.to_numpy())
+    np.testing.assert_array_equal(kept.y, kept.source.index)
+    with pytest.raises(DataError, match="600 rows and 5 targets"):
+        kept_persons(table, SCHEMA, KEY, np.arange(5))
+
+
+def test_nothing_is_touched_where_nobody_has_too_many():
+    table, y = visits().drop_duplicates("who"), object()
+    kept = kept_persons(table, SCHEMA, KEY, y)
+    assert kept.source is table
+    assert (kept.y, kept.cut) == (y, 0)
+    assert kept_persons(table, Schema(SCHEMA.columns)).source is table
+    with pytest.raises(ValueError, match="no person"):
+        PersonRows.of(table, Schema(SCHEMA.columns))
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), ""])
+def test_rows_of_nobody_are_refused(gap, tmp_path):
+    table = visits().astype({"who": object})
+    table["who"] = table["who"].astype(str).astype(object)
+    table.loc[3, "who"] = gap
+    for source in (table, table.to_dict("list"), (table[start : start + 9] for start in range(0, 600, 9))):
+        with pytest.raises(MissingValue, match="'who'"):
+            kept_persons(source, SCHEMA, KEY)
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    with pytest.raises(MissingValue, match="'who'"):
+        kept_persons(tmp_path / "visits.csv", SCHEMA, KEY)
+    with pytest.raises(ColumnMissing):
+        kept_persons(table.drop(columns="who"), SCHEMA, KEY)
+
+
+def test_a_source_that_changes_after_the_choice_is_refused(tmp_path):
+    path = tmp_path / "visits.parquet"
+    visits().to_parquet(path)
+    kept = kept_persons(path, SCHEMA, KEY).source
+    assert isinstance(kept, KeptRows)
+    assert (kept.row_count(), kept.types(()).names) == (len(rows_of(kept)), ["who", "dose", "drug"])
+    # The same number of rows, of other persons: somebody would have more than three.
+    visits().assign(who=1).to_parquet(path)
+    with pytest.raises(DataError, match="other rows"):
+        read(kept, schema=SCHEMA)
+    for rows in (599, 700):
+        visits(rows).to_parquet(path)
+        with pytest.raises(DataError, match="other rows"):
+            read(kept, schema=SCHEMA)
+    waiting = PersonRows.of(path, SCHEMA, KEY)
+    visits(10).to_parquet(path)
+    with pytest.raises(DataError, match="other rows"):
+        waiting.at_most(3)
+
+
+def test_no_person_is_written_to_a_file(tmp_path, monkeypatch):
+    import tempfile
+
+    written = []
+
+    def named(**options):
+        file = tempfile.NamedTemporaryFile(dir=tmp_path, delete=False)  # noqa: SIM115 - looked into below
+        written.append(file)
+        return file
+
+    for module in (person_rows, person_buckets):
+        monkeypatch.setattr(module.tempfile, "TemporaryFile", named)
+    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", 0)
+    monkeypatch.setattr(person_buckets, "HELD_BYTES", 0)
+    table = visits().assign(who=[f"Xylander-{row % 7}" for row in range(600)])
+    kept_persons((table[start : start + 50] for start in range(0, 600, 50)), SCHEMA, KEY)
+    join = PersonJoin(table[["who", "dose"]], table[["who", "drug"]], SCHEMA, (2, 2))
+    assert read(join, schema=SCHEMA).rows == 28
+    contents = []
+    for file in written:
+        file.flush()
+        contents.append((tmp_path / file.name).read_bytes())
+    assert sum(map(len, contents)) > 10_000
+    assert not any(b"ylander" in content for content in contents)
+
+
+def test_a_full_disk_is_told(monkeypatch):
+    class Full:
+        def __init__(self, **options):
+            pass
+
+        def seek(self, *place):
+            return 0
+
+        def write(self, content):
+            raise OSError(28, "No space left on device")
+
+        closed = False
+
+    monkeypatch.setattr(person_rows.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", 0)
+    with pytest.raises(DataError, match="temporary file"):
+        kept_persons(iter([visits()]), SCHEMA, KEY)
+
+
+# Tags
+
+
+def test_a_person_is_one_person_however_it_is_written():
+    spellings = [
+        pa.chunked_array([[7, 12]]),
+        pa.chunked_array([[7.0, 12.0]]),
+        pa.chunked_array([["7", "12"]]),
+        pa.chunked_array([pa.array(["7", "12"]).dictionary_encode()]),
+        pa.chunked_array([pa.array([Decimal("7.00"), Decimal("12.00")])]),
+        pa.chunked_array([pa.array([b"7", b"12"])]),
+        pa.chunked_array([pa.array(["7"]), pa.array(["12"])]),
+    ]
+    assert all(person_texts(each, "who").to_pylist() == [b"7", b"12"] for each in spellings)
+    assert person_texts(pa.chunked_array([[0.5]]), "who").to_pylist() == [b"0.5"]
+    assert person_texts(pa.chunked_array([pa.array([Decimal("1.25")])]), "who").to_pylist() == [b"1.25"]
+    assert len(person_texts(pa.chunked_array([], pa.string()), "who")) == 0
+
+
+@given(st.lists(st.binary(max_size=50), max_size=8))
+def test_tags_are_those_of_cbc_mac(texts):
+    key = TagKeys.of(KEY).persons
+    found = tags_of_texts(pa.array(texts, pa.large_binary()), key)
+    for text, tag in zip(texts, found, strict=True):
+        state = np.array([[len(text), 0]], np.uint64)
+        state = encrypted(state, key)
+        for start in range(0, len(text), 16):
+            block = np.frombuffer(text[start : start + 16].ljust(16, b"\0"), np.uint64)
+            state = encrypted(state ^ block, key)
+        assert tag.tolist() == state[0].tolist()
+
+
+def test_keys_differ_by_use_and_secret():
+    keys, others = TagKeys.of(KEY), TagKeys.of(KEY[::-1])
+    assert len({keys.persons, keys.rows, keys.copies, others.persons, others.rows, others.copies}) == 6
+    assert "persons" not in repr(keys)
+
+
+def test_contents_do_not_depend_on_how_numbers_are_stored():
+    def words(values, column):
+        return [each.tolist() for each in content_words(pa.chunked_array([values]), column, "x", KEY[:16])]
+
+    number = Number(0, 5)
+    assert words(pa.array([1, 0]), number) == words(pa.array([1.0, -0.0]), number)
+    assert words(pa.array([None, 1.0]), number) == words(pa.array([float("nan"), 1.0]), number)
+    assert words(pa.array([1, 2]), None) == words(pa.array([1.0, 2.0]), None)
+    persons = np.zeros((2, 2), np.uint64)
+    odd, even = (row_tags(persons, [np.arange(2, dtype=np.uint64)] * count, KEY[:16]) for count in (1, 2))
+    assert len(set(odd.tolist())) == len(set(even.tolist())) == 2
+
+
+# Joins
+
+
+def prescriptions():
+    generator = np.random.default_rng(1)
+    return pd.DataFrame({"who": generator.integers(20, 60, 400).astype(str), "drug": generator.choice(["a", "b"], 400)})
+
+
+@pytest.mark.parametrize("room", [0, 2**27])
+def test_a_join_has_every_pair_of_kept_rows(room, tmp_path, monkeypatch):
+    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", room)
+    left, right = visits()[["who", "dose"]], prescriptions()
+    left.to_parquet(tmp_path / "left.parquet")
+    right.to_csv(tmp_path / "right.csv", index=False)
+    joined = PersonJoin(left, right, SCHEMA, (2, 3), key=KEY)
+    stored = PersonJoin(tmp_path / "left.parquet", tmp_path / "right.csv", SCHEMA, (2, 3), key=KEY)
+    assert stored.origins == (tmp_path / "left.parquet", tmp_path / "right.csv")
+    assert joined.types(()).names == ["who", "dose", "drug"]
+    sizes = pd.concat(
+        [
+            left.groupby("who").size().clip(upper=2),
+            right.assign(who=right.who.astype(int)).groupby("who").size().clip(upper=3),
+        ],
+        axis=1,
+    ).dropna()
+    whole = Schema(SCHEMA.columns, Person("who", 100))
+    table = read(joined, schema=whole)
+    assert table.rows == int((sizes[0] * sizes[1]).sum())
+    assert len(set(table.arrow["who"].to_pylist())) == len(sizes)
+    assert rows_of(joined) == rows_of(stored) == rows_of(joined)
+    assert [part.rows <= 7 for part in joined.batches(None, 7, whole)].count(False) == 0
+    assert joined.joined_schema.person == Person("who", 3)
+    assert PersonJoin(left, right, whole, (2, 3)).joined_schema.person == Person("who", 6)
+
+
+def test_joins_that_cannot_be_made_say_why():
+    left, right = visits()[["who", "dose"]], prescriptions()
+    for schema, tables, bounds, problem, message in [
+        (Schema(SCHEMA.columns), (left, right), (1, 1), SchemaError, "declares the person"),
+        (SCHEMA, (left, right), (1, 0), InvalidParameter, "two whole numbers"),
+        (SCHEMA, (left, right), 3, InvalidParameter, "two whole numbers"),
+        (SCHEMA, (left, right.rename(columns={"who": "name"})), (1, 1), SchemaError, "not in both"),
+        (SCHEMA, (left, right.assign(dose=0.0)), (1, 1), SchemaError, "'dose' is in both"),
+        (SCHEMA, (left, right.drop(columns="drug")), (1, 1), SchemaError, "'drug' is in neither"),
+        (Schema({"dose": Number(0, 1)}, Person("who", 2)), (left, right), (1, 1), SchemaError, "no column of one"),
+    ]:
+        with pytest.raises(problem, match=message):
+            PersonJoin(*tables, schema, bounds)

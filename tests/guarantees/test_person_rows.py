@@ -1,0 +1,223 @@
+"""Does one person change no more than `most_rows` kept rows? Exactly, over all small tables; and is every planted bug seen? Proof: proofs/persons.md."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from sudare.frames import PersonJoin, kept_persons, read
+from sudare.privacy.person_bound import BoundChoice, candidate_bounds
+from sudare.schema import Number, Person, Schema
+
+KEY = b"a key for the tests of persons.."
+VALUES = (0.0, 1.0)
+# What one person may have: all multisets of at most three rows.
+OWN_ROWS = [rows for size in range(4) for rows in itertools.combinations_with_replacement(VALUES, size)]
+OTHERS = [
+    ((0.0,), ()),
+    ((0.0, 1.0), (1.0,)),
+    ((0.0, 0.0, 1.0), (1.0, 1.0)),
+    ((0.0, 1.0, 1.0, 1.0), (0.0, 0.0, 0.0)),
+]
+
+
+def table_of(persons):
+    rows = [(name, value) for name, values in persons.items() for value in values]
+    return {"who": [name for name, _ in rows], "x": [value for _, value in rows]}
+
+
+def kept_by_key(persons, most_rows):
+    """The kept rows as a multiset."""
+    table = table_of(persons)
+    if not table["who"]:
+        return Counter()
+    kept = kept_persons(table, Schema({"x": Number(0, 1)}, Person("who", most_rows)), KEY).source
+    return Counter(zip(list(map(str, kept["who"])), map(float, kept["x"]), strict=True))
+
+
+def first_of_a_shuffled_table(persons, most_rows):
+    """A planted bug: the first rows of each person, in an order that depends on how many rows there are."""
+    table = table_of(persons)
+    order = np.random.default_rng(len(table["x"])).permutation(len(table["x"]))
+    found: Counter = Counter()
+    of_person: Counter = Counter()
+    for place in order:
+        who, value = table["who"][place], table["x"][place]
+        if of_person[who] < most_rows:
+            of_person[who] += 1
+            found[who, value] += 1
+    return found
+
+
+def no_truncation(persons, most_rows):
+    """A planted bug: everything is kept."""
+    return Counter(zip(*table_of(persons).values(), strict=True))
+
+
+def largest_change(kept, most_rows):
+    """The largest number of rows that leave or enter when a person is added, and the largest number replaced by another person's with as many."""
+    added = replaced = 0
+    for first, second in OTHERS:
+        without = kept({"b": first, "c": second}, most_rows)
+        versions = {rows: kept({"a": rows, "b": first, "c": second}, most_rows) for rows in OWN_ROWS}
+        for rows, found in versions.items():
+            added = max(added, (found - without).total() + (without - found).total())
+            for other, theirs in versions.items():
+                if min(len(rows), most_rows) == min(len(other), most_rows):
+                    replaced = max(replaced, (found - theirs).total(), (theirs - found).total())
+    return added, replaced
+
+
+@pytest.mark.parametrize("most_rows", [1, 2])
+def test_one_person_changes_as_many_rows_as_are_declared(most_rows):
+    assert largest_change(kept_by_key, most_rows) == (most_rows, most_rows)
+
+
+@pytest.mark.parametrize("planted", [first_of_a_shuffled_table, no_truncation])
+def test_planted_bugs_change_more(planted):
+    assert max(largest_change(planted, 1)) > 1
+
+
+# Two-sided, for 24 rows: one false alarm in a million.
+FALSE_ALARM = 1e-6 / (2 * 24)
+KEYS = 400
+
+
+def inclusion_is_uniform(chosen, rows, most_rows):
+    """Whether every row of a person is kept about as often as any other, over keys."""
+    counts = np.zeros(rows)
+    for number in range(KEYS):
+        counts[chosen(hashlib.blake2b(number.to_bytes(4, "big"), digest_size=32).digest())] += 1
+    assert counts.sum() == KEYS * most_rows
+    low, high = binom.ppf([FALSE_ALARM, 1 - FALSE_ALARM], KEYS, most_rows / rows)
+    return bool(np.all((counts >= low) & (counts <= high)))
+
+
+def test_which_rows_are_kept_cannot_be_known_without_the_key():
+    values = np.arange(8) / 8
+    schema = Schema({"x": Number(0, 1)}, Person("who", 2))
+
+    def chosen(key):
+        kept = kept_persons({"who": ["a"] * 8, "x": values}, schema, key).source
+        return np.searchsorted(values, np.asarray(kept["x"]))
+
+    def chosen_by_plain_hash(key):
+        digests = [hashlib.sha256(str(value).encode()).digest() for value in values]
+        return np.argsort(np.array([int.from_bytes(each[:6], "big") for each in digests]))[:2]
+
+    assert inclusion_is_uniform(chosen, 8, 2)
+    assert not inclusion_is_uniform(chosen_by_plain_hash, 8, 2)
+
+
+def test_copies_of_a_row_count_as_rows():
+    # Nine rows are alike and one is different: it is kept one time in ten, not one in two.
+    schema = Schema({"x": Number(0, 1)}, Person("who", 1))
+    values = np.array([0.0] * 9 + [1.0])
+
+    def kept_different(number):
+        kept = kept_persons({"who": ["a"] * 10, "x": values}, schema, number.to_bytes(32, "big")).source
+        return float(kept["x"][0].as_py())
+
+    found = sum(kept_different(number) for number in range(KEYS))
+    low, high = binom.ppf([1e-7, 1 - 1e-7], KEYS, 0.1)
+    assert low <= found <= high
+
+
+# Joins
+
+
+def joined_rows(persons, most_rows, *, is_cut=True):
+    """A planted bug without the cut: all pairs of rows of a person."""
+    left, right = (table_of({who: rows[side] for who, rows in persons.items()}) for side in (0, 1))
+    tables = ({"who": left["who"], "x": left["x"]}, {"who": right["who"], "y": right["x"]})
+    if not tables[0]["who"] or not tables[1]["who"]:
+        return Counter()
+    schema = Schema({"x": Number(0, 1), "y": Number(0, 1)}, Person("who", 100))
+    bounds = (most_rows, most_rows + 1) if is_cut else (99, 99)
+    rows = [part.arrow for part in PersonJoin(*tables, schema, bounds, key=KEY).batches(None, 1000, schema)]
+    return Counter(
+        row for part in rows for row in zip(*(part[name].to_pylist() for name in ("who", "x", "y")), strict=True)
+    )
+
+
+@pytest.mark.parametrize(("is_cut", "expected"), [(True, 2), (False, 6)])
+def test_one_person_changes_the_product_of_the_bounds_in_a_join(is_cut, expected):
+    changes = []
+    for mine in [((0.0,), (1.0,)), ((0.0, 1.0), (1.0, 0.0)), ((0.0, 1.0), (1.0, 0.0, 1.0)), ((0.0,), ())]:
+        others = {"b": ((0.0, 1.0, 1.0), (1.0, 0.0, 0.0)), "c": ((1.0,), (1.0,))}
+        without, found = (joined_rows(each, 1, is_cut=is_cut) for each in (others, {"a": mine, **others}))
+        assert not without - found
+        changes.append((found - without).total())
+    assert max(changes) == expected
+
+
+def test_a_learner_never_sees_more_of_a_join_than_it_declares():
+    schema = Schema({"x": Number(0, 1), "y": Number(0, 1)}, Person("who", 3))
+    tables = {"who": ["a"] * 9, "x": np.arange(9) / 9}, {"who": ["a"] * 9, "y": np.arange(9) / 9}
+    join = PersonJoin(*tables, schema, (5, 5), key=KEY)
+    assert read(join, schema=schema).rows == 25
+    assert read(kept_persons(join, schema, KEY).source, schema=schema).rows == 3
+
+
+# The bound
+
+
+class RowsAbove(BoundChoice):
+    """A planted bug: rows that would be cut in place of persons who have them."""
+
+    def losses(self, histogram):
+        numbers = np.arange(len(histogram))
+        return [
+            abs(int((histogram * np.maximum(numbers - bound, 0)).sum()) - self.persons_above)
+            for bound in candidate_bounds(self.largest)
+        ]
+
+
+def law(choice, histogram):
+    """The exact law of permute-and-flip: the candidates before j, in any order, were all refused."""
+    accepted = np.exp([-float(each) for each in choice.exponents(histogram)])
+    count = len(accepted)
+    found = np.zeros(count)
+    for j in range(count):
+        others = [i for i in range(count) if i != j]
+        for size in range(count):
+            chance = math.factorial(size) * math.factorial(count - 1 - size) / math.factorial(count)
+            found[j] += chance * sum(
+                math.prod(1 - accepted[i] for i in each) for each in itertools.combinations(others, size)
+            )
+        found[j] *= accepted[j]
+    assert found.sum() == pytest.approx(1)
+    return found
+
+
+@pytest.mark.parametrize(("planted", "holds"), [(None, True), ("half the sensitivity", False), ("rows", False)])
+def test_the_bound_tells_no_more_than_its_share(planted, holds):
+    epsilon = 1.0 if planted == "half the sensitivity" else 0.5
+    choice, largest = (RowsAbove if planted == "rows" else BoundChoice)(epsilon, Fraction(3, 2), 6), 0.0
+    laws: dict = {}
+
+    def remembered(histogram):
+        key = tuple(histogram.tolist())
+        if key not in laws:
+            laws[key] = law(choice, histogram)
+        return laws[key]
+
+    for persons in itertools.combinations_with_replacement(range(1, 8), 3):
+        histogram = np.bincount(persons, minlength=8)
+        for more in range(1, 8):
+            neighbour = histogram + np.bincount([more], minlength=8)
+            replaced = neighbour - np.bincount([persons[0]], minlength=8)
+            for other in (neighbour, replaced):
+                ratio = np.log(remembered(histogram) / remembered(other))
+                largest = max(largest, float(np.abs(ratio).max()))
+    assert (largest <= 0.5 + 1e-9) == holds
+    if holds:
+        # The worst pair is not far from the promise.
+        assert largest > 0.25

@@ -1,0 +1,181 @@
+"""Bounds of persons' rows that are chosen within the ε of a fit. Proof: proofs/persons.md."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sudare.errors import BudgetExceeded, InvalidParameter, MissingValue, SourceMismatch
+from sudare.frames import PersonJoin
+from sudare.gibbs import GibbsLogisticRegression
+from sudare.linear import PrivateLogisticRegression
+from sudare.perturbation import RecordPerturbation
+from sudare.privacy import Ledger, Release, select_privately
+from sudare.privacy.accounting import exact
+from sudare.privacy.discrete_exponential_mechanism import permuted_and_flipped
+from sudare.privacy.noise import SeededNoise
+from sudare.privacy.person_bound import BOUND_SHARE, BoundChoice, bound_epsilon, candidate_bounds
+from sudare.schema import Category, Label, Number, Person, Schema
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
+from sudare.synthesis import PrivateSynthesizer
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+AUTO = Person("who", "auto", largest=30)
+COLUMNS = {"age": Number(0, 100), "sex": Category(("f", "m"))}
+SCHEMA = Schema(COLUMNS, AUTO)
+LABELLED = Schema({**COLUMNS, "ill": Label(("no", "yes"))}, AUTO)
+
+
+def visits(persons=300):
+    generator = np.random.default_rng(0)
+    who = np.repeat(np.arange(persons), np.minimum(generator.zipf(1.8, persons), 200))
+    return pd.DataFrame(
+        {
+            "who": who,
+            "age": generator.uniform(0, 100, len(who)),
+            "sex": generator.choice(["f", "m"], len(who)),
+            "ill": generator.choice(["no", "yes"], len(who)),
+        }
+    )
+
+
+LEARNERS = {
+    "mean": lambda **more: PrivateMean(schema=SCHEMA, **more),
+    "histogram": lambda **more: PrivateHistogram(schema=SCHEMA, **more),
+    "scaler": lambda **more: PrivateStandardScaler(schema=SCHEMA, **more),
+    "table": lambda **more: GroupedTable(schema=SCHEMA, by=["sex"], mean_of=["age"], **more),
+    "hidden count": lambda **more: GroupedTable(schema=SCHEMA, by=["sex"], neighbours="add-remove", **more),
+    "logistic": lambda **more: PrivateLogisticRegression(schema=LABELLED, **more),
+    "synthesis": lambda **more: PrivateSynthesizer(SCHEMA, **more),
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_the_choice_is_paid_within_the_epsilon_of_a_fit(learner, delta, tmp_path):
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=10.0, delta=1e-5, unit="person")
+    model = LEARNERS[learner](epsilon=1.0, delta=delta, account=account).fit(visits())
+    person = model.declared_.person
+    assert 1 <= person.most_rows <= 30
+    assert (person.largest, person.spent) == (30, bound_epsilon(1.0))
+    assert (model.guarantee_.unit, model.guarantee_.epsilon) == ("person", account.spent().epsilon)
+    stated = model.guarantee_.to("replace-one").epsilon
+    assert stated == (2.0 if learner == "hidden count" else 1.0)
+    inner = copy.copy(model).plan(100, model.declared_).mechanism.cost
+    assert inner.epsilon + exact(person.spent) <= 1
+    sizes = visits().groupby("who").size()
+    assert model.cut_rows_ == int((sizes - sizes.clip(upper=person.most_rows)).sum())
+    path = tmp_path / "visits.sudare"
+    Release.of(model).save(path, key=KEY)
+    loaded = Release.load(path, [KEY.public_key()]).model()
+    assert loaded.declared_.person == person
+    assert getattr(loaded, "noise_scale_", model.noise_scale_) == model.noise_scale_
+    assert not hasattr(loaded, "cut_rows_")
+
+
+def test_a_price_is_what_a_fit_pays_and_nothing_is_charged_for_bad_rows(tmp_path):
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=1.5, unit="person")
+    model = PrivateMean(1.0, schema=SCHEMA, account=account)
+    assert model.price(visits()).asked.epsilon == 1
+    assert model.declared_promise(lambda: 1).epsilon == 1.0
+    with pytest.raises(MissingValue):
+        model.fit(visits().assign(who=None))
+    with pytest.raises(MissingValue):
+        model.fit(visits().assign(age=np.nan))
+    assert account.spent().epsilon == 0
+    model.fit(visits())
+    with pytest.raises(BudgetExceeded):
+        model.fit(visits())
+    assert account.spent().epsilon == 1.0
+
+
+def test_learners_that_cannot_choose_say_so_before_anything_is_charged(tmp_path):
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=10.0, delta=1e-3, unit="person")
+    with pytest.raises(InvalidParameter, match="does not choose the number of rows"):
+        GibbsLogisticRegression(1.0, 1e-6, schema=LABELLED, account=account).fit(visits())
+    assert account.spent().epsilon == 0
+
+
+def test_perturbed_records_keep_the_largest_number():
+    found = RecordPerturbation(SCHEMA, epsilon=30.0, random_state=0).fit(visits().drop(columns="ill"))
+    assert found.n_rows_ == int(visits().groupby("who").size().clip(upper=30).sum())
+    assert found.declared_.person == AUTO
+
+
+def test_the_same_seed_chooses_the_same_from_every_source(tmp_path):
+    table = visits()
+    table.to_parquet(tmp_path / "visits.parquet", row_group_size=100)
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    sources = (
+        table,
+        tmp_path / "visits.parquet",
+        tmp_path / "visits.csv",
+        (table[start : start + 77] for start in range(0, len(table), 77)),
+    )
+    models = [
+        GroupedTable(schema=SCHEMA, by=["sex"], mean_of=["age"], random_state=0).fit(source) for source in sources
+    ]
+    assert len({str(model.table()) for model in models}) == 1
+    assert not models[0].guarantee_.valid
+
+
+def test_a_selection_sees_no_more_rows_of_a_person_than_are_kept():
+    schema = Schema(LABELLED.columns, Person("who", 2))
+    seen = []
+
+    def scores(model, X, y):
+        seen.append(X)
+        return np.full(len(X), 0.5)
+
+    chosen = select_privately([PrivateLogisticRegression(schema=schema)], visits(), epsilon=5.0, row_scores=scores)
+    assert all(each.groupby("who").size().max() == 2 for each in seen)
+    assert chosen.model.n_rows_ == len(seen[0])
+
+
+def test_candidates_and_shares():
+    assert candidate_bounds(1) == (1,)
+    assert candidate_bounds(7) == (1, 2, 3, 4, 5, 6, 7)
+    found = candidate_bounds(1000)
+    assert found[-1] == 1000
+    assert all(b - a == 1 or b <= 1.1 * a for a, b in itertools.pairwise(found))
+    assert exact(bound_epsilon(0.7)) <= exact(0.7) * exact(BOUND_SHARE)
+    one, two = (BoundChoice.of(0.1, 0.9, 10, 5, each).persons_above for each in ("add-remove", "replace-one"))
+    assert two == 2 * one
+
+
+def test_the_bound_follows_the_persons_where_the_noise_is_small():
+    # Forty persons have nine rows, all others one or two.
+    histogram = np.zeros(32, np.int64)
+    histogram[[1, 2, 9]] = 500, 300, 40
+    for persons_above, least, most in ((10, 9, 30), (30, 2, 8), (300, 1, 1)):
+        choice = BoundChoice(50.0, Fraction(persons_above), 30)
+        drawn = {choice.drawn(histogram, SeededNoise(seed)) for seed in range(20)}
+        assert least <= min(drawn) <= max(drawn) <= most
+
+
+def test_permute_and_flip_takes_the_best_with_certainty_alone():
+    noise = SeededNoise(0)
+    assert {permuted_and_flipped([Fraction(60), Fraction(0), Fraction(70)], noise) for _ in range(50)} == {1}
+    assert {permuted_and_flipped([Fraction(0), Fraction(0)], noise) for _ in range(60)} == {0, 1}
+
+
+def test_an_account_pays_for_a_join_only_where_both_tables_are_its_own(tmp_path):
+    folder, elsewhere = tmp_path / "clinic", tmp_path / "elsewhere.parquet"
+    folder.mkdir()
+    visits()[["who", "age"]].to_parquet(folder / "visits.parquet")
+    for path in (folder / "drugs.parquet", elsewhere):
+        visits()[["who", "sex"]].to_parquet(path)
+    schema = Schema(COLUMNS, Person("who", 4))
+    account = Ledger(tmp_path / "ledger.db").account("clinic", epsilon=3.0, unit="person", source=folder)
+    model = GroupedTable(1.0, schema=schema, by=["sex"], mean_of=["age"], account=account)
+    with pytest.raises(SourceMismatch):
+        model.fit(PersonJoin(folder / "visits.parquet", elsewhere, schema, (2, 2)))
+    assert account.spent().epsilon == 0
+    model.fit(PersonJoin(folder / "visits.parquet", folder / "drugs.parquet", schema, (2, 2)))
+    assert account.spent().epsilon == 1.0
