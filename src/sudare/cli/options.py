@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from sudare.frames import Slice
+    from sudare.schema import Schema
 
 
 def table_place(table: str) -> str | Path:
@@ -37,6 +41,23 @@ def table_name(table: str) -> str:
         return "a table"
     named = place.query if isinstance(place, SqlSource) else str(getattr(place, "root", place))
     return "a query" if " " in named and isinstance(place, SqlSource) else Path(named).name
+
+
+def sliced(source: str | os.PathLike[str], schema: Schema, where: list[str] | None) -> str | os.PathLike[str] | Slice:
+    """The table, or the slice of it that COLUMN=VALUE names. Raise InvalidParameter unless every text is of that form."""
+    from sudare.errors import InvalidParameter
+    from sudare.frames import Slice
+
+    if not where:
+        return source
+    pairs = [text.partition("=") for text in where]
+    if not all(name and mark and value for name, mark, value in pairs) or len({name for name, _, _ in pairs}) < len(
+        pairs
+    ):
+        raise InvalidParameter(
+            "--slice is COLUMN=VALUE, with each column once.", "Use for example --slice month=2026-01."
+        )
+    return Slice(source, schema, {name: value for name, _, value in pairs})
 
 
 class Filter(StrEnum):
@@ -77,6 +98,14 @@ Cluster = Annotated[
         metavar="ADDRESS",
         help="The scheduler of a Dask cluster, such as tls://scheduler:8786, whose workers read the table and add up its rows.",
         show_default=False,
+    ),
+]
+Slices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slice",
+        metavar="COLUMN=VALUE",
+        help="Only rows with this value of a declared category; may be repeated for further columns. Disjoint slices cost their most, not their sum; needs --neighbours add-remove.",
     ),
 ]
 SchemaOfAllColumns = Annotated[
