@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SudareError
 from sudare.frames.rows import in_memory, is_read_once, is_stored
+from sudare.frames.slices import Slice
 from sudare.privacy.accounting import Cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
@@ -265,6 +266,9 @@ class PrivateEstimator(BaseEstimator):
         else:
             check_is_fitted(self)
             by_schema = self.schema_digest_ is not None
+        if isinstance(X, Slice):
+            # Read here and by nobody else: what somebody has read is charged for all records.
+            X = in_memory(X)
         if not by_schema and (is_stored(X) or is_read_once(X)):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         table = X if by_schema else checked_matrix(self, X, reset=reset)
