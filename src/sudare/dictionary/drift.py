@@ -125,7 +125,10 @@ def pattern_changes(
     It is computed from the patterns alone, so it costs nothing and tells nothing more. Two nats are a shift by two deviations in one column.
     """
     Numbers(0, open_low=True).check("same_within_nats", same_within_nats)
-    if tuple(earlier.columns_) != tuple(later.columns_) or earlier.dictionary_.family != later.dictionary_.family:
+    if (
+        tuple(earlier.columns_) != tuple(later.columns_)
+        or earlier.dictionary_.family.name != later.dictionary_.family.name
+    ):
         raise InvalidParameter(
             "Two dictionaries can be compared if they have the same columns and the same family of patterns; these differ.",
             "Fit the later one to the columns of the earlier one, with the same family.",

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from sudare.frames.person_joins import PersonJoin
     from sudare.frames.person_rows import kept_persons
     from sudare.frames.rows import Rows, checked_rows
+    from sudare.frames.slices import Slice
     from sudare.frames.sources import batches, column_types, read, row_count, source
 else:
     __getattr__, __dir__ = opened_on_use(
@@ -16,6 +17,7 @@ else:
             "person_joins": "PersonJoin",
             "person_rows": "kept_persons",
             "rows": "Rows checked_rows",
+            "slices": "Slice",
             "sources": "batches column_types read row_count source",
         },
     )
@@ -23,6 +25,7 @@ else:
 __all__ = [
     "PersonJoin",
     "Rows",
+    "Slice",
     "batches",
     "checked_rows",
     "column_types",

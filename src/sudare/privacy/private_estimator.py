@@ -24,6 +24,7 @@ from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, Sourc
 from sudare.frames.made_sources import MadeSource
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons, new_key
 from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
+from sudare.frames.slices import Slice
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import (
@@ -290,6 +291,9 @@ class PrivateEstimator(BaseEstimator):
         else:
             check_is_fitted(self)
             by_schema = self.schema_digest_ is not None
+        if isinstance(X, Slice):
+            # Read here and by nobody else: what somebody has read is charged for all records.
+            X = in_memory(X)
         if not by_schema and (is_stored(X) or is_read_once(X)):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         table = X if by_schema else checked_matrix(self, X, reset=reset)
@@ -490,7 +494,7 @@ class PrivateEstimator(BaseEstimator):
         if self.account is None:
             raise InvalidParameter("A price needs an account.", "Give account=….")
         plan = clone(self)._plan_of(X, y)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+        return self.account.quote(plan.guarantee, plan.mechanism.cost, given_source(X))
 
     def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
         """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.
