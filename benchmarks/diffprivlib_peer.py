@@ -98,13 +98,18 @@ def accuracies(file: str, epsilons: list[float], penalties: list[float], seed: i
     return {str(epsilon): {str(C): accuracy(epsilon, C) for C in penalties} for epsilon in epsilons}
 
 
-def quantiles(file: str, wanted: list[float], bounds: list[float], epsilon: float, repeats: int) -> list[list[float]]:
-    """Quantiles of one column, all from one ε, as often as asked for. One replaced record."""
-    values = np.load(file)
-    limits = bounds[0], bounds[1]
-    return [
-        np.atleast_1d(tools.quantile(values, wanted, epsilon=epsilon, bounds=limits)).tolist() for _ in range(repeats)
-    ]
+def quantiles(
+    file: str, wanted: list[float], bounds: list[float], epsilon: float, repeats: int
+) -> list[list[float]] | None:
+    """Quantiles of one column, all from one ε, as often as asked for; None where it cannot: many equal values leave it without a candidate."""
+    values, limits = np.load(file), (bounds[0], bounds[1])
+    try:
+        return [
+            np.atleast_1d(tools.quantile(values, wanted, epsilon=epsilon, bounds=limits)).tolist()
+            for _ in range(repeats)
+        ]
+    except RuntimeError:
+        return None
 
 
 if __name__ == "__main__":

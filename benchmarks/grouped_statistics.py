@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,17 +26,18 @@ from numpy.typing import NDArray
 
 from benchmarks.peers import OPENDP, ROOT, Environment, PeerMissing, peer_python
 from sudare.papers.datasets import data
-from sudare.privacy.guarantee import Neighbours
+from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.schema import Category, Number, Schema
 from sudare.statistics import GroupedTable, PrivateQuantiles
 
 Floats = NDArray[np.float64]
 
 REPEATS: Final = 1000
-# OpenDP takes a tenth of a second for a table, diffprivlib a second for quantiles.
-PART_OF_OPENDP, PART_OF_DIFFPRIVLIB = 5, 20
-CANDIDATES: Final = 2**14
+# Answers of peers, quantiles and their intervals are fewer: each of them is slower, or has many numbers in one table.
+PART_OF_PEERS, PART_OF_QUANTILES = 50, 20
+CANDIDATES: Final = 2**12
 MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
+PEERS: Final = ("OpenDP", "OpenDP, centred", "diffprivlib")
 DECILES: Final = tuple(place / 10 for place in range(1, 10))
 RESULTS: Final = Path(__file__).with_name("grouped_statistics.json")
 PAGE: Final = ROOT / "docs" / "statistics.md"
@@ -102,11 +103,32 @@ def truth(work: Workload, quantiles: Sequence[float]) -> dict[str, Floats]:
     return {name: values.to_numpy(dtype=np.float64) for name, values in found.items()}
 
 
-def ours(work: Workload, neighbours: Neighbours, seed: int, **asked: Any) -> pd.DataFrame:
-    """Our table of the groups that have rows, in the order of their names; seeded, as a simulation."""
-    model = GroupedTable(1.0, schema=work.schema, by=work.by, neighbours=neighbours, random_state=seed, **asked)
-    found = pd.DataFrame(model.fit(work.frame).table()).set_index(list(work.by)).sort_index()
-    return found.loc[work.frame.groupby(list(work.by)).size().index]
+class FittedAgain(GroupedTable):
+    """A table that is read and added up once, and gets new noise at every fit."""
+
+    def _rows(self, X: object) -> Any:
+        if not hasattr(self, "_kept_rows"):
+            self._kept_rows = super()._rows(X)
+        return self._kept_rows
+
+    def _exact(self, *arguments: Any) -> Any:
+        if not hasattr(self, "_kept_sums"):
+            self._kept_sums = super()._exact(*arguments)
+        return self._kept_sums
+
+
+def ours(work: Workload, neighbours: Neighbours, repeats: int, **asked_for: Any) -> Iterator[pd.DataFrame]:
+    """Our tables of the groups that have rows, in the order of their names; seeded, as a simulation."""
+    model = FittedAgain(1.0, schema=work.schema, by=work.by, neighbours=neighbours, **asked_for)
+    groups = work.frame.groupby(list(work.by)).size().index
+    for seed in range(repeats):
+        found = model.set_params(random_state=seed).fit(work.frame).table()
+        yield pd.DataFrame(found).set_index(list(work.by)).loc[groups]
+
+
+def column_name(quantile: float, column: str) -> str:
+    """What our tables call a quantile."""
+    return f"median_{column}" if quantile == 0.5 else f"quantile_{quantile:g}_{column}"
 
 
 # What is compared
@@ -166,7 +188,7 @@ def by_group(answer: Mapping[str, list[Any]], by: Sequence[str]) -> pd.DataFrame
 def counts_and_means(work: Workload, relation: Neighbours, repeats: int, folder: str) -> list[Compared]:
     """Counts and means of all groups from one ε."""
     exact, span = truth(work, ()), work.bounds[1] - work.bounds[0]
-    tables = [ours(work, relation, seed, mean_of=[work.column]) for seed in range(repeats)]
+    tables = list(ours(work, relation, repeats, mean_of=[work.column]))
     lost = [len(table) for table in tables if len(table) != work.group_count]
     if lost:
         raise RuntimeError("A group was lost.")
@@ -175,7 +197,7 @@ def counts_and_means(work: Workload, relation: Neighbours, repeats: int, folder:
     for name, shift in (("OpenDP", 0.0), ("OpenDP, centred", middle)):
         answers = [
             by_group(answer, work.by)
-            for answer in opendp(work, folder, ("count", "sum"), relation, repeats // PART_OF_OPENDP, shift=shift)
+            for answer in opendp(work, folder, ("count", "sum"), relation, repeats // PART_OF_PEERS, shift=shift)
         ]
         errors["count"][name] = distance([answer["count"] for answer in answers], exact["count"])
         means = [np.clip(shift + answer["sum"] / np.maximum(answer["count"], 1), *work.bounds) for answer in answers]
@@ -190,12 +212,10 @@ def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int,
     """Quantiles of all groups with counts, from one ε; ours with intervals."""
     exact, span = truth(work, quantiles), work.bounds[1] - work.bounds[0]
     wanted = np.stack([exact[str(quantile)] for quantile in quantiles])
-    found = []
-    for seed in range(repeats // PART_OF_OPENDP):
-        table = ours(work, "replace-one", seed, quantile_of=[work.column], quantiles=quantiles)
-        names = [f"median_{work.column}" if one == 0.5 else f"quantile_{one:g}_{work.column}" for one in quantiles]
-        found.append(table[names].to_numpy().T)
-    answers = opendp(work, folder, ("count", *quantiles), "replace-one", repeats // PART_OF_OPENDP)
+    names = [column_name(one, work.column) for one in quantiles]
+    tables = ours(work, "replace-one", repeats // PART_OF_PEERS, quantile_of=[work.column], quantiles=quantiles)
+    found = [table[names].to_numpy().T for table in tables]
+    answers = opendp(work, folder, ("count", *quantiles), "replace-one", repeats // PART_OF_PEERS)
     theirs = [by_group(answer, work.by)[[str(one) for one in quantiles]].to_numpy().T for answer in answers]
     what = f"{named(quantiles)} by group, with counts ({work.name})"
     return Compared(
@@ -203,24 +223,27 @@ def quantiles_by_group(work: Workload, quantiles: Sequence[float], repeats: int,
     )
 
 
-def quantiles_alone(work: Workload, quantiles: Sequence[float], intervals: bool, repeats: int, folder: str) -> Compared:
-    """Quantiles of a whole column from one ε."""
+def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, folder: str) -> list[Compared]:
+    """Quantiles of a whole column from one ε, ours with intervals and without."""
     values, span = work.frame[work.column].to_numpy(dtype=np.float64), work.bounds[1] - work.bounds[0]
-    exact = np.quantile(values, quantiles, method="inverted_cdf")
-    made = [
-        PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, bounds=work.bounds, random_state=seed).fit(values.reshape(-1, 1))
-        for seed in range(repeats // PART_OF_OPENDP)
-    ]  # fmt: skip
-    errors = {}
-    answers = opendp(work, folder, quantiles, "replace-one", repeats // PART_OF_OPENDP, by=())
-    errors["OpenDP"] = distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact) / span * 1e3
+    exact, number = np.quantile(values, quantiles, method="inverted_cdf"), repeats // PART_OF_PEERS
+    answers = opendp(work, folder, quantiles, "replace-one", number, by=())
+    errors = {"OpenDP": distance([[answer[str(one)][0] for one in quantiles] for answer in answers], exact)}
     np.save(Path(folder) / "values.npy", values)
-    request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0, "repeats": repeats // PART_OF_DIFFPRIVLIB}  # fmt: skip
-    errors["diffprivlib"] = distance(asked(None, "benchmarks.diffprivlib_peer", request), exact) / span * 1e3
-    what = f"{named(quantiles)}{'' if intervals else ', no intervals'} ({work.name})"
-    return Compared(
-        what, "replace-one", distance([model.quantiles_["x0"] for model in made], exact) / span * 1e3, errors
-    )
+    request = {"file": f"{folder}/values.npy", "wanted": list(quantiles), "bounds": list(work.bounds), "epsilon": 1.0}
+    theirs = asked(None, "benchmarks.diffprivlib_peer", {**request, "repeats": number})
+    if theirs is not None:
+        errors["diffprivlib"] = distance(theirs, exact)
+    found = []
+    for intervals in (True, False):
+        learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, bounds=work.bounds)
+        drawn = [
+            learner.set_params(random_state=seed).fit(values.reshape(-1, 1)).quantiles_["x0"] for seed in range(number)
+        ]
+        what = f"{named(quantiles)}{'' if intervals else ', no intervals'} ({work.name})"
+        in_thousandths = {name: error / span * 1e3 for name, error in errors.items()}
+        found.append(Compared(what, "replace-one", distance(drawn, exact) / span * 1e3, in_thousandths))
+    return found
 
 
 def named(quantiles: Sequence[float]) -> str:
@@ -236,18 +259,16 @@ def coverage(work: Workload, repeats: int) -> Coverage:
     def note(kind: str, table: pd.DataFrame, name: str, values: Floats) -> None:
         held.setdefault(kind, []).append(np.mean((table[f"{name}_low"] <= values) & (values <= table[f"{name}_high"])))
 
-    for seed in range(repeats):
-        table = ours(work, "replace-one" if seed % 2 else "add-remove", seed, mean_of=[work.column])
-        note("counts", table, "count", exact["count"])
-        note("means", table, f"mean_{work.column}", exact["mean"])
-        table = ours(work, "replace-one" if seed % 2 else "add-remove", seed, variance_of=[work.column])
-        note("variances", table, f"variance_{work.column}", exact["variance"])
-        table = ours(
-            work, "replace-one" if seed % 2 else "add-remove", seed, quantile_of=[work.column], quantiles=QUARTILES
-        )
-        for quantile in QUARTILES:
-            name = f"median_{work.column}" if quantile == 0.5 else f"quantile_{quantile:g}_{work.column}"
-            note("quartiles", table, name, exact[str(quantile)])
+    for neighbours in NEIGHBOURS:
+        for table in ours(work, neighbours, repeats // 2, mean_of=[work.column]):
+            note("counts", table, "count", exact["count"])
+            note("means", table, f"mean_{work.column}", exact["mean"])
+        for table in ours(work, neighbours, repeats // 2, variance_of=[work.column]):
+            note("variances", table, f"variance_{work.column}", exact["variance"])
+        quartiles = {"quantile_of": [work.column], "quantiles": QUARTILES}
+        for table in ours(work, neighbours, repeats // 2 // PART_OF_QUANTILES, **quartiles):
+            for quantile in QUARTILES:
+                note("quartiles", table, column_name(quantile, work.column), exact[str(quantile)])
     return Coverage(work.name, {kind: float(np.mean(shares)) for kind, shares in held.items()})
 
 
@@ -264,24 +285,29 @@ def seconds_of_a_table(work: Workload) -> float:
 # How it is told
 
 
+def told(compared: Sequence[Compared]) -> str:
+    """Lines of the first table."""
+    lines = []
+    for one in compared:
+        shown = [f"{one.peers[peer]:.3g}" if peer in one.peers else "–" for peer in PEERS]
+        lines.append(f"| {one.what} | {one.relation} | {one.ours:.3g} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
 def markdown(compared: Sequence[Compared], covered: Sequence[Coverage], seconds: float, repeats: int) -> str:
     """The tables for the page."""
-    peers = ("OpenDP", "OpenDP, centred", "diffprivlib")
+    kinds = list(covered[0].shares)
     lines = [
         "| mean absolute error, ε = 1 | relation | ours | OpenDP 0.16 | the same, centred by hand | diffprivlib 0.6.6 |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for one in compared:
-        shown = [f"{one.peers[peer]:.3g}" if peer in one.peers else "–" for peer in peers]
-        lines.append(f"| {one.what} | {one.relation} | {one.ours:.3g} | {' | '.join(shown)} |")
-    kinds = list(covered[0].shares)
-    lines += [
+        told(compared),
         "",
-        f"| share of intervals that hold, {repeats:,} repeats | {' | '.join(kinds)} |",
+        f"| share of intervals that hold, {repeats:,} repeats ({repeats // PART_OF_QUANTILES:,} of quartiles) | {' | '.join(kinds)} |",
         f"| --- |{' ---: |' * len(kinds)}",
+        *(f"| {one.table} | {' | '.join(f'{one.shares[kind]:.3f}' for kind in kinds)} |" for one in covered),
+        "",
+        f"Counts and means of Adult's groups take {seconds:.2g} s of processor time.",
     ]
-    lines += [f"| {one.table} | {' | '.join(f'{one.shares[kind]:.3f}' for kind in kinds)} |" for one in covered]
-    lines += ["", f"Counts and means of Adult's groups take {seconds:.2g} s of processor time."]
     return "\n".join(lines)
 
 
@@ -301,22 +327,14 @@ def main() -> None:
     work, others = adult(), generated()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            compared = [
-                line
-                for relation in ("add-remove", "replace-one")
-                for line in counts_and_means(work, relation, repeats, folder)
-            ]  # type: ignore[arg-type]
-            compared += [
-                quantiles_by_group(each, wanted, repeats, folder)
-                for each in (work, others[0])
-                for wanted in (MEDIAN, QUARTILES)
-            ]
-            compared += [
-                quantiles_alone(each, wanted, intervals, repeats, folder)
-                for each in (work, others[0], others[4])
-                for wanted in (MEDIAN, QUARTILES, DECILES)
-                for intervals in (True, False)
-            ]
+            compared = [line for relation in NEIGHBOURS for line in counts_and_means(work, relation, repeats, folder)]
+            print(told(compared), flush=True)
+            compared += [quantiles_by_group(each, QUARTILES, repeats, folder) for each in (work, others[0])]
+            print(told(compared[-2:]), flush=True)
+            for each in (work, others[0]):
+                for wanted in (MEDIAN, QUARTILES, DECILES):
+                    compared += quantiles_alone(each, wanted, repeats, folder)
+                    print(told(compared[-2:]), flush=True)
     except PeerMissing as reason:
         sys.exit(f"A peer is not there: {reason}")
     covered = [coverage(each, repeats) for each in (work, *others)]

@@ -19,7 +19,6 @@ from sudare.statistics.joint_quantiles import (
     JointQuantiles,
     checked_quantiles,
     exponential_coins,
-    infinity_norm_quantile,
 )
 
 COUNTS = np.array([2, 0, 3, 1])
@@ -94,14 +93,6 @@ def test_one_quantile_is_drawn_by_permute_and_flip() -> None:
     accepted = math.exp(-rate * int(errors[1] - errors[0]))
     share = np.mean([mechanism.chosen([counts], source)[0, 0] for _ in range(3000)])
     assert abs(share - accepted / 2) < 6 * math.sqrt(accepted / 2 / 3000)
-
-
-@pytest.mark.parametrize(("dimension", "level"), [(1, 0.95), (3, 0.9), (30, 0.5)])
-def test_quantiles_of_infinity_norm_noise(dimension: int, level: float) -> None:
-    generator = np.random.default_rng(0)
-    draws = generator.gamma(dimension + 1, size=40_000) * generator.uniform(0, 1, 40_000)
-    within = np.mean(draws <= infinity_norm_quantile(dimension, level))
-    assert abs(within - level) < 6 * math.sqrt(level * (1 - level) / 40_000)
 
 
 def test_cells_are_declared_bins_or_of_one_width() -> None:

@@ -16,11 +16,12 @@ from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows, Tallied, checked_rows
 from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
-from sudare.privacy.column_sums import l1_sensitivity, l2_sensitivity
+from sudare.privacy.column_sums import l2_sensitivity
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
-from sudare.privacy.mechanisms import Gaussian, Laplace
+from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
+from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release_content import Content, on_grid, unfit
 from sudare.schema import Category, Column, Label, Number, Schema
@@ -34,6 +35,7 @@ from sudare.statistics.key_selection import KeyCodes, Keys, KeySelection
 from sudare.statistics.noise_intervals import (
     DEFAULT_LEVEL,
     checked_level,
+    cube_quantile,
     gaussian_quantile,
     laplace_quantile,
     ratio_interval,
@@ -52,28 +54,65 @@ MOST_ROWS: Final = 2**32
 KEY_SHARE: Final = Fraction(1, 4)
 
 
+@dataclass(frozen=True)
+class InfinityNormCells:
+    """ε-DP for tables of which neighbours differ by at most `sensitivity`: the sum over cells of the largest difference in a cell. Proof: proofs/statistics.md.
+
+    Every cell of so many `numbers` has infinity-norm noise of its own. Values come by number, then by cell.
+    """
+
+    sensitivity: float
+    epsilon: float
+    numbers: int
+    dimension: int
+
+    @functools.cached_property
+    def in_a_cell(self) -> InfinityNorm:
+        """The noise of one cell."""
+        return InfinityNorm(self.sensitivity, self.epsilon, self.numbers, integer_grid=STEP)
+
+    @property
+    def cost(self) -> Cost:
+        """Pure ε."""
+        return self.in_a_cell.cost
+
+    @property
+    def noise_scale(self) -> float:
+        """b in the density ∝ exp(−max|bᵢ|/b) of one cell."""
+        return self.in_a_cell.noise_scale
+
+    def apply(self, values: Floats, source: NoiseSource) -> Floats:
+        """Values with noise, on the grid."""
+        cells = values.reshape(self.numbers, -1).T
+        return np.stack([self.in_a_cell.apply(cell, source) for cell in cells], axis=1).ravel()
+
+
+Moments = Laplace | Gaussian | InfinityNormCells
+
+
 @functools.lru_cache(maxsize=64)
 def grouped_mechanism(
     means: int, neighbours: Neighbours, unit_rows: int, dimension: int, epsilon: float, delta: float
-) -> Laplace | Gaussian:
-    """Noise for counts of cells and for so many sums of numbers in [−1, 1] in each cell.
+) -> Moments:
+    """Noise for counts of cells and for so many sums of numbers in [−1, 1] in each cell: the quietest that (ε, δ) allows.
 
     A replaced row takes (1, z) from one cell and gives (1, w) to another, or changes z to w in its own; an added one gives (1, z) to one.
     """
-    if neighbours == "replace-one":
-        l1, squared = Fraction(2 + 2 * means), Fraction(max(2 + 2 * means, 4 * means))
-    else:
-        l1 = squared = Fraction(1 + means)
+    replaced = neighbours == "replace-one"
+    moved, numbers = (2 if replaced else 1) * unit_rows, 1 + means
     if delta > 0:
+        squared = Fraction(max(2 + 2 * means, 4 * means) if replaced else 1 + means)
         return Gaussian(l2_sensitivity(squared, 1, unit_rows), epsilon, delta, dimension, integer_grid=STEP)
-    return Laplace(l1_sensitivity(l1, 1, unit_rows), epsilon, dimension, integer_grid=STEP)
+    if means == 0:
+        return Laplace(float(moved), epsilon, dimension, integer_grid=STEP)
+    return InfinityNormCells(float(moved), epsilon, numbers, dimension)
 
 
 @dataclass(frozen=True)
 class TableNoise:
     """All noise of a table that has quantiles, or groups that nobody declared: its parts share ε, and composition adds them up."""
 
-    moments: Laplace | Gaussian
+    moments: Moments
     quantiles: JointQuantiles | None
     keys: KeySelection | None
     epsilon: float
@@ -348,11 +387,11 @@ class GroupedTable(PrivateEstimator):
 
     # Plan
 
-    def plan(self, rows: int, declared: Schema) -> Plan[Laplace | Gaussian | TableNoise]:
+    def plan(self, rows: int, declared: Schema) -> Plan[Moments | TableNoise]:
         """A unit's rows move counts and sums by what `grouped_mechanism` says; the number of rows does not matter."""
         return Plan(self._mechanism(declared), self._guarantee(declared))
 
-    def _mechanism(self, declared: Schema) -> Laplace | Gaussian | TableNoise:
+    def _mechanism(self, declared: Schema) -> Moments | TableNoise:
         sums, unit_rows = self._sums_in_a_cell(), rows_per_unit(declared)
         cells = math.prod(Groups.of({name: declared.columns[name] for name in _names(self.by, "by")}).shape)
         epsilon, delta = self._values_epsilon(declared), checked_delta(self.delta)
@@ -377,7 +416,7 @@ class GroupedTable(PrivateEstimator):
         groups = Groups.of({name: declared.columns[name] for name in _names(self.by, "by")})
         return math.prod(groups.shape) * (1 + self._sums_in_a_cell())
 
-    def _plan_for(self, X: Any, y: Any) -> Plan[Laplace | Gaussian | TableNoise]:
+    def _plan_for(self, X: Any, y: Any) -> Plan[Moments | TableNoise]:
         rows = self._scanned(X).rows if self._has_plain_sums() else self._rows(X)[0].count
         return self.plan(rows, self.declared_)
 
@@ -549,7 +588,9 @@ class GroupedTable(PrivateEstimator):
         added = tuple(place for place, axis in enumerate(groups.axes) if axis not in shown.axes)
         cells = math.prod(groups.shape[axis] for axis in added)
         is_gaussian = self.delta > 0 and not self.keys
-        quantile = gaussian_quantile if is_gaussian else laplace_quantile
+        numbers = 1 + self._sums_in_a_cell()
+        pure = laplace_quantile if numbers == 1 else functools.partial(cube_quantile, dimension=numbers)
+        quantile: Callable[..., Floats] = gaussian_quantile if is_gaussian else pure
         scale, widths = self.noise_scale_, functools.partial(quantile, cells=cells, level=level)
         counts = self.counts_.sum(axis=added, dtype=np.int64).astype(np.float64).ravel()
         margin = scale * float(widths(np.zeros(1))[0])
@@ -564,7 +605,9 @@ class GroupedTable(PrivateEstimator):
             _put(found, f"mean_{name}", *(centre + half * end for end in (mean, low, high)))
         for name, number in numbers_among(self.declared_, list(self.squares_)).items():
             squares = self.squares_[name].sum(axis=added).ravel()
-            estimate = variance_interval(counts, totals[name], squares, scale, cells, level, is_gaussian=is_gaussian)
+            estimate = variance_interval(
+                counts, totals[name], squares, scale, cells, level, None if is_gaussian else numbers
+            )
             _put(found, f"variance_{name}", *((number.high - number.low) ** 2 / 4 * end for end in estimate))
         if not added:
             self._put_quantiles(found, is_empty=counts <= margin)

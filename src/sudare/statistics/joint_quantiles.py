@@ -8,7 +8,6 @@ record moves it by no more than it moves one error, however many quantiles are w
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -20,8 +19,6 @@ from typing import Any, Final
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import gamma
 
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
@@ -29,6 +26,7 @@ from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Number
+from sudare.statistics.noise_intervals import infinity_norm_quantile
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -218,19 +216,6 @@ class JointQuantiles:
 def _missed(below: Integers, upto: Integers, rank: int) -> Integers:
     """By how much a rank lies outside of the ranks from `below` to `upto` of each cell."""
     return np.maximum(np.maximum(below - rank, rank - upto), 0)
-
-
-@functools.lru_cache(maxsize=256)
-def infinity_norm_quantile(dimension: int, level: float) -> float:
-    """The `level` quantile of the absolute value of one coordinate of noise with density ∝ exp(−max|bᵢ|) in so many dimensions."""
-
-    def excess(bound: float) -> float:
-        # The coordinate is uniform up to R, which is Gamma(dimension + 1): P(> x) = E[1 − x/R; R > x].
-        beyond: float = gamma.sf(bound, dimension + 1) - bound / dimension * gamma.sf(bound, dimension)
-        return 1 - beyond - level
-
-    found: float = brentq(excess, 0.0, float(gamma.isf((1 - level) / 10, dimension + 1)))
-    return found
 
 
 def _drawn(errors: Sequence[Integers], rate: float, source: NoiseSource) -> Integers:

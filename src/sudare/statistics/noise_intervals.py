@@ -129,15 +129,43 @@ def ratio_interval(
     return ends[0], ends[1]
 
 
+def cube_quantile(ratio: Floats, cells: int, level: float, dimension: int) -> Floats:
+    """The `level` quantile of |e₁ − ratio·e₂|, |ratio| ≤ 1, for sums of so many draws with density ∝ exp(−max|bᵢ|) in so many dimensions, at least two."""
+    knots = [_cube_knot(float(knot), cells, level, dimension) for knot in _KNOTS]
+    found: Floats = np.interp(np.abs(ratio), _KNOTS, knots)
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def _cube_knot(ratio: float, cells: int, level: float, dimension: int) -> float:
+    # A draw is R·u, u uniform in the cube and R from Gamma(dimension + 1): φ(t) = E sin(Rt)/(Rt) · sin(ratio·Rt)/(ratio·Rt), in units of the deviation.
+    deviation = math.sqrt(cells * (dimension + 1) * (dimension + 2) / 3 * (1 + ratio**2))
+    t = _FREQUENCIES / deviation
+    if ratio == 0:
+        one = ((1 - 1j * t) ** -float(dimension)).imag / (dimension * t)
+    else:
+        near, far = ((1 - 1j * t * (1 + sign * ratio)) ** -float(dimension - 1) for sign in (-1, 1))
+        one = (near - far).real / (2 * ratio * t**2 * dimension * (dimension - 1))
+    law, width = one**cells / _FREQUENCIES, _FREQUENCIES[1] - _FREQUENCIES[0]
+
+    def missing(bound: float) -> float:
+        within = width * (float(np.sin(_FREQUENCIES * bound) @ law) + bound / 2)
+        excess: float = 2 / math.pi * within - level
+        return excess
+
+    found: float = brentq(missing, 1e-6, 6 * math.log(2 / (1 - level)))
+    return found * deviation
+
+
 def variance_interval(
-    counts: Floats, sums: Floats, squares: Floats, scale: float, cells: int, level: float, *, is_gaussian: bool
+    counts: Floats, sums: Floats, squares: Floats, scale: float, cells: int, level: float, dimension: int | None
 ) -> tuple[Floats, Floats, Floats]:
     """Variances of z in [−1, 1] from noisy counts, sums of z and sums of 2z² − 1, with the least and the greatest that they do not contradict.
 
     At the mean μ and the variance v, Σ(z − μ)² − v·count is zero; its noise has the coefficients (μ² − v + ½, −2μ, ½). Where the count may be too small, nothing is
-    known: [0, 1].
+    known: [0, 1]. The noise is Gaussian where `dimension` is None, else infinity-norm noise in so many dimensions.
     """
-    widest = scale * _linear_quantile(np.array([[1.5], [2.0], [0.5]]), cells, level, is_gaussian)
+    widest = scale * _linear_quantile(np.array([[1.5], [2.0], [0.5]]), cells, level, dimension)
     known = counts > 2 * widest
     safe = np.where(known, counts, 1.0)
     mean = np.clip(sums / safe, -1.0, 1.0)
@@ -148,16 +176,18 @@ def variance_interval(
         end = estimate
         for _ in range(_ROUNDS):
             noise = np.stack([mean**2 - end + 0.5, -2 * mean, np.full_like(mean, 0.5)])
-            end = np.clip((around + sign * scale * _linear_quantile(noise, cells, level, is_gaussian)) / safe, 0.0, 1.0)
+            end = np.clip((around + sign * scale * _linear_quantile(noise, cells, level, dimension)) / safe, 0.0, 1.0)
         ends.append(np.where(known, end, max(sign, 0.0)))
     return np.where(known, estimate, 1 / 3), ends[0], ends[1]
 
 
-def _linear_quantile(coefficients: Floats, cells: int, level: float, is_gaussian: bool) -> Floats:
+def _linear_quantile(coefficients: Floats, cells: int, level: float, dimension: int | None) -> Floats:
     """The `level` quantile of |Σ aⱼ eⱼ| for sums eⱼ of so many draws of scale one, by the first two even moments (Cornish and Fisher 1938)."""
     z = float(norm.ppf((1 + level) / 2))
-    size = np.sqrt((coefficients**2).sum(axis=0) * cells)
-    if is_gaussian:
-        return np.asarray(z * size)
-    excess = 3 * (coefficients**4).sum(axis=0) / (coefficients**2).sum(axis=0) ** 2 / cells
-    return np.asarray(math.sqrt(2) * size * (z + excess / 24 * (z**3 - 3 * z)))
+    squares, fourths = (coefficients**2).sum(axis=0), (coefficients**4).sum(axis=0)
+    if dimension is None:
+        return np.asarray(z * np.sqrt(squares * cells))
+    second = (dimension + 1) * (dimension + 2)
+    fourth = second * (dimension + 3) * (dimension + 4)
+    excess = (fourth * (squares**2 / 3 - fourths * 2 / 15) / (second * squares / 3) ** 2 - 3) / cells
+    return np.asarray(np.sqrt(second / 3 * squares * cells) * (z + excess / 24 * (z**3 - 3 * z)))
