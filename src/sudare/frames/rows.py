@@ -125,6 +125,10 @@ def checked_rows(
     dask.distributed, or what one can be made from) its workers read and check the rows, and keep them: `arrays_of` is sent there.
     Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows.
     """
+    if is_spark(source) and not in_memory:
+        from sudare.frames.spark_sums import spark_rows
+
+        return spark_rows(source, arrays_of, schema, columns)
     if cluster is not None:
         from sudare.frames.cluster_rows import rows_on
 
@@ -158,6 +162,11 @@ def checked_rows(
     if rows.count == 0:
         raise no_rows()
     return rows
+
+
+def is_spark(source: object) -> bool:
+    """Whether a source is a Spark dataframe, as far as `sudare.frames.spark_sums` uses it."""
+    return all(hasattr(source, name) for name in ("mapInArrow", "select", "columns"))
 
 
 def placed(rows: Rows, cluster: Any) -> Rows:

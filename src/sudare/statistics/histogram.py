@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import is_read_once, is_stored
+from sudare.frames.rows import is_read_once, is_spark, is_stored
 from sudare.privacy.column_sums import count_mechanism
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
@@ -106,7 +106,7 @@ class PrivateHistogram(PrivateEstimator):
 
     def _counted(self, table: Any) -> Counted:
         """How many rows there are in each cell, all checked."""
-        if is_stored(table) or is_read_once(table) or self.cluster is not None:
+        if is_stored(table) or is_read_once(table) or is_spark(table) or self.cluster is not None:
             rows = self._encoded_rows(table)
             return Counted(rows.total(_cell_counts), rows.count, self.clipped_)
         found = counted(self.declared_, table)

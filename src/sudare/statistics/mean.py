@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.frames.rows import is_read_once, is_stored
+from sudare.frames.rows import is_read_once, is_spark, is_stored
 from sudare.privacy.column_sums import (
     MeanNoise,
     exact_sums,
@@ -124,7 +124,7 @@ class PrivateMean(PrivateEstimator):
 
     def _summed(self, table: Any) -> tuple[int, Floats]:
         """The number of rows and the exact sums of their scaled columns, all checked."""
-        if is_stored(table) or is_read_once(table) or self.cluster is not None:
+        if is_stored(table) or is_read_once(table) or is_spark(table) or self.cluster is not None:
             checked = self._encoded_rows(table)
             return checked.count, checked.total(partial(_column_sums, fixed_point_step(checked.count)))
         scaled = encoded_by_blocks(self.declared_, table, self.encoding)
