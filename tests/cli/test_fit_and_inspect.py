@@ -46,6 +46,43 @@ def test_a_table_by_group(house: Path, sudare: Sudare) -> None:
         assert sudare(*wrong, "--dry-run").exit_code == 10
 
 
+def test_disjoint_slices_cost_their_most(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "histogram", *FIT_MEAN[2:], "--neighbours", "add-remove", *SIGN)
+    for value in ("no", "yes"):
+        made = sudare(*words, "--slice", f"smoker={value}", "-o", f"{value}.sudare", "--json")
+        assert made.exit_code == 0, made.stderr
+        assert made.values["remaining"]["epsilon"] == 0.5
+    told = sudare("budget", "show", "patients").stdout
+    assert "records of smoker=yes: ε 1.5, δ 0 spent" in told
+    values = sudare("budget", "show", "patients", "--json").values["accounts"][0]
+    assert [each["where"] for each in values["slices"]] == [{"smoker": "no"}, {"smoker": "yes"}]
+    again = sudare(*words, "--slice", "smoker=no", "--dry-run", "--json").values
+    assert (again["left_before"]["epsilon"], again["admitted"]) == (0.5, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "exit_code"),
+    [
+        (["smoker"], 10),
+        (["smoker=perhaps"], 10),
+        (["age=3"], 10),
+        (["=no"], 10),
+        (["smoker=no", "smoker=yes"], 10),
+    ],
+)
+def test_slices_that_are_refused(house: Path, sudare: Sudare, said: list[str], exit_code: int) -> None:
+    words = ("fit", "histogram", *FIT_MEAN[2:], "--neighbours", "add-remove", *SIGN, "-o", "new.sudare")
+    assert sudare(*words, *(word for each in said for word in ("--slice", each))).exit_code == exit_code
+    assert spent(house) == 0.5
+
+
+def test_a_mean_of_a_slice_is_refused(house: Path, sudare: Sudare) -> None:
+    refused = sudare(*FIT_MEAN, "--slice", "smoker=no", "-o", "new.sudare", *SIGN)
+    assert refused.exit_code != 0
+    assert "add-remove" in refused.stderr
+    assert spent(house) == 0.5
+
+
 def test_what_is_told_after_a_fit(house: Path, sudare: Sudare) -> None:
     told = sudare(*FIT_MEAN, "-o", "new.sudare", *SIGN).stdout
     assert "Wrote new.sudare: ε = 0.5, δ = 0, replace-one record, towards everyone (strong)." in told

@@ -324,7 +324,7 @@ class TestAffordable:
     @staticmethod
     def admitted(state: AccountState, cost: Cost, neighbours: Neighbours) -> bool:
         paid = cost.to(state.terms.neighbours, neighbours)
-        return dataclasses.replace(state, spent=state.spent.plus(paid)).is_admitted()
+        return dataclasses.replace(state, whole=state.spent.plus(paid)).is_admitted()
 
     def test_basic_gives_all_that_is_left(self) -> None:
         state = AccountState(BASIC, Spent.of([pure_cost(0.1)] * 3), 4)

@@ -19,6 +19,7 @@ from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
     from sudare.privacy import Account, Ledger, Release
+    from sudare.privacy.account_balance import Amount
     from sudare.privacy.ledger_chain import Entry, Head
     from sudare.report import BudgetBar
 
@@ -78,6 +79,7 @@ def show(
     if account is None:
         answer(values, as_json, *lines)
         return
+    lines += [f"  {_slice_line(*each)}" for each in shown[0].slices()]
     entries = shown[0].entries()
     values["entries"] = [entry.to_dict() for entry in entries]
     answer(values, as_json, *lines, _table(entries))
@@ -288,7 +290,13 @@ def _values(account: Account) -> dict[str, Any]:
         "neighbours": terms.neighbours,
         "unit": terms.unit,
         "entries": len(account.entries()),
+        "slices": [{"where": where, "spent": spent._asdict()} for where, spent in account.slices()],
     }
+
+
+def _slice_line(where: dict[str, str], spent: Amount) -> str:
+    named = ", ".join(f"{name}={value}" for name, value in where.items())
+    return f"records of {escaped_for_terminal(named)}: {_amount(spent._asdict())} spent"
 
 
 def _amount(budget: dict[str, float]) -> str:

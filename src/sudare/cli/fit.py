@@ -22,7 +22,9 @@ from sudare.cli.options import (
     NewBudgetDelta,
     NewRelease,
     SigningKey,
+    Slices,
     TableFile,
+    sliced,
     table_source,
 )
 
@@ -88,6 +90,7 @@ def fit(
     neighbours: Annotated[
         str, typer.Option("--neighbours", help="replace-one, or add-remove where the number of rows is secret.")
     ] = "replace-one",
+    slices: Slices = None,
     has_header: HasHeader = None,
     encoding: Encoding = None,
     csv: CsvFacts = None,
@@ -112,9 +115,11 @@ def fit(
     payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
     with progress(as_json) as tell:
         tell("reading the table")
-        source = table_source(table, has_header, encoding, csv)
+        source = sliced(table_source(table, has_header, encoding, csv), declared, slices)
         columns = _columns_read(declared, keys) if keys else None
-        rows = read(source, schema=declared, columns=columns) if cluster is None else source
+        # A slice is read by the learner: what anybody else has read is charged for all records.
+        is_read_here = cluster is None and not slices
+        rows = read(source, schema=declared, columns=columns) if is_read_here else source
         tell("asking for the price" if signing is None else "charging, then computing")
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from sudare.frames import Slice
+    from sudare.schema import Schema
 
 
 def table_place(table: str) -> str | Path:
@@ -58,6 +62,23 @@ def table_name(table: str) -> str:
     return "a query" if " " in named and isinstance(place, SqlSource) else Path(named).name
 
 
+def sliced(source: str | os.PathLike[str], schema: Schema, where: list[str] | None) -> str | os.PathLike[str] | Slice:
+    """The table, or the slice of it that COLUMN=VALUE names. Raise InvalidParameter unless every text is of that form."""
+    from sudare.errors import InvalidParameter
+    from sudare.frames import Slice
+
+    if not where:
+        return source
+    pairs = [text.partition("=") for text in where]
+    if not all(name and mark and value for name, mark, value in pairs) or len({name for name, _, _ in pairs}) < len(
+        pairs
+    ):
+        raise InvalidParameter(
+            "--slice is COLUMN=VALUE, with each column once.", "Use for example --slice month=2026-01."
+        )
+    return Slice(source, schema, {name: value for name, _, value in pairs})
+
+
 class Filter(StrEnum):
     """How charges add up in a new account."""
 
@@ -105,6 +126,14 @@ CsvFacts = Annotated[
         metavar="NAME=VALUE",
         help="How a CSV file is written: thousands=, (or . ' or a blank), tidy=yes (full-width figures, blanks around values), separator=; or decimal=, where they do not show. May be repeated.",
         show_default=False,
+    ),
+]
+Slices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slice",
+        metavar="COLUMN=VALUE",
+        help="Only rows with this value of a declared category; may be repeated for further columns. Disjoint slices cost their most, not their sum; needs --neighbours add-remove.",
     ),
 ]
 SchemaOfAllColumns = Annotated[

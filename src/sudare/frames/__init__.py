@@ -6,10 +6,12 @@ from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
     from sudare.frames.rows import Rows, checked_rows
+    from sudare.frames.slices import Slice
     from sudare.frames.sources import batches, column_types, read, row_count, source
 else:
     __getattr__, __dir__ = opened_on_use(
-        __name__, {"rows": "Rows checked_rows", "sources": "batches column_types read row_count source"}
+        __name__,
+        {"rows": "Rows checked_rows", "slices": "Slice", "sources": "batches column_types read row_count source"},
     )
 
-__all__ = ["Rows", "batches", "checked_rows", "column_types", "read", "row_count", "source"]
+__all__ = ["Rows", "Slice", "batches", "checked_rows", "column_types", "read", "row_count", "source"]

@@ -76,7 +76,7 @@ def source(data: object, *, filesystem: object = None) -> RecordSource:
     A text is the path of a Parquet or CSV file, of a folder of Parquet files (or of folders such as month=3/), or a pattern such as
     "2026-*.parquet"; the same in an object store ("s3://bucket/…", "gs://…", "abfs://…"); "delta:…" or "iceberg:…" and the folder of
     such a table; or the address of a database, a blank, and a table or query in it ("sqlite:///clinic.db visits"). Beside texts:
-    a Path, a CsvFile, a SqlSource; a Dataset of pyarrow, a DeltaTable, a table of pyiceberg; a lazy frame of polars, a relation of DuckDB, a
+    a Path, a CsvFile, a Slice of a file, a SqlSource; a Dataset of pyarrow, a DeltaTable, a table of pyiceberg; a lazy frame of polars, a relation of DuckDB, a
     dataframe of Dask; any table that `as_table` takes; and an iterator of such tables, which can be read only once.
     `filesystem` is one of pyarrow.fs or fsspec, for a path in it. Nothing is read here but lists of files.
     """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from sudare.errors import AccountMismatch, InvalidCost, InvalidParameter, Ledger
 from sudare.frames.databases import SqlSource
 from sudare.parsing import parsed_json
 from sudare.privacy.accounting import (
+    TOTALS,
     Budget,
     Composition,
     Cost,
@@ -27,7 +29,7 @@ from sudare.privacy.accounting import (
 from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
 from sudare.privacy.ledger_chain import Entry, canonical_json
 from sudare.privacy.name_similarity import same_letters
-from sudare.privacy.source_identity import Source, covers, looked_at
+from sudare.privacy.source_identity import SliceIdentity, Source, covers, looked_at
 
 # Totals are exact fractions, and may have many digits.
 LARGEST_STATE_BYTES: Final = 1 << 24
@@ -169,24 +171,62 @@ def is_source_of(terms: Terms, source: Source) -> bool:
 
 @dataclass(frozen=True)
 class AccountState:
-    """Terms and running totals of an account: what the entries add up to."""
+    """Terms and running totals of an account: what the entries add up to.
+
+    `whole` are the charges for all records. `slices` has by partition, and by the values of a slice of it, the charges that looked at that slice only.
+    """
 
     terms: Terms
-    spent: Spent
+    whole: Spent
     entries: int
+    slices: Mapping[str, Mapping[str, Spent]] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> Spent:
+        """What any record was charged at most: of every partition a record is in one slice (proofs/slices.md)."""
+        total = self.whole
+        for charged in self.slices.values():
+            total = total.beside(functools.reduce(Spent.or_at_most, charged.values()))
+        return total
+
+    def of_slice(self, part: SliceIdentity | None) -> AccountState:
+        """The state as the records of one slice have it; as it is, where there is none."""
+        if part is None or part.partition not in self.slices:
+            return self
+        others = {partition: charged for partition, charged in self.slices.items() if partition != part.partition}
+        own = self.slices[part.partition].get(slice_text(part.where), Spent())
+        return replace(self, whole=self.whole.beside(own), slices=others)
+
+    def charged_slices(self) -> list[SliceIdentity]:
+        """The slices that charges were for."""
+        return [
+            SliceIdentity(partition, tuple(parsed_json(where).items()))
+            for partition, charged in self.slices.items()
+            for where in charged
+        ]
+
+    def charged(self, cost: Cost, part: SliceIdentity | None) -> AccountState:
+        """The state after a charge that looks at all records, or at a slice."""
+        if part is None:
+            return replace(self, whole=self.whole.plus(cost))
+        slices = self.slices.get(part.partition, {})
+        where = slice_text(part.where)
+        charged = {**slices, where: slices.get(where, Spent()).plus(cost)}
+        return replace(self, slices={**self.slices, part.partition: charged})
 
     def to_text(self) -> str:
         """The one text for this state."""
-        totals = {
-            name: str(getattr(self.spent, name))
-            for name in ("epsilon", "delta", "mu_squared", "total_variation", "leaked_delta")
+        slices = {
+            partition: {where: _spent_values(spent) for where, spent in charged.items()}
+            for partition, charged in self.slices.items()
         }
         return canonical_json(
             {
                 "terms": self.terms.to_dict(),
-                "spent": totals,
-                "gaussian_charges": self.spent.gaussian_charges,
+                **_spent_values(self.whole),
                 "entries": self.entries,
+                # States of ledgers without slices have the text that they always had.
+                **({"slices": slices} if slices else {}),
             }
         )
 
@@ -195,10 +235,12 @@ class AccountState:
         """The state that `to_text` wrote."""
         try:
             values = parsed_json(text, largest_bytes=LARGEST_STATE_BYTES)
-            totals = {name: rational(total) for name, total in values["spent"].items()}
-            spent = Spent(**totals, gaussian_charges=values["gaussian_charges"])
-            state = cls(Terms.from_dict(values["terms"]), spent, values["entries"])
-            is_canonical = state.to_text() == text and type(spent.gaussian_charges) is type(state.entries) is int
+            slices = {
+                partition: {where: _spent_of(spent) for where, spent in charged.items()}
+                for partition, charged in values.get("slices", {}).items()
+            }
+            state = cls(Terms.from_dict(values["terms"]), _spent_of(values), values["entries"], slices)
+            is_canonical = state.to_text() == text and type(state.entries) is int
         except _UNREADABLE:
             is_canonical = False
         if not is_canonical:
@@ -210,7 +252,7 @@ class AccountState:
         state = replace(self, entries=self.entries + 1)
         match entry.kind:
             case "charge":
-                return replace(state, spent=self.spent.plus(Cost.from_dict(entry.body["cost"])))
+                return state.charged(Cost.from_dict(entry.body["cost"]), _charged_slice(entry.body))
             case "raise":
                 terms = Terms.from_dict(entry.body)
                 if not is_raise(self.terms.budget, terms.budget) or terms != replace(self.terms, budget=terms.budget):
@@ -224,7 +266,7 @@ class AccountState:
             case "restore":
                 if not is_restore_body(entry.body):
                     raise ValueError("not a restore")
-                return replace(state, spent=self.terms.budget.used_up(self.spent))
+                return replace(state, whole=self.terms.budget.used_up(self.spent), slices={})
             case "disclosure" | "result" | "release":
                 return state
             case _:
@@ -263,10 +305,42 @@ class AccountState:
                 like = Cost(exact(epsilon), cost.delta)
             else:
                 like = gaussian_cost(epsilon, decimal_down(cost.delta), cost.total_variation)
-            after = replace(self, spent=self.spent.plus(like.to(self.terms.neighbours, neighbours)))
+            after = self.charged(like.to(self.terms.neighbours, neighbours), None)
         except InvalidCost:
             return False
         return after.is_admitted()
+
+
+def _spent_values(spent: Spent) -> dict[str, Any]:
+    """Totals with exact values as text."""
+    return {
+        "spent": {name: str(getattr(spent, name)) for name in TOTALS},
+        "gaussian_charges": spent.gaussian_charges,
+    }
+
+
+def _spent_of(values: Mapping[str, Any]) -> Spent:
+    """The totals that `_spent_values` wrote. Raise ValueError and the like for anything else."""
+    totals = {name: rational(total) for name, total in values["spent"].items()}
+    if type(values["gaussian_charges"]) is not int:
+        raise ValueError("not a number of charges")
+    return Spent(**totals, gaussian_charges=values["gaussian_charges"])
+
+
+def slice_text(where: tuple[tuple[str, str], ...]) -> str:
+    """One text for the values of a slice."""
+    return canonical_json(dict(where))
+
+
+def _charged_slice(body: Mapping[str, Any]) -> SliceIdentity | None:
+    """The slice that a charge is for; None where it is for all records. Raise ValueError for what no charge says."""
+    if "slice" not in body:
+        return None
+    partition, where = body["slice"]["partition"], body["slice"]["where"]
+    is_where = isinstance(where, dict) and where and all(isinstance(value, str) for value in where.values())
+    if set(body["slice"]) != {"partition", "where"} or not isinstance(partition, str) or not is_where:
+        raise ValueError("not a slice")
+    return SliceIdentity(partition, tuple(where.items()))
 
 
 def _left(limit: Fraction, spent: Fraction) -> float:

@@ -9,9 +9,20 @@ from sudare.errors import BudgetExceeded, InvalidCost, RelationMismatch
 from sudare.privacy.account_balance import AccountState, Amount, Terms
 from sudare.privacy.accounting import Cost, decimal_up
 from sudare.privacy.guarantee import Guarantee, readable_down, readable_up
+from sudare.privacy.source_identity import SliceIdentity, Source
 
 
-def in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> tuple[Cost, Guarantee]:
+def slice_of(guarantee: Guarantee, source: Source | None) -> SliceIdentity | None:
+    """The slice that a charge is for; None where it is for all records.
+
+    Rows of one person may lie in many slices, so what protects persons is charged for all records.
+    """
+    return None if source is None or guarantee.unit == "person" else source.part
+
+
+def in_relation(
+    name: str, terms: Terms, guarantee: Guarantee, cost: Cost, source: Source | None = None
+) -> tuple[Cost, Guarantee]:
     """Cost and guarantee in the account's relation and unit; what cannot be converted is refused."""
     if guarantee.notion == "none":
         raise InvalidCost("What has no guarantee cannot be charged.", "Enter it with Account.disclose.")
@@ -35,7 +46,15 @@ def in_relation(name: str, terms: Terms, guarantee: Guarantee, cost: Cost) -> tu
             "Declare in the schema who a row belongs to: a section [person] with column and most_rows. "
             "A promise to records says nothing of somebody with several. Nothing was computed or spent.",
         )
+    if source is not None and source.part is not None and guarantee.neighbours != "add-remove":
+        raise RelationMismatch(
+            "How many rows a slice has is not public: a replaced record may belong to another slice.",
+            'Use neighbours="add-remove" (--neighbours add-remove), which tables by group, histograms, synthesizers and networks take; or fit '
+            "the whole table. Nothing was computed or spent.",
+        )
     stated, paid = guarantee.to(terms.neighbours), cost.to(terms.neighbours, guarantee.neighbours)
+    if slice_of(guarantee, source) is not None and terms.neighbours == "replace-one":
+        paid = cost.of_moving_row()
     # What is stated is what is paid: of a Gaussian cost more is known than of any other (ε, δ).
     return paid, replace(stated, epsilon=asked_amount(paid).epsilon, delta=asked_amount(paid).delta)
 
@@ -46,7 +65,7 @@ def asked_amount(cost: Cost) -> Amount:
 
 
 def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, state: AccountState) -> BudgetExceeded:
-    """What is raised: what was asked for, what is left, and what would still fit."""
+    """What is raised: what was asked for, what is left, and what would still fit; `state` is that of the slice, where one is charged."""
     asked, left, budget = (
         asked_amount(cost.to(state.terms.neighbours, guarantee.neighbours)),
         state.amount_left(),

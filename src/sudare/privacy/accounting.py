@@ -208,6 +208,18 @@ class Cost:
             )
         return self.for_group(2)
 
+    def of_moving_row(self) -> Cost:
+        """The cost of a row that is replaced, where an added or removed one costs this: it may leave one slice and enter another.
+
+        Two steps, as in `to`; and twice the distance to the ideal, because two slices' noise is then looked at (proofs/slices.md).
+        """
+        moved, distance = self.for_group(2), 2 * self.total_variation
+        covered = Fraction(0)
+        if moved.mu is not None:
+            covered = exact(gaussian_delta(moved.mu, rounded_down(moved.epsilon)))
+            covered += total_variation_delta(moved.epsilon, distance)
+        return replace(moved, delta=max(moved.delta, 2 * self.delta, covered), total_variation=distance)
+
     def to_dict(self) -> dict[str, Any]:
         """Exact values as text."""
         return {
@@ -310,6 +322,20 @@ class Spent:
             gaussian_charges=self.gaussian_charges + (cost.mu is not None),
         )
 
+    def beside(self, other: Spent) -> Spent:
+        """Totals of both: charges that all look at the same records."""
+        return Spent(
+            **{name: _writable(getattr(self, name) + getattr(other, name)) for name in TOTALS},
+            gaussian_charges=self.gaussian_charges + other.gaussian_charges,
+        )
+
+    def or_at_most(self, other: Spent) -> Spent:
+        """The larger of every total: not below either, for charges of which any record is looked at by one or the other only."""
+        return Spent(
+            **{name: max(getattr(self, name), getattr(other, name)) for name in TOTALS},
+            gaussian_charges=max(self.gaussian_charges, other.gaussian_charges),
+        )
+
     @classmethod
     def of(cls, costs: Iterable[Cost]) -> Spent:
         """Totals of a list of charges."""
@@ -317,6 +343,10 @@ class Spent:
         for cost in costs:
             spent = spent.plus(cost)
         return spent
+
+
+# The exact totals among the fields.
+TOTALS: Final = ("epsilon", "delta", "mu_squared", "total_variation", "leaked_delta")
 
 
 def _writable(total: Fraction) -> Fraction:

@@ -37,7 +37,7 @@ from sudare.frames.databases import SqlSource
 from sudare.privacy import ledger_storage as storage
 from sudare.privacy import ledger_tables as tables
 from sudare.privacy.account_balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
-from sudare.privacy.account_charges import asked_amount, budget_exceeded, in_relation
+from sudare.privacy.account_charges import asked_amount, budget_exceeded, in_relation, slice_of
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
 from sudare.privacy.guarantee import (
     Guarantee,
@@ -59,7 +59,7 @@ from sudare.privacy.ledger_chain import (
 )
 from sudare.privacy.ledger_storage import Storage
 from sudare.privacy.name_similarity import check_scripts
-from sudare.privacy.source_identity import Source, check_free, check_unshared, covers
+from sudare.privacy.source_identity import SliceIdentity, Source, check_free, check_unshared, covers
 from sudare.safe_text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 
 # A release, which carries the name in its receipt, takes no longer one.
@@ -405,17 +405,24 @@ class Account:
         """What is left, rounded down."""
         return self._read().amount_left()
 
+    def slices(self) -> list[tuple[dict[str, str], Amount]]:
+        """The values of every slice that was charged for, and what its records were charged in all, rounded up."""
+        state = self._read()
+        found = [(part, dict(part.where)) for part in state.charged_slices()]
+        return [(where, state.of_slice(part).amount_spent()) for part, where in found]
+
     def entries(self) -> list[Entry]:
         """This account's entries, oldest first."""
         with self.ledger._reading() as connection:
             return tables.entries(connection, self.name)
 
-    def quote(self, guarantee: Guarantee, cost: Cost) -> Quote:
-        """What charging this would do. Nothing is written."""
-        state = self._read()
-        cost, _ = in_relation(self.name, state.terms, guarantee, cost)
-        after = replace(state, spent=state.spent.plus(cost))
-        return Quote(asked_amount(cost), state.amount_left(), after.amount_left(), after.is_admitted())
+    def quote(self, guarantee: Guarantee, cost: Cost, source: Source | None = None) -> Quote:
+        """What charging this would do; where `source` is a slice, to the records of that slice. Nothing is written."""
+        state, part = self._read(), slice_of(guarantee, source)
+        cost, _ = in_relation(self.name, state.terms, guarantee, cost, source)
+        after = state.charged(cost, part)
+        before = state.of_slice(part).amount_left()
+        return Quote(asked_amount(cost), before, after.of_slice(part).amount_left(), after.is_admitted())
 
     def check_source(self, source: Source | None) -> None:
         """Raise SourceMismatch unless this account is for the source, or for none yet. Data in memory have no source to look at.
@@ -457,20 +464,21 @@ class Account:
         """Enter a charge, or raise and leave everything as it was. Only after this returns may noise be drawn.
 
         `source` is what will be read (`sudare.privacy.source_identity.given_source`): it must be the account's own. An account that has
-        only a name for its source is bound to it.
+        only a name for its source is bound to it. Of a slice only the slice is charged.
         """
         _checked_sentences(what=what, purpose=purpose)
         self.check_source(source)
+        part = slice_of(guarantee, source)
         try:
             with self.ledger._writing() as (connection, head):
                 last, state = self._bound(connection, head, source)
-                paid, stated = in_relation(self.name, state.terms, guarantee, cost)
+                paid, stated = in_relation(self.name, state.terms, guarantee, cost, source)
                 self._check_entry(paid, lambda: tables.entries(connection))
                 body = {"what": what, "purpose": purpose, "cost": paid.to_dict(), "guarantee": stated.to_dict()}
-                charge = {**body, "nonce": _nonce()}
+                charge = {**body, **_slice_body(part), "nonce": _nonce()}
                 receipt = self.ledger._append(connection, last, self.name, state, "charge", charge)
         except BudgetExceeded:
-            raise budget_exceeded(self.name, what, guarantee, cost, state) from None
+            raise budget_exceeded(self.name, what, guarantee, cost, state.of_slice(part)) from None
         return Charged(receipt, stated)
 
     def receipt_of(self, guarantee: Guarantee, cost: Cost, what: str, mark: str) -> Receipt | None:
@@ -508,6 +516,11 @@ class Account:
     def _read(self) -> AccountState:
         with self.ledger._reading() as connection:
             return _state(connection, self.name)
+
+
+def _slice_body(part: SliceIdentity | None) -> dict[str, Any]:
+    """What a charge says of its slice; nothing where it is for all records."""
+    return {} if part is None else {"slice": {"partition": part.partition, "where": dict(part.where)}}
 
 
 def _now() -> str:

@@ -372,7 +372,7 @@ class PrivateEstimator(BaseEstimator):
         if self.account is None:
             raise InvalidParameter("A price needs an account.", "Give account=….")
         plan = clone(self)._plan_for(X, y)
-        return self.account.quote(plan.guarantee, plan.mechanism.cost)
+        return self.account.quote(plan.guarantee, plan.mechanism.cost, given_source(X))
 
     def declared_promise(self, rows: Callable[[], int]) -> Guarantee:
         """What a fit to a table of the schema's columns promises and is charged for: from declared facts, without records.

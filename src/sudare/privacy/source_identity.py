@@ -15,9 +15,9 @@ import itertools
 import os
 import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import sqlalchemy as sql
@@ -50,15 +50,24 @@ _LOWER: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrs
 
 
 @dataclass(frozen=True)
+class SliceIdentity:
+    """One of the disjoint slices of a partition: the digest of all that decides which slice a row is in, and the values of this one."""
+
+    partition: str
+    where: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Source:
     """One source: the one text for it, and its files as they were when it was looked at.
 
-    `listed` are the files that are read, where they are not simply those at the text.
+    `listed` are the files that are read, where they are not simply those at the text; `part` is set where only a slice of it is read.
     """
 
     text: str
     files: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    part: SliceIdentity | None = None
 
     @property
     def is_path(self) -> bool:
@@ -177,8 +186,12 @@ def _with_files(text: str, paths: list[str]) -> Source:
 
 def given_source(data: object) -> Source | None:
     """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
+    from sudare.frames.slices import Slice
     from sudare.schema import Table
 
+    if isinstance(data, Slice):
+        whole = cast("Source", _source_of(data.origin))
+        return replace(whole, part=SliceIdentity(data.partition(), tuple(data.where.items())))
     if isinstance(data, Table):
         return _source_of(data.origin)
     if isinstance(data, str | os.PathLike):

@@ -1,0 +1,356 @@
+"""proofs/slices.md: disjoint slices of one source cost the most that is spent on any of them, and everything else its sum."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sudare.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+    LedgerCorrupt,
+    RelationMismatch,
+    SourceUnreadable,
+    SudareError,
+    UnknownCategory,
+)
+from sudare.frames import Slice, batches, column_types, read, row_count
+from sudare.frames.sources import CsvFile
+from sudare.privacy import Guarantee, Ledger, Release
+from sudare.privacy.account_balance import AccountState, Terms
+from sudare.privacy.accounting import Budget, Cost, Spent, approximate_cost, exact, gaussian_cost, mu_of_pure, pure_cost
+from sudare.privacy.ledger_chain import Entry
+from sudare.privacy.source_identity import SliceIdentity, given_source
+from sudare.schema import Category, Number, Person, Schema
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean
+
+MONTHS = ("2026-01", "2026-02", "2026-03")
+SITES = ("north", "south")
+SCHEMA = Schema({"month": Category(MONTHS), "site": Category(SITES), "age": Number(0, 100, bins=(50,))})
+TABLE = pd.DataFrame(
+    {
+        "month": [MONTHS[i % 3] for i in range(30)],
+        "site": [SITES[i % 2] for i in range(30)],
+        "age": np.arange(30.0),
+    }
+)
+ADDED = Guarantee(0.5, neighbours="add-remove")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    TABLE.to_parquet(tmp_path / "visits.parquet")
+    return tmp_path / "visits.parquet"
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Any:
+    return Ledger(tmp_path / "ledger.db").account("visits", epsilon=2.0, delta=1e-5, neighbours="add-remove")
+
+
+def counted(account: Any, source: Any, epsilon: float = 0.5, **changes: Any) -> PrivateHistogram:
+    return PrivateHistogram(epsilon, schema=SCHEMA, neighbours="add-remove", account=account, **changes).fit(source)
+
+
+# Which rows are in a slice
+
+
+def test_slices_by_one_column_are_all_rows_once(path: Path) -> None:
+    parts = [read(Slice(path, SCHEMA, {"month": month})) for month in MONTHS]
+    assert sorted(age for part in parts for age in part["age"]) == TABLE["age"].tolist()
+    both = [read(Slice(path, SCHEMA, {"month": m, "site": s})) for m, s in itertools.product(MONTHS, SITES)]
+    assert sum(part.rows for part in both) == len(TABLE)
+    assert read(Slice(path, SCHEMA, {"site": "south"}), columns=["age"]).names == ("age",)
+    assert next(batches(Slice(path, SCHEMA, {"site": "south"}), batch_rows=4)).rows == 2
+    assert row_count(Slice(path, SCHEMA, {"site": "south"})) is None
+    assert column_types(Slice(path, SCHEMA, {"site": "south"})).names == ["month", "site", "age"]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ({}, "at least one column"),
+        (None, "at least one column"),
+        ({"age": "3"}, "'age' is not one"),
+        ({"ward": "3"}, "'ward' is not one"),
+        ({3: "3"}, "3 is not one"),
+        ({"month": "2026-1"}, "does not list '2026-1'"),
+        ({"month": 202601}, "does not list 202601"),
+    ],
+)
+def test_slices_that_are_none(path: Path, where: Any, said: str) -> None:
+    with pytest.raises(InvalidParameter, match=said):
+        Slice(path, SCHEMA, where)
+
+
+def test_data_in_memory_have_no_slices() -> None:
+    """Whoever holds a table could name its rows anew before every fit."""
+    with pytest.raises(InvalidParameter, match="a file, a folder or a pattern"):
+        Slice(TABLE, SCHEMA, {"month": MONTHS[0]})  # type: ignore[arg-type]
+
+
+def test_a_row_with_an_undeclared_value_is_in_no_slice_and_refused(tmp_path: Path, account: Any) -> None:
+    TABLE.assign(month="2030-01").to_parquet(tmp_path / "odd.parquet")
+    with pytest.raises(UnknownCategory):
+        counted(account, Slice(tmp_path / "odd.parquet", SCHEMA, {"month": MONTHS[0]}))
+    assert account.spent().epsilon == 0
+
+
+def test_a_slice_of_a_file_that_is_gone(path: Path, account: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = Slice(path, SCHEMA, {"month": MONTHS[0]})
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+        with pytest.raises(SourceUnreadable, match="Permission denied"):
+            given_source(part)
+    path.unlink()
+    with pytest.raises(SourceUnreadable):
+        counted(account, part)
+
+
+# What is charged
+
+
+def test_disjoint_slices_cost_their_most_and_the_whole_is_added(path: Path, account: Any) -> None:
+    for month in MONTHS:
+        model = counted(account, Slice(path, SCHEMA, {"month": month}))
+        assert model.guarantee_ == ADDED
+    assert account.spent().epsilon == 0.5
+    counted(account, Slice(path, SCHEMA, {"month": MONTHS[0]}))
+    assert account.spent().epsilon == 1.0
+    counted(account, read(path))
+    assert account.spent().epsilon == 1.5
+    assert [(where["month"], spent.epsilon) for where, spent in account.slices()] == [
+        (MONTHS[0], 1.5),
+        (MONTHS[1], 1.0),
+        (MONTHS[2], 1.0),
+    ]
+    account.ledger.verify()
+
+
+def test_slices_that_may_overlap_are_added(path: Path, account: Any) -> None:
+    """By another column, by two columns, by another schema, read otherwise: any of these may hold the same rows."""
+    named = {**SCHEMA.columns, "month": Category((*MONTHS, "2026-04"))}
+    for place, part in enumerate(
+        (
+            Slice(path, SCHEMA, {"month": MONTHS[0]}),
+            Slice(path, SCHEMA, {"site": "north"}),
+            Slice(path, SCHEMA, {"month": MONTHS[1], "site": "south"}),
+            Slice(path, Schema(named), {"month": MONTHS[1]}),
+        ),
+        start=1,
+    ):
+        counted(account, part, 0.25)
+        assert account.spent().epsilon == 0.25 * place
+
+
+def test_rows_that_were_named_anew_in_the_file_are_charged_again(path: Path, account: Any) -> None:
+    counted(account, Slice(path, SCHEMA, {"month": MONTHS[0]}))
+    TABLE.assign(month=TABLE["month"].map(dict(zip(MONTHS, MONTHS[1:] + MONTHS[:1], strict=True)))).to_parquet(path)
+    counted(account, Slice(path, SCHEMA, {"month": MONTHS[1]}))
+    assert account.spent().epsilon == 1.0
+
+
+def test_bytes_that_are_read_in_another_encoding_are_charged_again(tmp_path: Path, account: Any) -> None:
+    """One row, two texts: é of UTF-8 is another word in Latin-1."""
+    file = tmp_path / "visits.csv"
+    file.write_bytes("site,age\né,3\né,4\n".encode())
+    words = ("é", "é".encode().decode("latin-1"))
+    schema = Schema({"site": Category(words), "age": Number(0, 100, bins=(50,))})
+    for encoding, word in zip(("utf-8", "latin-1"), words, strict=True):
+        part = Slice(CsvFile(file, encoding=encoding), schema, {"site": word})
+        PrivateHistogram(0.5, schema=schema, neighbours="add-remove", account=account).fit(part)
+    assert account.spent().epsilon == 1.0
+
+
+def test_a_table_that_says_it_was_a_slice_is_charged_for_all_records(path: Path, account: Any) -> None:
+    for month in MONTHS[:2]:
+        counted(account, read(Slice(path, SCHEMA, {"month": month})))
+    assert account.spent().epsilon == 1.0
+    assert account.slices() == []
+
+
+def test_a_slice_of_another_source_is_refused(tmp_path: Path, path: Path, account: Any) -> None:
+    counted(account, read(path))
+    TABLE.head(3).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(SudareError, match="pays for"):
+        counted(account, Slice(tmp_path / "other.parquet", SCHEMA, {"month": MONTHS[0]}))
+
+
+def test_a_budget_refuses_what_the_records_of_a_slice_do_not_have(path: Path, account: Any) -> None:
+    first, second = (Slice(path, SCHEMA, {"month": month}) for month in MONTHS[:2])
+    counted(account, first, 1.75)
+    with pytest.raises(BudgetExceeded, match=r"0\.25 of 2 is left"):
+        counted(account, first)
+    with pytest.raises(BudgetExceeded):
+        counted(account, read(path))
+    counted(account, second, 2.0)
+    assert account.remaining().epsilon == 0
+    model = PrivateHistogram(0.5, schema=SCHEMA, neighbours="add-remove", account=account)
+    third = model.price(Slice(path, SCHEMA, {"month": MONTHS[2]}))
+    assert (third.left_before.epsilon, third.left_after.epsilon, third.admitted) == (2.0, 1.5, True)
+    assert not model.price(second).admitted
+    assert not model.price(read(path)).admitted
+
+
+def test_replaced_records_may_move_so_a_slice_costs_two_steps(tmp_path: Path, path: Path) -> None:
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=2.0)
+    for month in MONTHS:
+        model = counted(account, Slice(path, SCHEMA, {"month": month}))
+        assert model.guarantee_ == Guarantee(1.0)
+    assert account.spent().epsilon == 1.0
+    part = Slice(path, SCHEMA, {"month": MONTHS[0]})
+    with pytest.raises(RelationMismatch, match="not public"):
+        PrivateMean(0.1, schema=SCHEMA, account=account).fit(part)
+    with pytest.raises(RelationMismatch, match="not public"):
+        PrivateMean(0.1, schema=SCHEMA, account=account).price(part)
+    assert PrivateMean(0.1, schema=SCHEMA).fit(part).n_rows_ == 10
+
+
+def test_persons_may_be_in_many_slices_and_are_charged_for_all_records(tmp_path: Path) -> None:
+    schema = Schema(dict(SCHEMA.columns), Person("patient", 3))
+    TABLE.assign(patient=[f"p{i // 3}" for i in range(30)]).to_parquet(tmp_path / "p.parquet")
+    account = Ledger(tmp_path / "ledger.db").account("p", epsilon=2.0, unit="person", neighbours="add-remove")
+    for month in MONTHS[:2]:
+        part = Slice(tmp_path / "p.parquet", schema, {"month": month})
+        PrivateHistogram(0.5, schema=schema, neighbours="add-remove", account=account).fit(part)
+    assert account.spent().epsilon == 1.0
+
+
+def test_grouped_tables_read_slices_in_batches_and_leave_as_releases(path: Path, account: Any, tmp_path: Path) -> None:
+    part = Slice(path, SCHEMA, {"month": MONTHS[1]})
+    table = GroupedTable(0.5, schema=SCHEMA, by=["site"], mean_of=["age"], neighbours="add-remove", account=account)
+    assert Release.of(table.fit(part)).guarantee == ADDED
+    assert account.spent().epsilon == 0.5
+    entry = next(entry for entry in account.entries() if entry.kind == "charge")
+    assert entry.body["slice"]["where"] == {"month": MONTHS[1]}
+    counts = GroupedTable(1e5, schema=SCHEMA, by=["month"], neighbours="add-remove", random_state=0).fit(part)
+    assert counts.table()["count"] == [0, 10, 0]
+
+
+# The arithmetic
+
+
+IDENTITIES = [SliceIdentity(p, (("m", w),)) for p, w in itertools.product(("p", "q"), ("1", "2"))]
+TERMS = Terms(Budget.of(5.0, 1e-3, "gaussian", 5e-4), "replace-one", "record", "x")
+COSTS = st.one_of(
+    st.sampled_from([0.1, 0.5, 1.0, 3.0]).map(pure_cost),
+    st.sampled_from([0.1, 0.5]).map(lambda epsilon: approximate_cost(epsilon, 1e-6)),
+    st.sampled_from([0.1, 0.5]).map(lambda epsilon: gaussian_cost(epsilon, 1e-6, Fraction(1, 2**80))),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from([None, *IDENTITIES]), COSTS), max_size=8))
+def test_the_total_covers_every_record_that_stays_and_every_record_that_moves(charges: Any) -> None:
+    """Every path of the proof, in exact fractions: one slice of each partition in two steps, or any two of each in one step each."""
+    state = AccountState(TERMS, Spent(), 1)
+    for part, cost in charges:
+        state = state.charged(cost if part is None else cost.of_moving_row(), part)
+    total = state.spent
+    whole = [cost for part, cost in charges if part is None]
+    for places in itertools.product(itertools.combinations_with_replacement(("1", "2"), 2), repeat=2):
+        seen = list(whole)
+        for partition, (left, entered) in zip(("p", "q"), places, strict=True):
+            for part, cost in charges:
+                if part is None or part.partition != partition or part.where[0][1] not in (left, entered):
+                    continue
+                seen.append(cost.for_group(2) if left == entered else cost)
+        spent = Spent.of(seen)
+        for name in ("epsilon", "delta", "mu_squared", "total_variation", "leaked_delta"):
+            assert getattr(spent, name) <= getattr(total, name)
+        assert (spent.gaussian_charges > 0) <= (total.gaussian_charges > 0)
+    assert AccountState.from_text(state.to_text()) == state
+    assert all(state.of_slice(part).spent.epsilon <= total.epsilon for part in IDENTITIES)
+
+
+def test_the_planted_bug_of_a_most_without_two_steps_is_found() -> None:
+    """A record that moves between two slices of ε = 1 has lost 2, not 1; and so has one that is replaced within one."""
+    state = AccountState(TERMS, Spent(), 1)
+    for part in IDENTITIES[:2]:
+        state = state.charged(pure_cost(1.0), part)
+    assert state.spent.epsilon < 2
+
+
+def test_two_steps_of_a_pure_charge_are_more_than_two_charges_in_mu() -> None:
+    """mu(2ε)² ≥ 2·mu(ε)², which the proof shows; and at ε = 100, where another bound begins."""
+    for epsilon in (1e-6, 0.01, 0.5, 1.0, 5.0, 40.0, 51.0, 99.0, 100.0, 101.0, 1000.0):
+        assert mu_of_pure(exact(2 * epsilon)) ** 2 >= 2 * mu_of_pure(exact(epsilon)) ** 2 * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_two_steps_of_a_gaussian_charge(epsilon: float) -> None:
+    cost = gaussian_cost(epsilon, 1e-6, Fraction(1, 2**90))
+    moved = cost.of_moving_row()
+    assert moved.epsilon == 2 * cost.epsilon
+    assert moved.mu is not None
+    assert cost.mu is not None
+    assert moved.mu >= 2 * cost.mu
+    assert moved.delta >= 2 * cost.delta
+    assert moved.total_variation == 2 * cost.total_variation
+    assert Cost.from_dict(moved.to_dict()) == moved
+
+
+def test_restored_ledgers_have_nothing_left_in_any_slice() -> None:
+    state = AccountState(replace(TERMS, budget=Budget.of(2.0)), Spent(), 1).charged(pure_cost(0.5), IDENTITIES[0])
+    entry = Entry(5, "", "t", "x", "restore", {"lost": [], "reason": "disk"})
+    after = state.after(entry)
+    assert after.slices == {}
+    assert after.spent.epsilon == 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"partition": "p"},
+        {"partition": 3, "where": {"m": "1"}},
+        {"partition": "p", "where": {}},
+        {"partition": "p", "where": {"m": 1}},
+        {"partition": "p", "where": [["m", "1"]]},
+        {"partition": "p", "where": {"m": "1"}, "more": 1},
+    ],
+)
+def test_entries_with_slices_that_no_charge_has(said: Any) -> None:
+    body = {"cost": pure_cost(0.1).to_dict(), "slice": said}
+    with pytest.raises((ValueError, KeyError)):
+        AccountState(TERMS, Spent(), 1).after(Entry(5, "", "t", "x", "charge", body))
+
+
+def test_balances_with_slices_that_none_wrote() -> None:
+    text = AccountState(TERMS, Spent(), 1).charged(pure_cost(0.1), IDENTITIES[0]).to_text()
+    assert AccountState.from_text(text).to_text() == text
+    for changed in (text.replace('"gaussian_charges":0', '"gaussian_charges":0.0', 1), text.replace("1/10", "0.1", 1)):
+        with pytest.raises(LedgerCorrupt):
+            AccountState.from_text(changed)
+
+
+def test_balances_without_slices_have_the_text_they_had() -> None:
+    assert '"slices"' not in AccountState(TERMS, Spent(), 1).charged(pure_cost(0.1), None).to_text()
+
+
+def test_what_is_claimed_of_disjoint_slices_holds_exactly() -> None:
+    """Two counts with discrete Laplace noise, every output of a small lattice: a removed record, and one that moves."""
+    epsilon, reach = 0.5, 60
+    decay = math.exp(-epsilon)
+    noise = {z: decay ** abs(z) for z in range(-reach, reach + 1)}
+
+    def law(counts: tuple[int, int]) -> np.ndarray:
+        margins = [np.array([noise.get(y - count, 0.0) for y in range(-20, 21)]) for count in counts]
+        return np.outer(*margins)
+
+    before = law((5, 7))
+    largest = {
+        name: float(np.abs(np.log(before / law(after))).max())
+        for name, after in {"removed": (4, 7), "moved": (4, 8)}.items()
+    }
+    assert largest["removed"] == pytest.approx(epsilon)
+    assert largest["moved"] == pytest.approx(2 * epsilon)
