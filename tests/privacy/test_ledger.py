@@ -522,11 +522,11 @@ class TestCharging:
             charge(account, float(advised[1]) * 1.001)
         charge(account, float(advised[1]))
 
-    def test_gaussian_composition_without_room_for_delta_asks_the_steward(self, ledger: Ledger) -> None:
+    def test_gaussian_composition_without_room_for_delta_says_what_is_reserved(self, ledger: Ledger) -> None:
         account = ledger.account("g", epsilon=1.0, delta=1e-6, composition="gaussian")
         with pytest.raises(BudgetExceeded) as caught:
             charge(account, 0.1, 1e-6)
-        assert caught.value.remedy.startswith("Have the steward")
+        assert caught.value.remedy.startswith("Of the account's δ 9.53675e-13 is reserved for what is not Gaussian")
 
     @pytest.mark.parametrize("text", ["a\nb", "a\x1b[2J", "a\u202eb", "x" * 1025])
     def test_texts_that_could_forge_a_line_are_not_entered(self, account: Account, text: str) -> None:

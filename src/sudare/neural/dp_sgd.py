@@ -14,13 +14,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from sudare.errors import InvalidParameter
-from sudare.linear.descent import sampled_multiplier
+from sudare.linear.descent import sampled_cost, sampled_multiplier
 from sudare.neural.seeded_randomness import RunSeed, RunState
 from sudare.neural.training_methods import Facts, Layers, Singles, check_inputs, parameters_in
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import (
     Cost,
-    approximate_cost,
     exact,
     gaussian_mu_within,
     rounded_down,
@@ -194,9 +193,11 @@ class DpSgd:
 
     @cached_property
     def cost(self) -> Cost:
-        """Gaussian for full batches; (ε, δ) for sampled ones."""
-        if self.recipe.sampling_rate < 1:
-            return approximate_cost(self.epsilon, self.delta)
+        """Gaussian for full batches; for sampled ones (ε, δ), and a Gaussian that dominates the run."""
+        recipe = self.recipe
+        if recipe.sampling_rate < 1:
+            promised = self.epsilon, self.delta, self.distance, self.facts.neighbours
+            return sampled_cost(recipe.sampling_rate, self.noise_multiplier, recipe.max_iter, *promised)
         mu = gaussian_mu_within(self.epsilon, self.ideal_delta)
         return Cost(exact(self.epsilon), exact(self.delta), mu, Fraction(rounded_up(self.distance)))
 

@@ -23,6 +23,7 @@ from sudare.privacy.accounting import (
     decimal_up,
     exact,
     gaussian_cost,
+    gaussian_mu_within,
     rational,
     rounded_up,
 )
@@ -303,6 +304,10 @@ class AccountState:
         try:
             if cost.mu is None:
                 like = Cost(exact(epsilon), cost.delta)
+            elif cost.apart:
+                delta = decimal_down(cost.delta)
+                ratio = gaussian_mu_within(epsilon, delta) / gaussian_mu_within(rounded_up(cost.epsilon), delta)
+                like = replace(cost, epsilon=exact(epsilon), mu=cost.mu * ratio)
             else:
                 like = gaussian_cost(epsilon, decimal_down(cost.delta), cost.total_variation)
             after = self.charged(like.to(self.terms.neighbours, neighbours), None)

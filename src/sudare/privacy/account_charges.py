@@ -78,6 +78,11 @@ def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, stat
         advice = f"Use epsilon <= {affordable}{f' at delta = {readable_up(guarantee.delta)}' if asked.delta else ''}, or have"
     elif budget.composition == "basic" and asked.delta > left.delta:
         advice = f"Use delta {f'<= {readable_down(left.delta)}' if left.delta else '= 0'}, or have"
+    elif budget.lacks_reserve(state.charged(cost.to(state.terms.neighbours, guarantee.neighbours), None).spent):
+        advice = (
+            f"Of the account's δ {readable_up(decimal_up(budget.reserved_delta))} is reserved for what is not Gaussian, and this needs more; the reserve is "
+            "set when an account is opened (reserved_delta=…). Use Gaussian noise or delta = 0, or have"
+        )
     else:
         advice = "Have"
     raised = "--delta …" if advice.startswith("Use delta") else "--epsilon …"

@@ -109,9 +109,13 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     if mu == 0:
         return 0.0
     with ball_precision(_BALL_BITS):
-        scale, loss = arb(mu), arb(epsilon)
-        ball = _normal_cdf(scale / 2 - loss / scale) - loss.exp() * _normal_cdf(-scale / 2 - loss / scale)
-        return min(1.0, _upper(ball))
+        return min(1.0, _upper(gaussian_delta_ball(mu, epsilon)))
+
+
+def gaussian_delta_ball(mu: float, epsilon: float) -> arb:
+    """A ball around it, at the precision that is set; μ is positive."""
+    scale, loss = arb(mu), arb(epsilon)
+    return _normal_cdf(scale / 2 - loss / scale) - loss.exp() * _normal_cdf(-scale / 2 - loss / scale)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -158,23 +162,29 @@ class Cost:
     """What one charge costs.
 
     Always (ε, δ)-DP. `mu` is set when the mechanism is within `total_variation` of a μ-GDP one; then (ε, δ) already
-    covers that distance at this ε, and the Gaussian filter uses μ and the distance instead.
+    covers that distance at this ε, and the Gaussian filter uses μ and the distance instead. With `apart` both were proven for
+    themselves (proofs/gaussian_domination.md), and (ε, δ) may be less than μ alone would give.
     """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     mu: float | None = None
     total_variation: Fraction = Fraction(0)
+    apart: bool = False
 
     def __post_init__(self) -> None:
         _checked_rational("epsilon", self.epsilon, checked_epsilon)
         _checked_rational("delta", self.delta, checked_delta)
         _checked_rational("total_variation", self.total_variation, checked_delta)
+        if not isinstance(self.apart, bool):
+            raise InvalidCost("Whether a cost has a mu of its own is yes or no.", "Use True or False.")
         if self.mu is None:
-            if self.total_variation != 0:
+            if self.total_variation != 0 or self.apart:
                 raise InvalidCost("A distance to Gaussian noise was given without a mu.", "Use gaussian_cost.")
             return
         checked_epsilon(self.mu, "mu")
+        if self.apart:
+            return
         covered = exact(gaussian_delta(self.mu, rounded_down(self.epsilon)))
         covered += total_variation_delta(self.epsilon, self.total_variation)
         if covered > self.delta:
@@ -189,7 +199,8 @@ class Cost:
         if size == 1:
             return self
         epsilon = self.epsilon * size
-        if self.mu is None:
+        if self.mu is None or self.apart:
+            # A distance to a Gaussian that is another one for every pair of neighbours does not stay what it is along a chain.
             delta = exact(group_delta(decimal_up(self.epsilon), decimal_up(self.delta), size))
             return Cost(epsilon, delta)
         # A chain of `size` steps of μ-GDP is kμ-GDP; the endpoints stay within the same distance of their ideals.
@@ -214,11 +225,11 @@ class Cost:
         Two steps, as in `to`; and twice the distance to the ideal, because two slices' noise is then looked at (proofs/slices.md).
         """
         moved, distance = self.for_group(2), 2 * self.total_variation
-        covered = Fraction(0)
-        if moved.mu is not None:
-            covered = exact(gaussian_delta(moved.mu, rounded_down(moved.epsilon)))
-            covered += total_variation_delta(moved.epsilon, distance)
-        return replace(moved, delta=max(moved.delta, 2 * self.delta, covered), total_variation=distance)
+        if moved.mu is None:
+            return moved
+        covered = exact(gaussian_delta(moved.mu, rounded_down(moved.epsilon)))
+        covered += total_variation_delta(moved.epsilon, distance)
+        return replace(moved, delta=max(2 * self.delta, covered), total_variation=distance)
 
     def to_dict(self) -> dict[str, Any]:
         """Exact values as text."""
@@ -227,6 +238,8 @@ class Cost:
             "delta": str(self.delta),
             "mu": None if self.mu is None else self.mu.hex(),
             "total_variation": str(self.total_variation),
+            # Costs that are not have the text that they always had.
+            **({"apart": True} if self.apart else {}),
         }
 
     @classmethod
@@ -238,6 +251,7 @@ class Cost:
             rational(values["delta"]),
             None if mu is None else float.fromhex(mu),
             rational(values["total_variation"]),
+            values.get("apart", False),
         )
 
 
@@ -398,10 +412,15 @@ class Budget:
         """Whether these totals keep the promise (ε, δ), whatever made the charges be chosen."""
         if self.composition == "basic":
             return spent.epsilon <= self.epsilon and spent.delta <= self.delta
-        if spent.leaked_delta + total_variation_delta(self.epsilon, spent.total_variation) > self.reserved_delta:
+        if self.lacks_reserve(spent):
             return False
         fits_plainly = spent.gaussian_charges == 0 and spent.epsilon <= self.epsilon
         return fits_plainly or spent.mu_squared <= Fraction(self.mu) ** 2
+
+    def lacks_reserve(self, spent: Spent) -> bool:
+        """Whether the reserve is too small for what these totals leak beside their μ; never so with basic composition."""
+        leaked = spent.leaked_delta + total_variation_delta(self.epsilon, spent.total_variation)
+        return self.composition == "gaussian" and leaked > self.reserved_delta
 
     @property
     def mu(self) -> float:
