@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
@@ -111,7 +111,7 @@ class Slice(RecordSource):
         reading = {
             "columns": list(self.where),
             "schema": self.schema.digest,
-            "said": [said.has_header, said.encoding, said.separator, said.decimal],
+            "said": {fact.name: getattr(said, fact.name) for fact in fields(said) if fact.name != "path"},
             "files": [_digest(cast("Path", file)) for file in self._whole.files()],
         }
         return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest()
