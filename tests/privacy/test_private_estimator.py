@@ -439,10 +439,12 @@ def test_budget_exceeded_changes_nothing(learner, tmp_path):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("rows", [np.full((3, 3), np.nan), "no table"])
-def test_a_failed_refit_leaves_nothing_of_the_first(learner, rows, account):
+@pytest.mark.parametrize(
+    ("rows", "problem"), [(np.full((3, 3), np.nan), DataError), ("a path, and no schema", InvalidParameter)]
+)
+def test_a_failed_refit_leaves_nothing_of_the_first(learner, rows, problem, account):
     model = fitted(learner, "bounds", account)
-    with pytest.raises(DataError):
+    with pytest.raises(problem):
         model.set_params(epsilon=0.01).fit(rows)
     assert learned(model) == []
     with pytest.raises(NotFittedError):
