@@ -73,8 +73,8 @@ def skewed(counts: NDArray[np.int64], seed: int) -> Skewed:
 
 
 def tables(kind: str) -> dict[str, Skewed]:
-    """Tables to choose constants on, or others to judge them on."""
-    generator = np.random.default_rng(1 if kind == "tune" else 2)
+    """Tables to choose constants on, or others to judge them on, which were made up and run once after the constants were fixed."""
+    generator = np.random.default_rng(1 if kind == "tune" else 78)
     if kind == "tune":
         found = {
             "negative binomial": 1 + generator.negative_binomial(0.7, 0.12, 30_000),
@@ -85,9 +85,11 @@ def tables(kind: str) -> dict[str, Skewed]:
         }
     else:
         found = {
-            "log-normal": np.ceil(generator.lognormal(1.2, 1.1, 30_000)).astype(np.int64),
-            "Zipf 2.2": generator.zipf(2.2, 40_000),
-            "geometric": generator.geometric(0.08, 20_000),
+            "Weibull 0.6": np.ceil(6 * generator.weibull(0.6, 30_000)).astype(np.int64),
+            "log-series 0.97": generator.logseries(0.97, 40_000),
+            "a few very busy": np.where(
+                generator.random(25_000) < 0.02, generator.integers(50, 400, 25_000), 1 + generator.poisson(5, 25_000)
+            ),
         }
     return {name: skewed(np.asarray(counts, np.int64), seed) for seed, (name, counts) in enumerate(found.items())}
 
