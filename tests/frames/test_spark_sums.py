@@ -8,10 +8,14 @@ import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from sudare.errors import ClusterFailed, ColumnMissing, DataError, InvalidParameter, UnknownCategory
-from sudare.frames.spark_sums import is_spark, total_on_spark
+from sudare.frames.rows import is_spark
+from sudare.frames.spark_sums import total_on_spark
+from sudare.linear import PrivateRidge
 from sudare.schema import Category, Number, Person, Schema
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
 
 SCHEMA = Schema({"age": Number(0, 110), "sex": Category(("f", "m"))})
 TABLE = pa.table({"age": np.arange(1000.0) % 100, "sex": ["f", "m"] * 500, "other": range(1000)})
@@ -89,6 +93,28 @@ def test_what_spark_says_is_not_passed_on(monkeypatch):
     with pytest.raises(ClusterFailed, match="Spark could not") as caught:
         total_on_spark(Frame(TABLE), count_of, SCHEMA)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        PrivateMean(1.0, schema=SCHEMA, random_state=0),
+        PrivateHistogram(1.0, schema=SCHEMA, random_state=0),
+        PrivateStandardScaler(1.0, schema=SCHEMA, random_state=0),
+        GroupedTable(1.0, schema=SCHEMA, by=["sex"], mean_of=["age"], random_state=0),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_statistics_take_a_spark_dataframe(learner):
+    here, there = clone(learner).fit(TABLE), clone(learner).fit(Frame(TABLE))
+    assert there.release_content() == here.release_content()
+    assert there.clipped_ == here.clipped_
+
+
+def test_models_want_rows_in_their_order():
+    schema = Schema({**SCHEMA.columns, "other": Number(0, 1000)}, target="other")
+    with pytest.raises(InvalidParameter, match="no fixed order"):
+        PrivateRidge(1.0, schema=schema).fit(Frame(TABLE))
 
 
 @pytest.mark.long

@@ -128,6 +128,10 @@ def checked_rows(
     Raise DataError where there are no rows, PersonRowsExceeded where a person has more than the schema allows: whoever calls this leaves out
     what is too much first (`sudare.frames.kept_persons`), as every fit does.
     """
+    if is_spark(source) and not in_memory:
+        from sudare.frames.spark_sums import spark_rows
+
+        return spark_rows(source, arrays_of, schema, columns)
     if cluster is not None:
         from sudare.frames.cluster_rows import rows_on
 
@@ -166,6 +170,11 @@ def checked_rows(
     if rows.count == 0:
         raise no_rows()
     return rows
+
+
+def is_spark(source: object) -> bool:
+    """Whether a source is a Spark dataframe, as far as `sudare.frames.spark_sums` uses it."""
+    return all(hasattr(source, name) for name in ("mapInArrow", "select", "columns"))
 
 
 def placed(rows: Rows, cluster: Any) -> Rows:

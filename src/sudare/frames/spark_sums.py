@@ -11,22 +11,21 @@ import itertools
 import operator
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from sudare.errors import ClusterFailed, InvalidParameter
+from sudare.errors import ClusterFailed, DataError, InvalidParameter
 from sudare.frames.cluster_rows import Reader, checked_answer, guarded
 from sudare.frames.fixed_tree import Sum
+from sudare.frames.rows import Arrays, Rows, Tallied, array_width, tallied
 from sudare.frames.sources import DEFAULT_BATCH_ROWS
 from sudare.frames.wanted_columns import wanted_columns
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows
-
-
-def is_spark(source: object) -> bool:
-    """Whether a source is a Spark dataframe, as far as this module uses it."""
-    return all(hasattr(source, name) for name in ("mapInArrow", "select", "columns"))
 
 
 def total_on_spark(
@@ -60,6 +59,81 @@ def total_on_spark(
     if not found:
         raise no_rows()
     return functools.reduce(operator.add, found)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkRows(Rows):
+    """Rows of a Spark dataframe, encoded by its executors at every pass. They come in no fixed order, so only sums without rounding are taken."""
+
+    frame: Any = None
+    arrays_of: Callable[[Any], Arrays | Tallied] = field(default=tuple)
+    schema: Schema | None = None
+    columns: Sequence[str] | None = None
+
+    def total(
+        self, function: Callable[..., Sum], beside: NDArray[Any] | None = None, first_rows: int | None = None
+    ) -> Sum:
+        """As in `Rows`, for all rows at once."""
+        if beside is not None or first_rows is not None:
+            raise unordered()
+        found = total_on_spark(
+            self.frame, functools.partial(_counted, self.arrays_of, function), self.schema, self.columns
+        )
+        if found.rows != self.count:
+            raise DataError(
+                "The source had another number of rows when it was read again.",
+                "Give a copy that nobody changes meanwhile. What was charged stays charged.",
+            )
+        value: Sum = found.value
+        return value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Counted:
+    rows: int
+    value: Any
+
+    def __add__(self, other: _Counted) -> _Counted:
+        return _Counted(self.rows + other.rows, self.value + other.value)
+
+
+def _counted(arrays_of: Callable[[Any], Arrays | Tallied], function: Callable[..., Any], table: Any) -> _Counted:
+    arrays = tallied(arrays_of(table)).arrays
+    return _Counted(len(arrays[0]), function(*arrays))
+
+
+def _facts(arrays_of: Callable[[Any], Arrays | Tallied], table: Any) -> _Counted:
+    made = tallied(arrays_of(table))
+    # Widths are the same everywhere, and each table is one of so many.
+    return _Counted(len(made.arrays[0]), np.array([1, array_width(made.arrays[0]), *made.tally], dtype=np.int64))
+
+
+def spark_rows(
+    frame: Any,
+    arrays_of: Callable[[Any], Arrays | Tallied],
+    schema: Schema | None = None,
+    columns: Sequence[str] | None = None,
+) -> Rows:
+    """The rows of a Spark dataframe, all checked by its executors."""
+    found = total_on_spark(frame, functools.partial(_facts, arrays_of), schema, columns)
+    tables, width, *tally = found.value.tolist()
+    if not found.rows:
+        raise no_rows()
+
+    def nowhere() -> Any:
+        raise unordered()
+
+    return SparkRows(
+        nowhere, found.rows, width // tables, np.array(tally, dtype=np.int64), frame, arrays_of, schema, columns
+    )
+
+
+def unordered() -> InvalidParameter:
+    """What is raised where rows are needed in their order."""
+    return InvalidParameter(
+        "The rows of a Spark dataframe come in no fixed order, and this needs one.",
+        "Write it to Parquet files, and give their path.",
+    )
 
 
 def parts(reader: Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

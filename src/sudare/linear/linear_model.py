@@ -20,7 +20,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, in_memory, is_read_once, is_stored, placed
+from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, in_memory, is_read_once, is_spark, is_stored, placed
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
@@ -141,6 +141,11 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _read_rows(self, X: Any, y: Any) -> Rows:
         """Bounded rows with targets, all checked; keeps what is declared."""
+        if is_spark(X):
+            raise InvalidParameter(
+                "The rows of a Spark dataframe come in no fixed order, and a model needs one.",
+                "Write it to Parquet files, and give their path.",
+            )
         self._keep_source(X)
         schema, is_source = self.schema, is_stored(X) or is_read_once(X)
         if schema is None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
+from sudare.frames.rows import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import count_mechanism
 from sudare.privacy.declared_columns import rows_per_unit
@@ -107,7 +108,7 @@ class PrivateHistogram(PrivateEstimator):
 
     def _counted(self, table: Any) -> Counted:
         """How many rows there are in each cell, all checked."""
-        if self.cluster is not None:
+        if self.cluster is not None or is_spark(table):
             rows = self._encoded_rows(table)
             return Counted(rows.total(_cell_counts), rows.count, self.clipped_)
         found = functools.reduce(Counted.beside, totals_by_columns(table, counted, self.declared_))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sudare.frames.rows import changed_source
+from sudare.frames.rows import changed_source, is_spark
 from sudare.frames.sources import row_count
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import (
@@ -128,7 +128,7 @@ class PrivateMean(PrivateEstimator):
 
     def _summed(self, table: Any) -> tuple[int, Floats]:
         """The number of rows and the exact sums of their scaled columns, all checked."""
-        rows = row_count(table)
+        rows = None if is_spark(table) else row_count(table)
         if rows is None or self.cluster is not None:
             checked = self._encoded_rows(table)
             return checked.count, checked.total(partial(_column_sums, fixed_point_step(checked.count)))
