@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from sudare.errors import InvalidParameter
 from sudare.privacy import Ledger, Release
 from tests.cli.conftest import FIT_MEAN, PASSPHRASE, Sudare
 
@@ -191,3 +192,17 @@ def test_inspect_of_other_files(house: Path, sudare: Sudare, file: str, exit_cod
 @pytest.mark.parametrize("key", ["key.pem", "schema.toml", "none.pem"])
 def test_a_trusted_key_must_be_a_public_key(house: Path, sudare: Sudare, key: str) -> None:
     assert sudare("inspect", "mean.sudare", "--trusted", key).exit_code == 10
+
+
+def test_a_cluster_gives_the_release_of_one_machine(house: Path, sudare: Sudare) -> None:
+    import distributed
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(protocol="tcp://", **options) as cluster:
+        told = sudare(*FIT_MEAN, "-o", "there.sudare", *SIGN, "--cluster", cluster.scheduler_address)
+    assert told.exit_code == 0
+    assert spent(house) == 1.0
+    assert (house / "there.sudare").exists()
+    nowhere = sudare(*FIT_MEAN, "-o", "nowhere.sudare", *SIGN, "--cluster", "no address")
+    assert nowhere.exit_code == InvalidParameter.exit_code
+    assert spent(house) == 1.0
