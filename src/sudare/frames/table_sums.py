@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
 from sudare.frames.fixed_tree import Added, Sum
-from sudare.frames.rows import changed_source, check_persons, check_unchanged, in_memory, is_read_once, is_stored
+from sudare.frames.rows import (
+    changed_source,
+    check_persons,
+    check_unchanged,
+    in_memory,
+    is_read_once,
+    is_spark,
+    is_stored,
+)
 from sudare.frames.sources import batches, has_local_files, row_count
 from sudare.frames.sources import source as source_of
 from sudare.schema import Schema
@@ -42,6 +50,10 @@ def total_over_tables(source: Any, part_of: Callable[[Any], Sum], schema: Schema
     A table in memory is one part, and whoever gives it has counted its persons.
     Raise DataError where there are no tables, PersonRowsExceeded where a person has more rows than the schema allows.
     """
+    if is_spark(source):
+        from sudare.frames.spark_sums import total_on_spark
+
+        return total_on_spark(source, part_of, schema)
     passes_once = is_read_once(source)
     if not passes_once and not is_stored(source):
         return part_of(in_memory(source))

@@ -108,7 +108,7 @@ class PrivateHistogram(PrivateEstimator):
 
     def _counted(self, table: Any) -> Counted:
         """How many rows there are in each cell, all checked."""
-        if is_spark(table) or self.cluster is not None:
+        if self.cluster is not None or is_spark(table):
             rows = self._encoded_rows(table)
             return Counted(rows.total(_cell_counts), rows.count, self.clipped_)
         found = functools.reduce(Counted.beside, totals_by_columns(table, counted, self.declared_))
