@@ -17,6 +17,8 @@ from sudare.privacy.column_sums import (
     fixed_point_step,
     l1_sensitivity,
     l2_sensitivity,
+    mean_mechanism,
+    mean_noise,
     on_grid_within,
     public_grid,
     sum_mechanism,
@@ -83,6 +85,19 @@ def test_mechanism_of_sums():
     assert sum_mechanism(2, 4, 3.0, 2.0, 0.5, 0.0, STEP) == GammaNorm(2.0, 0.5, 4)
     for columns in (1, 2):
         assert sum_mechanism(columns, 2, 3.0, 2.0, 0.5, 1e-6, STEP) == Gaussian(2.0, 0.5, 1e-6, 2, integer_grid=STEP)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
+def test_the_noise_of_means_is_the_quietest(epsilon, delta):
+    """By the expected squared error of every mechanism that keeps the promise."""
+    for columns in (1, 2, 3, 10, 30, 60, 100, 1000):
+        known = [
+            mean_mechanism(noise, columns, 1, epsilon, delta, STEP)
+            for noise in ("laplace", "infinity-norm", "gamma-norm", *(["gaussian"] if delta else []))
+        ]
+        chosen = mean_mechanism(mean_noise(columns, epsilon, delta), columns, 1, epsilon, delta, STEP)
+        assert chosen.variance == pytest.approx(min(mechanism.variance for mechanism in known), rel=1e-6)
 
 
 # Grids

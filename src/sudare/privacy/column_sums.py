@@ -154,8 +154,7 @@ def mean_mechanism(
             return Gaussian(l2, epsilon, delta, columns, integer_grid=step)
         case "gamma-norm":
             return GammaNorm(l2, epsilon, columns)
-        case "laplace":
-            return Laplace(l1, epsilon, columns, integer_grid=step)
+    return Laplace(l1, epsilon, columns, integer_grid=step)
 
 
 @functools.lru_cache(maxsize=64)

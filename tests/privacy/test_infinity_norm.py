@@ -20,7 +20,7 @@ from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy import noise as noise_module
 from sudare.privacy.accounting import exact
 from sudare.privacy.mechanisms import InfinityNorm
-from sudare.privacy.noise import Floats, SystemNoise
+from sudare.privacy.noise import Floats, SeededNoise, SystemNoise
 from sudare.statistics.noise_intervals import infinity_norm_quantile
 from tests.guarantees.gates import EPSILONS, SMALLEST_CHI_SQUARE_P, follows, has_mass_function, real_draws
 
@@ -182,6 +182,12 @@ def test_quantiles_are_those_of_the_lattice(dimension: int, level: float) -> Non
 
 def test_one_dimension_is_laplace_noise() -> None:
     assert infinity_norm_quantile(1, 0.9) == pytest.approx(-math.log(0.1))
+
+
+def test_seeded_draws_have_the_same_law_at_production_scale() -> None:
+    mechanism, source = InfinityNorm(1.0, 0.5, 3, integer_grid=2.0**-30), SeededNoise(0)
+    drawn = mechanism.draws(np.zeros(3), 2000, source)
+    assert follows(np.abs(drawn).max(axis=1), stats.gamma(3, scale=mechanism.noise_scale))
 
 
 def test_sums_beyond_62_bits_saturate() -> None:
