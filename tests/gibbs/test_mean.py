@@ -45,3 +45,9 @@ def test_pure_means(account):
     model = GibbsMean(1.0, 0.0, bounds=(-1, 1), account=account).fit(X)
     assert (account.spent().epsilon, account.spent().delta) == (1.0, 0.0)
     np.testing.assert_allclose(model.mean_, 0.4, atol=0.4)
+
+
+def test_a_draw_has_a_table_without_intervals():
+    model = GibbsMean(1.0, bounds=(-1, 1), random_state=0).fit(np.full((400, 2), 0.4))
+    assert list(model.table()) == ["column", "mean"]
+    assert model.table()["mean"] == model.mean_.tolist()

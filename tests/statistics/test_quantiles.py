@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.base import clone
 
 from sudare.errors import InvalidParameter, ReleaseMalformed
 from sudare.privacy import Ledger, Release
@@ -122,6 +123,14 @@ def test_persons_pay_for_all_their_rows(people: pd.DataFrame) -> None:
     four = PrivateQuantiles(schema=schema, random_state=0).fit(owned)
     assert four.noise_scale_ == pytest.approx(4 * one.noise_scale_)
     assert four.guarantee_.unit == "person"
+
+
+def test_some_columns_of_a_file_with_persons(tmp_path: Path, people: pd.DataFrame) -> None:
+    schema = Schema(dict(SCHEMA.columns), Person("who", 2))
+    owned = people.assign(who=np.arange(4000) // 4)
+    owned.to_parquet(tmp_path / "people.parquet")
+    model = PrivateQuantiles(schema=schema, quantile_of=["age"], random_state=0)
+    assert clone(model).fit(tmp_path / "people.parquet").table() == clone(model).fit(owned).table()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import IO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.errors import DataError
 from sudare.frames.keyed_tags import Words, copy_priorities
 
 PERSON_BUCKETS: Final = 64
@@ -57,8 +58,14 @@ class Buckets:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its records are needed
         place = self._file.seek(0, 2)
-        self._file.write(records.data)
-        self._file.flush()
+        try:
+            self._file.write(records.data)
+            self._file.flush()
+        except OSError as error:
+            raise DataError(
+                f"What is counted of each person does not fit into a temporary file ({error.strerror}).",
+                "Point TMPDIR at a folder with room.",
+            ) from None
         return place, *records.shape
 
     def span(self, first: int, last: int) -> Words:

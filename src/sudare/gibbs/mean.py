@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
 from sudare.gibbs.gaussian_envelope import GRADIENT_SHARE, Envelope, gradient_cost, rounding_of_factor
@@ -37,6 +38,7 @@ from sudare.privacy.private_estimator import Bounds, Plan
 from sudare.privacy.release_content import on_grid
 from sudare.schema import Schema
 from sudare.statistics import PrivateMean
+from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level
 
 Floats = NDArray[np.float64]
 
@@ -153,6 +155,12 @@ class GibbsMean(PrivateMean):
     random_state: int | np.random.RandomState | None = None
     # A parameter of means that a draw does not have.
     cluster: ClassVar[Any] = None  # type: ignore[misc]
+
+    def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
+        """Means without intervals: a draw is off by the prior's pull, too, which depends on the records."""
+        check_is_fitted(self)
+        checked_level(level)
+        return {"column": list(self.declared_.features), "mean": self.mean_.tolist()}
 
     def plan(self, rows: int, declared: Schema) -> Plan[MeanDraws]:
         """A record of p columns has norm √p at most; a person's records may all point one way."""

@@ -41,7 +41,7 @@ def privacy_curve(delta_at: Callable[[Floats], Floats], loss_step: float, rest: 
         last *= 2
         if last > 2.0**10:
             return None
-    # Halved while the rest is still reached: the nearer the places, the smaller the μ.
+    # Lowered while the rest is still reached: the nearer the places, the smaller the μ.
     while last > loss_step * MOST_PLACES and delta_at(np.array([last * 0.75]))[0] <= rest:
         last *= 0.75
     places = np.linspace(0.0, last, MOST_PLACES + 1)

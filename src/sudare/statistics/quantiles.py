@@ -103,7 +103,7 @@ class PrivateQuantiles(PrivateEstimator):
             super()._declare(X, table)
         else:
             self._keep(self._chosen(self.schema), self.schema.digest)
-            self.declared_.check_person(X)
+            self._check_persons_in_memory(X, self.declared_)
 
     def _chosen(self, schema: Schema) -> Schema:
         """The columns whose quantiles are wanted."""
