@@ -34,8 +34,8 @@ Floats = NDArray[np.float64]
 
 REPEATS: Final = 1000
 # Answers of peers, quantiles and their intervals are fewer: each of them is slower, or has many numbers in one table.
-PART_OF_PEERS, PART_OF_QUANTILES = 50, 20
-CANDIDATES: Final = 2**12
+PART_OF_PEERS, PART_OF_QUANTILES = 100, 20
+CANDIDATES: Final = 2**13
 MEDIAN, QUARTILES = (0.5,), (0.25, 0.5, 0.75)
 PEERS: Final = ("OpenDP", "OpenDP, centred", "diffprivlib")
 DECILES: Final = tuple(place / 10 for place in range(1, 10))
@@ -247,7 +247,7 @@ def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, fo
     for intervals in (True, False):
         learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, bounds=work.bounds)
         drawn = [
-            learner.set_params(random_state=seed).fit(values.reshape(-1, 1)).quantiles_["x0"] for seed in range(number)
+            learner.set_params(random_state=seed).fit(values.reshape(-1, 1)).quantiles_["x0"] for seed in range(10 * number)
         ]
         what = f"{named(quantiles)}{'' if intervals else ', no intervals'} ({work.name})"
         in_thousandths = {name: error / span * 1e3 for name, error in errors.items()}

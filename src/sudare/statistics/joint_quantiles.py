@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Cells of one width where a column declares no bins; fewer where there are so many tables that counts would take much memory.
-EQUAL_CELLS: Final = 2**14
-MOST_COUNTS: Final = 2**22
+EQUAL_CELLS: Final = 2**17
+MOST_COUNTS: Final = 2**20
 MOST_QUANTILES: Final = 100
 # Quantiles are fractions with at most so large a denominator, so that ranks are whole numbers of its parts.
 LARGEST_DENOMINATOR: Final = 10_000
