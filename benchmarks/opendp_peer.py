@@ -11,7 +11,6 @@ import sys
 import warnings
 from typing import Any
 
-import numpy as np
 import opendp.prelude as dp
 import polars as pl
 
@@ -28,12 +27,11 @@ def released(
     wanted: list[str | float],
     epsilon: float,
     contributions: int,
-    candidates: int,
+    candidates: list[float],
     repeats: int,
 ) -> list[dict[str, list[Any]]]:
     """The wanted aggregates ("count", "sum", quantiles) of a column by group, as often as asked for."""
     frame = pl.scan_parquet(file)
-    points = np.linspace(*bounds, candidates + 1)[:-1].tolist()
     # Sums of integers need no floats; other columns are scaled by whoever calls this.
     aggregates = {
         "count": dp.len(signed=True).alias("count"),
@@ -41,7 +39,7 @@ def released(
     }
     asked = [
         aggregates[one] if isinstance(one, str)
-        else pl.col(column).cast(float).fill_nan(bounds[0]).fill_null(bounds[0]).dp.quantile(one, points).alias(str(one))
+        else pl.col(column).cast(float).fill_nan(bounds[0]).fill_null(bounds[0]).dp.quantile(one, candidates).alias(str(one))
         for one in wanted
     ]  # fmt: skip
     margin = dp.polars.Margin(by=by, invariant="keys", max_length=2**20, max_groups=2**12)

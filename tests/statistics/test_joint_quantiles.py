@@ -99,8 +99,11 @@ def test_cells_are_declared_bins_or_of_one_width() -> None:
     declared, equal = Cells(Number(0, 10, bins=(2, 5))), Cells(Number(0, 10))
     assert declared.edges.tolist() == [0, 2, 5, 10]
     assert declared.of(np.array([0.0, 2.0, 4.9, 10.0])).tolist() == [0, 1, 1, 2]
-    assert equal.count == 2**14
+    assert equal.count == 2**17
     assert Cells(Number(0, 10), MOST_COUNTS).count == 2
+    whole = Cells(Number(0, 10, whole=True))
+    assert (whole.count, whole.middles(whole.of(np.array([0.0, 7.0, 10.0]))).tolist()) == (11, [0, 7, 10])
+    assert [end.tolist() for end in whole.intervals(np.array([[7, -1, 11]]))] == [[7], [0], [10]]
     value, low, high = declared.intervals(np.array([[1, -1, 3], [1, 2, 0], [2, 1, 2]]))
     assert (value.tolist(), low.tolist(), high.tolist()) == ([3.5, 3.5, 7.5], [0, 2, 2], [10, 5, 10])
 

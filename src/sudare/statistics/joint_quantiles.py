@@ -32,8 +32,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Cells of one width where a column declares no bins; fewer where there are so many tables that counts would take much memory.
-EQUAL_CELLS: Final = 2**14
-MOST_COUNTS: Final = 2**22
+EQUAL_CELLS: Final = 2**17
+MOST_COUNTS: Final = 2**20
 MOST_QUANTILES: Final = 100
 # Quantiles are fractions with at most so large a denominator, so that ranks are whole numbers of its parts.
 LARGEST_DENOMINATOR: Final = 10_000
@@ -65,7 +65,11 @@ def checked_quantiles(quantiles: object) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Cells:
-    """The public cells in which a column is counted: its declared bins, else so many of one width that all of `tables` tables take little memory."""
+    """The public cells in which a column is counted.
+
+    They are its declared bins, else one for each whole number of a column of whole numbers, else so many of one width that all of `tables` tables take
+    little memory; so many as well where whole numbers are more.
+    """
 
     number: Number
     tables: int = 1
@@ -76,7 +80,10 @@ class Cells:
         low, high, bins = self.number.low, self.number.high, self.number.bins
         if bins is not None:
             return np.array([low, *bins, high])
-        return np.linspace(low, high, max(min(EQUAL_CELLS, MOST_COUNTS // self.tables), 2) + 1)
+        most = max(min(EQUAL_CELLS, MOST_COUNTS // self.tables), 2)
+        if self.number.whole and high - low < most:
+            return np.arange(low, high + 2) - 0.5
+        return np.linspace(low, high, most + 1)
 
     @property
     def count(self) -> int:
@@ -95,7 +102,10 @@ class Cells:
         """Value, lower and upper end from (itself, low, high) in the last axis; no end is on the wrong side of the value."""
         middle, low, high = np.moveaxis(cells, -1, 0)
         low, high = np.minimum(low, middle), np.maximum(high, middle)
-        return self.middles(middle), self.edges[np.maximum(low, 0)], self.edges[np.minimum(high + 1, self.count)]
+        ends = self.edges[np.maximum(low, 0)], self.edges[np.minimum(high + 1, self.count)]
+        if self.number.whole:
+            ends = np.ceil(ends[0]), np.floor(ends[1])
+        return self.middles(middle), *ends
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class PrivateQuantiles(PrivateEstimator):
     """ε-DP quantiles of number columns, replace-one or add/remove rows. Proof: proofs/quantiles.md.
 
     Values are counted in public cells, and one draw takes a cell for every quantile of every column. Of a column with declared bins these are the cells,
-    else 16,384 of one width. Rows may come from any source; what is held in memory are the counts.
+    else 131,072 of one width. Rows may come from any source; what is held in memory are the counts.
 
     Parameters
     ----------
