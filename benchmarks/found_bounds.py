@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from benchmarks.peers import ROOT
 from benchmarks.study_pages import markdown_table
 from sudare.privacy.noise import SeededNoise
-from sudare.statistics.found_bounds import RULE, BoundsRule, FoundNumber, found_number, noise_on_counts, whole_bounds
+from sudare.statistics.found_bounds import RULE, BoundsRule, FoundNumber, found_number, noise_on_counts
 
 Floats = NDArray[np.float64]
 
@@ -47,28 +47,33 @@ class Column:
     whole: bool = False
 
 
-def study_columns(seed: int = 77) -> dict[str, Column]:
-    """Ten columns of different shape, made up and run once after the rule was fixed."""
+def study_columns(seed: int = 4242) -> dict[str, Column]:
+    """Ten columns of different shape: the third such set, made up before the rule was fixed and run once after.
+
+    The first two were looked at, the rule was mended after each, and they are among the tuning columns now.
+    """
     g = np.random.default_rng(seed)
-    morning, plain = g.random(ROWS) < 0.6, g.random(ROWS) < 0.6
     return {
-        "gamma delays (shape 0.5)": Column(g.gamma(0.5, 20, ROWS)),
-        "triangular ages, 0 to 104": Column(np.floor(g.triangular(0, 35, 104, ROWS)), whole=True),
-        "skewed temperatures below zero": Column(-10 - g.gumbel(0, 5, ROWS)),
-        "Poisson counts (mean 4)": Column(g.poisson(4, ROWS).astype(float), whole=True),
-        "Weibull lifetimes (shape 0.7)": Column(1e4 * g.weibull(0.7, ROWS)),
-        "half-normal amounts in millions": Column(1e6 * np.abs(g.normal(size=ROWS))),
-        "Student t, 4 degrees of freedom": Column(g.standard_t(4, ROWS)),
-        "minutes of a day, two peaks": Column(np.where(morning, g.normal(480, 30, ROWS), g.normal(1080, 60, ROWS))),
-        "ratings 1 to 5": Column(g.choice(np.arange(1.0, 6.0), ROWS, p=[0.05, 0.1, 0.15, 0.3, 0.4]), whole=True),
-        "60 % exactly 100, else equally likely to 200": Column(np.where(plain, 100, g.uniform(0, 200, ROWS))),
+        "logistic measurements": Column(g.logistic(50, 4, ROWS)),
+        "Rayleigh wind speeds": Column(g.rayleigh(6, ROWS)),
+        "inverse Gaussian times": Column(g.wald(30, 60, ROWS)),
+        "angles in degrees (von Mises)": Column(np.degrees(g.vonmises(0, 2, ROWS))),
+        "negative binomial claims": Column(g.negative_binomial(2, 0.3, ROWS).astype(float), whole=True),
+        "sums of three dice": Column(g.integers(1, 7, (ROWS, 3)).sum(axis=1).astype(float), whole=True),
+        "log-normal prices, multiples of ten": Column(10 * np.ceil(g.lognormal(4, 0.6, ROWS) / 10), whole=True),
+        "years of life (Gompertz)": Column(np.floor(10 * np.log1p(700 * g.exponential(size=ROWS))), whole=True),
+        "differences of goals (Skellam)": Column((g.poisson(1.6, ROWS) - g.poisson(1.3, ROWS)).astype(float), whole=True),
+        "cubes of equally likely numbers": Column(100 * g.random(ROWS) ** 3),
     }  # fmt: skip
 
 
 def tuning_columns(seed: int = 19) -> dict[str, Column]:
-    """Other columns, of other shapes, on which constants are chosen."""
+    """Columns on which constants are chosen; those of the first two studies are among them, by their own seeds."""
     g = np.random.default_rng(seed)
     zero = g.random(ROWS) < 0.6
+    first, seen = np.random.default_rng(2026), np.random.default_rng(77)
+    rare = first.random(ROWS) < 0.82
+    morning, plain = seen.random(ROWS) < 0.6, seen.random(ROWS) < 0.6
     return {
         "triangular": Column(g.triangular(-3, 1, 9, ROWS)),
         "gamma": Column(g.gamma(2, 40, ROWS)),
@@ -84,7 +89,35 @@ def tuning_columns(seed: int = 19) -> dict[str, Column]:
         "Pareto (α = 3), shifted": Column(50 + g.pareto(3, ROWS)),
         "seconds": Column(g.uniform(1.6e9, 1.66e9, ROWS)),
         "beta": Column(g.beta(2, 5, ROWS)),
-    }
+        "binomial of four": Column(g.binomial(4, 0.4, ROWS).astype(float), whole=True),
+        "binomial of forty": Column(g.binomial(40, 0.7, ROWS).astype(float), whole=True),
+        "Poisson, small": Column(g.poisson(1.2, ROWS).astype(float), whole=True),
+        "geometric, steep": Column(g.geometric(0.6, ROWS).astype(float), whole=True),
+        "0, 1 and seldom 2": Column(g.choice(3, ROWS, p=[0.7, 0.28, 0.02]).astype(float), whole=True),
+        "answers 1 to 7": Column(g.choice(np.arange(1.0, 8.0), ROWS, p=[0.01, 0.04, 0.1, 0.35, 0.3, 0.15, 0.05]), whole=True),
+        "equally likely around zero": Column(g.uniform(-3, 3, ROWS)),
+        "cut exponential": Column(np.minimum(g.exponential(10, ROWS), 25)),
+        "equally likely, 0 to 100": Column(first.uniform(0, 100, ROWS)),
+        "normal, far from zero (kelvin)": Column(first.normal(290, 10, ROWS)),
+        "exponential waiting times": Column(first.exponential(3, ROWS)),
+        "log-normal incomes": Column(first.lognormal(8, 1, ROWS)),
+        "Pareto amounts (α = 2.5)": Column((first.pareto(2.5, ROWS) + 1) * 1000),
+        "years, 1930 to 2020": Column(first.integers(1930, 2021, ROWS).astype(float), whole=True),
+        "82 % zeros, else log-normal": Column(np.where(rare, 0, np.round(first.lognormal(8, 1.2, ROWS))), whole=True),
+        "shares, most near 0 or 1": Column(first.beta(0.5, 0.5, ROWS)),
+        "0 or 1": Column((first.random(ROWS) < 0.2).astype(float), whole=True),
+        "two groups, one negative": Column(np.where(first.random(ROWS) < 0.5, first.normal(-50, 5, ROWS), first.normal(200, 20, ROWS))),
+        "gamma delays (shape 0.5)": Column(seen.gamma(0.5, 20, ROWS)),
+        "triangular ages, 0 to 104": Column(np.floor(seen.triangular(0, 35, 104, ROWS)), whole=True),
+        "skewed temperatures below zero": Column(-10 - seen.gumbel(0, 5, ROWS)),
+        "Poisson counts (mean 4)": Column(seen.poisson(4, ROWS).astype(float), whole=True),
+        "Weibull lifetimes (shape 0.7)": Column(1e4 * seen.weibull(0.7, ROWS)),
+        "half-normal amounts in millions": Column(1e6 * np.abs(seen.normal(size=ROWS))),
+        "Student t, 4 degrees of freedom": Column(seen.standard_t(4, ROWS)),
+        "minutes of a day, two peaks": Column(np.where(morning, seen.normal(480, 30, ROWS), seen.normal(1080, 60, ROWS))),
+        "ratings 1 to 5": Column(seen.choice(np.arange(1.0, 6.0), ROWS, p=[0.05, 0.1, 0.15, 0.3, 0.4]), whole=True),
+        "60 % exactly 100, else equally likely to 200": Column(np.where(plain, 100, seen.uniform(0, 200, ROWS))),
+    }  # fmt: skip
 
 
 def found(column: Column, epsilon: float, noise: SeededNoise, rule: BoundsRule = RULE) -> FoundNumber | None:
@@ -96,8 +129,7 @@ def found(column: Column, epsilon: float, noise: SeededNoise, rule: BoundsRule =
         counts = np.diff(np.concatenate(([0], below, [len(values)]))).astype(np.float64)
         return noise_on_counts(share, len(counts), 1).apply(counts, noise)
 
-    number = found_number(noisy, epsilon, 1, rule)
-    return whole_bounds(number) if number is not None and column.whole else number
+    return found_number(noisy, epsilon, 1, rule, whole=column.whole)
 
 
 def squared_error(values: Floats, low: float, high: float, epsilon: float) -> float:
@@ -149,19 +181,18 @@ def studied(repeats: int = REPEATS) -> dict[str, Any]:
     }
 
 
-def tuned(repeats: int = 12) -> list[tuple[float, float, BoundsRule]]:
-    """Rules in the order of their largest ratio on the tuning columns, to one place, then of the mean one."""
-    columns = {name: replace(each, values=np.sort(each.values)) for name, each in tuning_columns().items()}
+def tuned(repeats: int = 4) -> list[tuple[float, float, BoundsRule]]:
+    """Rules in the order of their largest ratio on the tuning columns, to one place, then of the mean one there and at a tenth of the ε."""
+    columns = [replace(each, values=np.sort(each.values)) for each in tuning_columns().values()]
     found_so_far = []
-    grid = itertools.product(
-        ((0.1, 0.1, 0.8), (0.15, 0.15, 0.7)), (4, 6, 8), (4.0, 6.0), (12.0, 25.0), (0.25, 0.5, 1.0, 2.0)
-    )
-    for shares, steps, window, tail, left_out in grid:
-        rule = replace(
-            RULE, shares=shares, steps_per_octave=steps, window_threshold=window, tail=tail, left_out=left_out
+    shares = ((0.15, 0.1, 0.75), (0.2, 0.1, 0.7), (0.2, 0.05, 0.75))
+    for share, steps, left_out, next_cell in itertools.product(shares, (6, 8), (1.0, 2.0), (2.0, 3.0)):
+        rule = replace(RULE, shares=share, steps_per_octave=steps, left_out=left_out, next_cell=next_cell)
+        ratios, noisier = (
+            [compared(each, epsilon, epsilon, repeats, 3, rule)["ratio"] for each in columns]
+            for epsilon in (EPSILON, EPSILON / 10)
         )
-        ratios = [compared(each, EPSILON, EPSILON, repeats, 3, rule)["ratio"] for each in columns.values()]
-        found_so_far.append((max(ratios), float(np.mean(ratios)), rule))
+        found_so_far.append((max(ratios), float(np.mean(ratios + noisier)), rule))
     return sorted(found_so_far, key=lambda each: (round(each[0], 1), each[1]))
 
 

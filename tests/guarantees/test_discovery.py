@@ -109,7 +109,7 @@ def test_planted_bugs_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         # A grid from the column itself.
         patched.setattr(
-            schema_discovery, "found_number", lambda noisy, *_: noisy(np.arange(7.0), EPSILON).sum() > 0 and None
+            schema_discovery, "found_number", lambda noisy, *_, whole: noisy(np.arange(7.0), EPSILON).sum() > 0 and None
         )
         patched.setattr(
             schema_discovery.np, "searchsorted", lambda edges, values, side: np.digitize(values, np.unique(values)) % 8

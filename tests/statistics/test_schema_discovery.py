@@ -21,7 +21,7 @@ from sudare.errors import (
 from sudare.privacy import Ledger
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Category, Date, Label, Number, Person, Schema
-from sudare.statistics.found_bounds import RULE, FoundNumber, stage_epsilons, whole_bounds
+from sudare.statistics.found_bounds import RULE, FoundNumber, stage_epsilons, whole_bounds, whole_number
 from sudare.statistics.schema_discovery import draft_privately, found_column, planned_draft
 
 ROWS = 30_000
@@ -151,6 +151,8 @@ def test_shares_never_add_up_to_more() -> None:
         assert sum(stage_epsilons(epsilon)) <= epsilon
 
 
-def test_bounds_of_whole_numbers_leave_none_out() -> None:
-    assert whole_bounds(FoundNumber(-0.5, 1.1, (0.2, 0.3, 0.7))) == FoundNumber(0, 1, ())
-    assert whole_bounds(FoundNumber(2.2, 2.8, ())) == FoundNumber(2, 3, ())
+def test_bounds_of_whole_numbers_are_those_in_whose_cells_they_lie() -> None:
+    assert whole_bounds(-0.5, 1.6) == (0, 1)
+    assert whole_bounds(-0.8, 1.8) == (-1, 2)
+    assert whole_bounds(2.5, 3.4) == (3, 4)
+    assert whole_number(FoundNumber(-0.5, 1.1, (0.2, 0.3, 0.7))) == FoundNumber(0, 1, ())

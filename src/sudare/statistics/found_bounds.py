@@ -7,6 +7,7 @@ Bounds and quantiles are computed from the noisy counts alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +26,7 @@ Counts = NDArray[np.int64]
 # Counts in the cells that edges make, numbers below the first edge and from the last edge on included, with noise for so much ε.
 NoisyHistogram = Callable[[Floats, float], Floats]
 
+HISTOGRAMS: Final = 3
 SMALLEST_OCTAVE: Final = -40
 LARGEST_OCTAVE: Final = 63
 OCTAVES: Final = 2.0 ** np.arange(SMALLEST_OCTAVE, LARGEST_OCTAVE + 1)
@@ -32,6 +34,8 @@ SIZES: Final[Floats] = np.concatenate((-OCTAVES[::-1], OCTAVES))
 ZERO_CELL: Final = len(OCTAVES)
 # Tails whose octaves do not stand out reach so many times further than those that do.
 BEYOND_SIZES: Final = 16
+# Numbers of cells that may stand out together.
+WINDOWS: Final = tuple(2**power for power in range(6))
 BIN_COUNT: Final = 10
 # From the tail of equally likely numbers, which ends, to one whose variance does not exist.
 SHORTEST_TAIL: Final = -1.0
@@ -40,20 +44,20 @@ LONGEST_TAIL: Final = 0.5
 
 @dataclass(frozen=True)
 class BoundsRule:
-    """The constants of the rule, chosen on tuning columns by `python -m benchmarks.found_bounds --tune`.
+    """The constants of the rule, chosen on tuning columns (`python -m benchmarks.found_bounds --tune`).
 
-    `shares` of ε go to the three histograms. A cell counts if its noisy count is `threshold` noise scales or more, and k cells together
-    beyond the last such one if theirs is `window_threshold`·√k. From the quantiles outside of which `tail` noise scales of records lie, and
-    `tail_ratio` and `tail_ratio`² times as many, bounds are extrapolated to where `left_out`/ε records would lie outside (Pickands 1975).
+    `shares` of ε go to the three histograms. The probability that noise alone makes any empty cell, or window of empty cells, stand out is `false_alarm`
+    at most. From the quantiles outside of which `tail` noise scales of records lie, and `tail_ratio` and `tail_ratio`² times as many, bounds are
+    extrapolated to where `left_out`/ε records would lie outside (Pickands 1975). Whole numbers end before one whose count is below `next_cell` noise scales.
     """
 
-    shares: tuple[float, float, float] = (0.1, 0.1, 0.8)
+    shares: tuple[float, float, float] = (0.2, 0.1, 0.7)
     middle_cells: int = 64
     steps_per_octave: int = 6
-    threshold: float = 10.0
-    window_threshold: float = 4.0
+    false_alarm: float = 1e-3
     tail: float = 25.0
     left_out: float = 2.0
+    next_cell: float = 2.0
     tail_ratio: float = 4.0
 
 
@@ -81,11 +85,11 @@ def noise_on_counts(epsilon: float, cells: int, unit_rows: int) -> Laplace:
 
 
 def found_number(
-    noisy: NoisyHistogram, epsilon: float, unit_rows: int = 1, rule: BoundsRule = RULE
+    noisy: NoisyHistogram, epsilon: float, unit_rows: int = 1, rule: BoundsRule = RULE, *, whole: bool = False
 ) -> FoundNumber | None:
-    """Bounds and bins of a column whose counts `noisy` gives; None where no cell stands out from the noise."""
+    """Bounds and bins of a column whose counts `noisy` gives, whole ones of `whole` numbers; None where no cell stands out from the noise."""
     for_size, for_middle, for_distance = stage_epsilons(epsilon, rule)
-    sizes = standing_out(noisy(SIZES, for_size), SIZES, for_size, unit_rows, rule)
+    sizes = standing_out(noisy(SIZES, for_size), for_size, unit_rows, rule)
     if sizes is None:
         return None
     zoom = quartile_edges(sizes, SIZES)
@@ -95,26 +99,60 @@ def found_number(
         middle = 0.0
     edges = distance_edges(middle, sizes, (zoom[1] - zoom[0]) / rule.middle_cells, rule)
     counts = noisy(edges, for_distance)
-    kept = standing_out(counts, edges, for_distance, unit_rows, rule)
+    if whole:
+        counts, edges = cells_of_whole_numbers(counts, edges)
+    kept = standing_out(counts, for_distance, unit_rows, rule)
     if kept is None:
         return None
     scale = noise_on_counts(for_distance, len(counts), unit_rows).noise_scale
-    left_out = rule.left_out * unit_rows / epsilon
-    high = outer_bound(counts, edges, kept, scale, left_out, rule)
-    low = -outer_bound(counts[::-1], -edges[::-1], kept[::-1], scale, left_out, rule)
+    high = outer_bound(counts, edges, kept, scale, unit_rows / epsilon, rule, whole)
+    low = -outer_bound(counts[::-1], -edges[::-1], kept[::-1], scale, unit_rows / epsilon, rule, whole)
+    if whole:
+        low, high = whole_bounds(low, high)
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         return None
     low, high = outward(low, high)
     if not low < high:
         return None
-    return FoundNumber(low, high, quantile_edges(np.where(kept > 0, counts, 0), edges, low, high))
+    number = FoundNumber(low, high, quantile_edges(np.where(kept > 0, counts, 0), edges, low, high))
+    return whole_number(number) if whole else number
 
 
-def standing_out(counts: Floats, edges: Floats, epsilon: float, unit_rows: int, rule: BoundsRule) -> Floats | None:
-    """The counts that stand out from their noise, zero elsewhere; None if there is none."""
-    least = rule.threshold * noise_on_counts(epsilon, len(edges) + 1, unit_rows).noise_scale
-    kept = np.where(counts >= least, counts, 0.0)
+def least_sum(width: int, windows: int, rule: BoundsRule = RULE) -> float:
+    """So many noise scales the summed noise of any of `windows` sets of `width` cells reaches with probability `false_alarm`/3 at most, at any ε."""
+    surprise = math.log(3 * windows / rule.false_alarm)
+    if width == 1:
+        return surprise
+    # Chernoff's bound, over a grid of s.
+    s = np.linspace(0.02, 0.98, 49)
+    return float(np.min((surprise - width * np.log1p(-(s**2))) / s))
+
+
+def standing_out(counts: Floats, epsilon: float, unit_rows: int, rule: BoundsRule) -> Floats | None:
+    """The counts that stand out from their noise, alone or together with their neighbours, zero elsewhere; None if there is none."""
+    scale = noise_on_counts(epsilon, len(counts), unit_rows).noise_scale
+    found = np.zeros(len(counts))
+    widths = [width for width in WINDOWS if width <= len(counts)]
+    for width in widths:
+        window = np.ones(width)
+        sums = np.convolve(counts, window, "valid")
+        sums[sums < scale * least_sum(width, len(widths) * len(counts), rule)] = -np.inf
+        while True:
+            apart = np.where(np.convolve(found, window, "valid") == 0, sums, -np.inf)
+            first = int(np.argmax(apart))
+            if apart[first] == -np.inf:
+                break
+            found[first : first + width] = 1
+    # A window may begin or end with empty cells.
+    kept = np.where((found > 0) & (counts >= rule.next_cell * scale), counts, 0.0)
     return kept if kept.any() else None
+
+
+def cells_of_whole_numbers(counts: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """The counts of cells that hold whole numbers, and edges halfway between these; what the others show is noise."""
+    halfway = np.ceil(edges) - 0.5
+    differs = np.append(True, np.diff(halfway) > 0)
+    return counts[np.append(differs, True)], halfway[differs]
 
 
 def quartile_edges(kept: Floats, edges: Floats) -> tuple[float, float]:
@@ -143,13 +181,37 @@ def distance_edges(middle: float, sizes: Floats, width: float, rule: BoundsRule)
     return np.unique(np.concatenate((middle - distances, [middle], middle + distances)))
 
 
-def outer_bound(counts: Floats, edges: Floats, kept: Floats, scale: float, left_out: float, rule: BoundsRule) -> float:
-    """The upper bound: what is left out above it are about `left_out` records, by extrapolation from three quantiles."""
-    last = last_standing_out(counts, kept, rule.window_threshold * scale)
-    last = min(last, len(edges) - 1)
+def outer_bound(
+    counts: Floats, edges: Floats, kept: Floats, scale: float, per_epsilon: float, rule: BoundsRule, whole: bool
+) -> float:
+    """The upper bound: extrapolated, not beyond whole numbers that are seen to end, and moved outwards to where clipping costs less than noise."""
+    last = min(int(np.flatnonzero(kept)[-1]), len(edges) - 1)
+    bound = extrapolated_bound(counts, edges, last, scale, rule.left_out * per_epsilon, rule)
+    if whole:
+        last, ends = end_of_whole_numbers(counts, edges, last, rule.next_cell * scale)
+        bound = min(bound, float(edges[last])) if ends else bound
+    opposite = float(edges[max(int(np.flatnonzero(kept)[0]) - 1, 0)])
+    return min(cheapest_bound(counts, edges, last, bound, opposite, per_epsilon), float(edges[-1]))
+
+
+def end_of_whole_numbers(counts: Floats, edges: Floats, last: int, least: float) -> tuple[int, bool]:
+    """The last of the cells from `last` on that hold one whole number each and count `least` or more, and whether such a cell with less follows."""
+    while last + 1 < len(edges) and edges[last + 1] - edges[last] == 1:
+        if counts[last + 1] < least:
+            return last, True
+        last += 1
+    return last, False
+
+
+def extrapolated_bound(
+    counts: Floats, edges: Floats, last: int, scale: float, left_out: float, rule: BoundsRule
+) -> float:
+    """Above which about `left_out` records lie, by extrapolation from three quantiles."""
+    # Most of a tail whose cells do not stand out lies within an octave beyond those that do.
+    furthest = min(last + rule.steps_per_octave, len(edges) - 1)
     # Records from the lower edge of each cell on, from the outermost cell inwards; noise must not make them fall.
-    outside = np.maximum.accumulate(np.append(0.0, np.cumsum(counts[last:0:-1])))
-    places = edges[last::-1]
+    outside = np.maximum.accumulate(np.append(0.0, np.cumsum(counts[furthest:0:-1])))
+    places = edges[furthest::-1]
     ratio = rule.tail_ratio
     in_tail = min(rule.tail * scale, outside[-1] / (2 * ratio**2))
     first, second, third = (float(np.interp(factor * in_tail, outside, places)) for factor in (1, ratio, ratio**2))
@@ -162,22 +224,29 @@ def outer_bound(counts: Floats, edges: Floats, kept: Floats, scale: float, left_
     return float(first + near * reach)
 
 
-def last_standing_out(counts: Floats, kept: Floats, least: float) -> int:
-    """The last cell that stands out, or that is in a window beyond it whose cells stand out together."""
-    last = int(np.flatnonzero(kept)[-1])
-    while True:
-        windows = (2**power for power in range(7) if last + 2**power < len(counts))
-        width = next((w for w in windows if counts[last + 1 : last + 1 + w].sum() >= least * np.sqrt(w)), None)
-        if width is None:
-            return last
-        last += width
+def cheapest_bound(
+    counts: Floats, edges: Floats, last: int, bound: float, opposite: float, per_epsilon: float
+) -> float:
+    """Of `bound` and the edges above it, the one with the least estimated squared error of a sum that is released with the ε of the draft.
+
+    The error is what the noisy counts say is clipped, up to the last cell that stands out, and the variance of Laplace noise for this width.
+    """
+    places = np.append(bound, edges[: last + 1][edges[: last + 1] > bound])
+    centres = np.append(edges[0], (edges[:last] + edges[1 : last + 1]) / 2)
+    records = np.maximum(counts[: last + 1], 0.0)
+    clipped = np.maximum(centres - places[:, None], 0.0) @ records
+    return float(places[np.argmin(clipped**2 + 2 * ((places - opposite) * per_epsilon) ** 2)])
 
 
-def whole_bounds(number: FoundNumber) -> FoundNumber:
-    """The same for whole numbers: bounds moved inwards to the next ones, which leaves none out, and bins that begin at whole numbers."""
-    low, high = float(np.ceil(number.low)), float(np.floor(number.high))
-    low, high = (low, high) if low < high else (float(np.floor(number.low)), float(np.floor(number.low)) + 1)
-    low, high = max(low, 1 - LARGEST_WHOLE), min(high, LARGEST_WHOLE - 1)
+def whole_bounds(low: float, high: float) -> tuple[float, float]:
+    """The whole numbers in whose cells, of half before and after each and a quarter more, the bounds lie; two different ones."""
+    low, high = float(np.floor(low + 0.75)), float(np.ceil(high - 0.75))
+    return low, max(high, low + 1)
+
+
+def whole_number(number: FoundNumber) -> FoundNumber:
+    """The same with bounds moved inwards to whole numbers, and bins that begin at such."""
+    low, high = max(float(np.ceil(number.low)), 1 - LARGEST_WHOLE), min(float(np.floor(number.high)), LARGEST_WHOLE - 1)
     return FoundNumber(low, high, tuple(sorted({edge for edge in map(np.ceil, number.bins) if low < edge < high})))
 
 

@@ -30,7 +30,7 @@ from sudare.schema.column_values import declared_numbers, holds
 from sudare.schema.declaration import refuse_values_as_names
 from sudare.schema.frame_conversion import refuse_missing_columns, unique_names
 from sudare.schema.toml_document import DRAFT_QUESTIONS, DRAFT_UNKNOWN, write_column
-from sudare.statistics.found_bounds import RULE, Floats, FoundNumber, found_number, noise_on_counts, whole_bounds
+from sudare.statistics.found_bounds import HISTOGRAMS, Floats, FoundNumber, found_number, least_sum, noise_on_counts
 
 WHAT: Final = "schema draft"
 OTHER: Final = "(other)"
@@ -219,10 +219,10 @@ def found_column(values: Floats, kind: str, epsilon: float, unit_rows: int, nois
         counts = np.bincount(cells, minlength=len(edges) + 2).astype(np.float64)
         mechanism = noise_on_counts(share, len(counts), unit_rows)
         found = mechanism.apply(counts, noise)
-        has_gaps.append(found[-1] >= RULE.threshold * mechanism.noise_scale)
+        has_gaps.append(found[-1] >= least_sum(1, HISTOGRAMS) * mechanism.noise_scale)
         return found[:-1]
 
-    number = found_number(noisy, epsilon, unit_rows)
+    number = found_number(noisy, epsilon, unit_rows, whole=kind != "fractions")
     if number is None:
         return None
     try:
@@ -236,11 +236,10 @@ def _declared(found: FoundNumber, kind: str, missing: str | None) -> Number:
     """What was found as a declaration of this kind."""
     if kind == "fractions":
         return Number(found.low, found.high, bins=found.bins or None, missing=missing)
-    whole = whole_bounds(found)
     if kind == "whole numbers":
-        return Number(whole.low, whole.high, bins=whole.bins or None, missing=missing, whole=True)
-    low, high = np.clip([whole.low, whole.high], FIRST_DAY, LAST_DAY)
-    bins = tuple(EPOCH.value_text(edge) for edge in whole.bins if low < edge < high)
+        return Number(found.low, found.high, bins=found.bins or None, missing=missing, whole=True)
+    low, high = np.clip([found.low, found.high], FIRST_DAY, LAST_DAY)
+    bins = tuple(EPOCH.value_text(edge) for edge in found.bins if low < edge < high)
     return Date(first=EPOCH.value_text(low), last=EPOCH.value_text(high), bins=bins or None, missing=missing)
 
 

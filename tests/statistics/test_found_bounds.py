@@ -1,0 +1,95 @@
+"""The rule of found bounds: noise alone shows nothing at any ε, and whole numbers end where they end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sudare.privacy.noise import SeededNoise
+from sudare.statistics.found_bounds import (
+    RULE,
+    SIZES,
+    WINDOWS,
+    Floats,
+    FoundNumber,
+    cheapest_bound,
+    found_number,
+    least_sum,
+    noise_on_counts,
+)
+
+ROWS = 100_000
+
+
+def found_in(values: Floats, epsilon: float, noise: SeededNoise, *, whole: bool = False) -> FoundNumber | None:
+    """What the rule finds in sorted values."""
+
+    def noisy(edges: Floats, share: float) -> Floats:
+        below = np.searchsorted(values, edges, side="left")
+        counts = np.diff(np.concatenate(([0], below, [len(values)]))).astype(np.float64)
+        return noise_on_counts(share, len(counts), 1).apply(counts, noise)
+
+    return found_number(noisy, epsilon, 1, whole=whole)
+
+
+def chance_that_a_sum_reaches(width: int, scale: float, least: float) -> float:
+    """The exact probability that discrete Laplace noise of so many cells adds up to so much, by the Fourier transform of its law."""
+    size = 1 << int(np.ceil(np.log2(scale * (60 + 30 * np.sqrt(width)))) + 1)
+    steps = np.minimum(np.arange(size), size - np.arange(size))
+    law = np.exp(-steps / scale)
+    of_sum = np.fft.irfft(np.fft.rfft(law / law.sum()) ** width, size)
+    return float(of_sum[int(np.ceil(least)) : size // 2].sum())
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.5, 25.0, 2000.0])
+@pytest.mark.parametrize("width", WINDOWS)
+def test_noise_alone_stands_out_with_a_thousandth_at_most(width: int, scale: float) -> None:
+    windows = len(WINDOWS) * (len(SIZES) + 1)
+    chance = chance_that_a_sum_reaches(width, scale, scale * least_sum(width, windows))
+    assert 3 * windows * chance <= RULE.false_alarm
+    # The check can fail: seven tenths of the threshold are too few.
+    assert (
+        scale < 1
+        or 3 * windows * chance_that_a_sum_reaches(width, scale, 0.7 * scale * least_sum(width, windows))
+        > RULE.false_alarm
+    )
+
+
+def test_an_empty_table_shows_no_bounds() -> None:
+    noise = SeededNoise(1)
+    assert [found_in(np.empty(0), epsilon, noise) for epsilon in (0.01, 1.0) for _ in range(50)] == [None] * 100
+
+
+@pytest.mark.parametrize("shape", [0.5, 2.0])
+def test_bounds_found_with_little_epsilon_stay_near_the_data(shape: float) -> None:
+    values, noise = np.sort(np.random.default_rng(1).gamma(shape, 20, ROWS)), SeededNoise(2)
+    for _ in range(40):
+        number = found_in(values, 0.01, noise)
+        assert number is not None
+        assert -2 * values[-1] < number.low < np.quantile(values, 0.5)
+        assert np.quantile(values, 0.9) < number.high < 3 * values[-1]
+
+
+def squared_error(values: Floats, low: float, high: float, epsilon: float) -> float:
+    """Of a private mean with these bounds: clipping, and Laplace noise."""
+    return float((np.clip(values, low, high) - values).mean() ** 2 + 2 * ((high - low) / (len(values) * epsilon)) ** 2)
+
+
+@pytest.mark.parametrize(
+    "chances", [(0.7, 0.28, 0.02), (0.13, 0.35, 0.34, 0.15, 0.03), (0.05, 0.1, 0.15, 0.3, 0.4), (0.5, 0.5), None]
+)
+def test_whole_numbers_are_neither_cut_nor_drawn_out(chances: tuple[float, ...] | None) -> None:
+    g, noise, epsilon = np.random.default_rng(4), SeededNoise(3), 0.1
+    values = np.sort(g.poisson(4, ROWS) if chances is None else g.choice(len(chances), ROWS, p=chances)).astype(float)
+    found = [found_in(values, epsilon, noise, whole=True) for _ in range(50)]
+    squares = [squared_error(values, number.low, number.high, epsilon) for number in found if number is not None]
+    assert len(squares) == len(found)
+    assert np.sqrt(np.mean(squares) / squared_error(values, values[0], values[-1], epsilon)) <= 1.2
+
+
+def test_a_bound_is_moved_out_to_where_clipping_costs_less_than_noise() -> None:
+    edges = np.arange(6.0)
+    counts = np.array([0.0, 1000.0, 1000.0, 1000.0, 400.0, 0.0, 0.0])
+    assert cheapest_bound(counts, edges, 4, 3.0, 0.0, per_epsilon=10.0) == 4.0
+    assert cheapest_bound(counts, edges, 4, 3.0, 0.0, per_epsilon=1000.0) == 3.0
+    assert cheapest_bound(counts, edges, 4, 4.5, 0.0, per_epsilon=10.0) == 4.5
