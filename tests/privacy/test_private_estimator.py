@@ -479,6 +479,17 @@ def test_a_persons_rows_above_the_bound_are_left_out(account):
         assert "most_rows" in str(model.release_content().parameters["person"])
 
 
+@pytest.mark.parametrize("most_rows", [1, "auto"])
+def test_an_array_does_not_say_whose_a_row_is(most_rows, ledger):
+    person = Person("patient", most_rows, None if most_rows == 1 else 9)
+    account = ledger.account("persons", epsilon=1.0, unit="person")
+    model = PrivateMean(1.0, schema=Schema({"x": Number(0, 1)}, person), account=account)
+    for rows in (np.array([[0.1], [0.2]]), [[0.1], [0.2]], ((0.1,), (0.2,)), iter([np.array([[0.1], [0.2]])])):
+        with pytest.raises(DataError):
+            model.fit(rows)
+    assert account.spent().epsilon == 0
+
+
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_person_level_noise_is_larger_by_the_most_rows(learner, account):
     for delta in (0.0, 1e-6):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sudare.errors import (
     ColumnMissing,
+    DataError,
     InvalidParameter,
     MissingValue,
     PersonRowsExceeded,
@@ -232,6 +233,9 @@ def test_every_row_must_say_whose_it_is() -> None:
         schema.check_person({"x": [1]})
     with pytest.raises(WrongType, match="different types"):
         schema.check_person(iter([{"id": [1]}, {"id": ["a"]}]))
+    for array in (np.array([[0.1], [0.2]]), [[0.1], [0.2]]):
+        with pytest.raises(DataError, match="no column names"):
+            schema.check_person(array)
     schema.check_person(iter([]))
     Schema({"x": Number(0, 1)}).check_person({"anything": [1, 1]})
 

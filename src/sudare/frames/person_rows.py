@@ -60,7 +60,7 @@ def new_key() -> bytes:
 def kept_persons(source: Any, schema: Schema | None, key: bytes | None = None, y: Any = None) -> Kept:
     """The source with no more rows of a person than the schema declares; the source itself where nobody has more.
 
-    Raise MissingValue where a row names no person, ColumnMissing where the column is not there. Messages name no person and no number.
+    Raise MissingValue where a row names no person, ColumnMissing where the column is not there, DataError where an array has no column names. Messages name no person and no number.
     """
     if schema is None or schema.person is None:
         return Kept(source, y, 0)
@@ -131,7 +131,7 @@ class PersonRows:
             source = _waiting(source, schema, keys, counts)
         else:
             source = source.table if isinstance(source, HeldTable) else source
-            counts.append(_tags(as_table(source, [name]), name, keys))
+            counts.append(_tags(as_table(source, [name], names_arrays=False), name, keys))
         return cls(source, schema, schema.person, keys, y, counts)
 
     def at_most(self, most_rows: int) -> Kept:

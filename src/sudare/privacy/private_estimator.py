@@ -384,11 +384,11 @@ class PrivateEstimator(BaseEstimator):
         return self.schema.person if isinstance(self.schema, Schema) else None
 
     def _kept(self, X: Any, y: Any) -> Kept:
-        """The rows that are kept of persons. The secret that chooses them is one of this fit."""
+        """The rows that are kept of persons. The secret that chooses them is one of this fit.
+
+        Raise DataError for an array: nothing in it says whose a row is.
+        """
         self._check_parameters()
-        if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.names is None):
-            # Nothing in an array says whose a row is: the learner refuses it.
-            return Kept(X, y, 0)
         try:
             return kept_persons(X, self.schema, self._row_secret(), y)
         except SourceUnreadable:

@@ -207,12 +207,16 @@ class Schema:
         return codes(column, facts, self.target)
 
     def check_person(self, table: object) -> None:
-        """Raise PersonRowsExceeded where a person has more rows than declared; `table` may also be an iterator of tables (batches)."""
+        """Raise PersonRowsExceeded where a person has more rows than declared; `table` may also be an iterator of tables (batches).
+
+        Raise DataError for an array without column names: nothing in it says whose a row is.
+        """
         if self.person is None:
             return
         name = self.person.column
         parts = table if isinstance(table, Iterator) else iter([table])
-        if most_rows_of_one((as_table(part, [name]).column(name) for part in parts), name) > self.person.bound:
+        persons = (as_table(part, [name], names_arrays=False).column(name) for part in parts)
+        if most_rows_of_one(persons, name) > self.person.bound:
             raise PersonRowsExceeded(
                 f"Some person has more rows than the {self.person.bound} declared.",
                 "Keep fewer first, with sudare.frames.kept_persons; learners do so by themselves.",

@@ -73,15 +73,15 @@ class Table:
         return f"Table({self.rows} rows, {len(self.names)} columns)"
 
 
-def as_table(data: object, columns: Sequence[str] | None = None) -> Table:
+def as_table(data: object, columns: Sequence[str] | None = None, *, names_arrays: bool = True) -> Table:
     """`data` as a table.
 
     `columns` selects from data with named columns, and names the columns of data without names (a two-dimensional
-    array, a list of rows), which must then have exactly as many.
+    array, a list of rows), which must then have exactly as many; without `names_arrays` DataError is raised for these.
     """
     if isinstance(data, Table):
         return data if columns is None else data.select(columns)
-    names, column_at = opened(data, columns)
+    names, column_at = opened(data, columns, names_arrays=names_arrays)
     wanted = list(range(len(names)))
     if columns is not None:
         refuse_missing_columns(columns, names)
@@ -117,10 +117,13 @@ def refuse_missing_columns(wanted: Sequence[str], present: Sequence[str]) -> Non
         )
 
 
-def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Callable[[int], object]]:
+def opened(
+    data: object, columns: Sequence[str] | None, *, names_arrays: bool = True
+) -> tuple[list[str], Callable[[int], object]]:
     """The names of the columns of `data`, and a function that gives a column by position."""
     from scipy.sparse import issparse
 
+    names_of_arrays = columns if names_arrays else None
     if issparse(data):
         raise WrongType(
             "The table is a sparse matrix.", "Give a dense array (`.toarray()`), or a frame with named columns."
@@ -134,7 +137,7 @@ def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Call
         mapped = list(data.values())
         return unique_names(list(data)), mapped.__getitem__
     if isinstance(data, np.ndarray | list | tuple):
-        return opened_matrix(data, columns)
+        return opened_matrix(data, names_of_arrays)
     frame = attempt(lambda: nw.from_native(data, pass_through=True))
     if frame is None and data is not None:
         raise DataError(
@@ -147,7 +150,7 @@ def opened(data: object, columns: Sequence[str] | None) -> tuple[list[str], Call
         arrow = attempt(lambda: pa.table(stream))
         if isinstance(arrow, pa.Table):
             return unique_names(arrow.column_names), arrow.column
-    return opened_matrix(data, columns)
+    return opened_matrix(data, names_of_arrays)
 
 
 def opened_frame(frame: Any, columns: Sequence[str] | None) -> tuple[list[str], Callable[[int], object]]:
@@ -177,7 +180,7 @@ def opened_matrix(data: Any, columns: Sequence[str] | None) -> tuple[list[str], 
             "read(source, schema=…) from sudare.frames.sources. Reshape your data: array.reshape(-1, 1) is one column.",
         )
     if columns is None:
-        raise DataError("An array has no column names.", "Name them with columns=[…], or give a frame.")
+        raise DataError("An array has no column names.", "Name them with columns=[…], or give a frame or a dictionary of columns.")
     if len(columns) != matrix.shape[1]:
         raise DataError(
             f"The array has {matrix.shape[1]} columns where {len(columns)} are expected.",
