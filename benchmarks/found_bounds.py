@@ -34,7 +34,6 @@ BEGIN, END = "<!-- found bounds: written by python -m benchmarks.found_bounds --
 ROWS: Final = 100_000
 EPSILON: Final = 0.1
 REPEATS: Final = 200
-LARGEST_RATIO: Final = 1.2
 # Bounds at these quantiles are what a better oracle chooses among.
 TAILS: Final = (0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2)
 
