@@ -201,6 +201,7 @@ def test_a_relay_that_lies_opens_nothing_and_no_model_is_learnt_from_its_lie(
     assert {account.spent().epsilon for account in accounts} <= {0.0, 5.0}
 
 
+@pytest.mark.long
 def test_a_relay_that_says_that_one_left_has_a_dictionary_of_the_others_or_of_all() -> None:
     consortium = consortium_of(SaysThatOneLeft, dictionaries(4))
     assert consortium.run(900.0)

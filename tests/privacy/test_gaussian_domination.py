@@ -63,7 +63,10 @@ def one_step(sampling_rate: float, multiplier: float, neighbours: str) -> tuple[
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
-@pytest.mark.parametrize(("sampling_rate", "multiplier"), [(0.1, 1.0), (0.5, 2.0), (0.01, 0.8)])
+@pytest.mark.parametrize(
+    ("sampling_rate", "multiplier"),
+    [(0.1, 1.0), pytest.param(0.5, 2.0, marks=pytest.mark.long), pytest.param(0.01, 0.8, marks=pytest.mark.long)],
+)
 def test_the_true_curve_of_one_step_lies_below(sampling_rate: float, multiplier: float, neighbours: Any) -> None:
     """By cells of a line, in both orders: sums over cells are lower bounds of the true δ, and so fine that they are near it."""
     found = sampled_mu(sampling_rate, multiplier, 1, 1.0, neighbours)

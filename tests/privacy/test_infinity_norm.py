@@ -61,7 +61,12 @@ def one_too_few(dimension: int, scale: Fraction) -> int:
 
 @pytest.mark.parametrize(
     ("dimension", "scale"),
-    [(1, 1.5), (2, 0.7), pytest.param(2, 1.5, marks=pytest.mark.long), pytest.param(3, 1.0, marks=pytest.mark.long)],
+    [
+        (1, 1.5),
+        pytest.param(2, 0.7, marks=pytest.mark.long),
+        pytest.param(2, 1.5, marks=pytest.mark.long),
+        pytest.param(3, 1.0, marks=pytest.mark.long),
+    ],
 )
 def test_the_law_on_small_lattices_is_exact(dimension: int, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every lattice point of probability above 100 in 10,000 draws by itself, all others together."""
@@ -141,6 +146,7 @@ def test_exact_loss_is_the_claim(epsilon: float, dimension: int) -> None:
 
 
 # The audit of the correct noise fails with probability 1e-6 (its confidence). The twin's loss is 1.25 times the claim.
+@pytest.mark.long
 def test_sampled_loss_is_near_the_claim_and_the_twin_is_found() -> None:
     pair = np.zeros(2), np.ones(2)
     audit = distinguish(real_draws(InfinityNorm(1.0, 2.0, 2)), pair, 2.0, 12_000, batched=True, measured_share=0.7)

@@ -44,7 +44,7 @@ def test_errors_are_ranks_that_a_cell_misses() -> None:
     assert [row.tolist() for row in errors] == [[0, 64 * 2, 64 * 2, 64 * 14], [96 * 4, 96 * 4, 0, 96 * 8]]
 
 
-@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("stage", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_draws_follow_the_law_of_the_exponential_mechanism(stage: int) -> None:
     mechanism = JointQuantiles((0.25, 0.5), 1, 3.0, "add-remove", level=None if stage == 0 else 0.95)
     expected, source, draws = law(*mechanism.stages([COUNTS])[stage]), SystemNoise(), 2500

@@ -49,7 +49,7 @@ def test_with_next_to_no_noise_they_are_the_quantiles(people: pd.DataFrame) -> N
     assert list(model.table()) == ["column", "quantile", "value"]
 
 
-@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("neighbours", [pytest.param("replace-one", marks=pytest.mark.long), "add-remove"])
 def test_intervals_hold_as_often_as_they_say(people: pd.DataFrame, neighbours: str) -> None:
     true = np.quantile(np.clip(people.pay.fillna(500), 0, 1000), [0.25, 0.5, 0.75], method="inverted_cdf")
     held = []
