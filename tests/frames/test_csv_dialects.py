@@ -17,6 +17,7 @@ from sudare.frames.csv_dialects import (
     detected_decimal_point,
     detected_encoding,
     detected_separator,
+    likely_encodings,
     why_no_number,
 )
 from sudare.schema import Category, Number, Schema, encode
@@ -32,12 +33,26 @@ def test_japanese_tables_are_read_in_every_usual_encoding(tmp_path: Path, encodi
     file = tmp_path / ("people.csv.gz" if packed else "people.csv")
     written = JAPANESE.encode(encoding)
     file.write_bytes(gzip.compress(written) if packed else written)
-    for table in (read(file), read(file, schema=SCHEMA), read(CsvFile(file, encoding=encoding), schema=SCHEMA)):
+    shows = encoding in ("utf-8", "utf-8-sig", "utf-16")
+    said = CsvFile(file, encoding=None if shows else encoding)
+    for table in (read(said), read(said, schema=SCHEMA), read(CsvFile(file, encoding=encoding), schema=SCHEMA)):
         assert table.arrow.to_pydict() == {
             "年齢": [31, 47, 52, 60, 29],
             "都道府県": ["東京都", "大阪府", "北海道", "カナガワ", "ひろしま"],
         }
-    assert column_types(file).names == ["年齢", "都道府県"]
+    assert column_types(said).names == ["年齢", "都道府県"]
+    if not shows:
+        with pytest.raises(SourceUnreadable, match=f"--encoding {encoding} "):
+            read(file)
+
+
+def test_one_record_does_not_change_how_the_others_are_read(tmp_path: Path) -> None:
+    file, remark = tmp_path / "cities.csv", "これはひらがなです" * 300
+    file.write_bytes("city,remark\n".encode() + "東京,ok\n".encode() * 300 + "東京,".encode() + remark.encode("cp932"))
+    with pytest.raises(SourceUnreadable, match="--encoding cp932 "):
+        read(file)
+    for record in ("1,2", "1;2"):
+        assert detected_separator(f"a,b;c\n1,2;3\n{record}\n", ()) is None
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "cp1251", "iso8859_2"])
@@ -66,7 +81,10 @@ def test_a_character_cut_by_the_end_of_the_sample_is_no_fault(tmp_path: Path) ->
         lines = "a,b\n" + "1,とうきょう都\n" * 60_000
         for shift in (0, 1):
             written = ("x" * shift + lines).encode(encoding)
-            assert detected_encoding(written[: 2**20], PATH) == encoding
+            if encoding == "utf-8":
+                assert detected_encoding(written[: 2**20], PATH) == encoding
+            else:
+                assert likely_encodings(written[: 2**20]) == [encoding]
 
 
 @pytest.mark.parametrize("name", ["", "no such", "zip", 3, "base64"])
@@ -86,7 +104,7 @@ def test_an_encoding_is_one_of_text(name: object) -> None:
         ("a;b\n1,5;1,234\n", ";", None),
         ("a;b\n1.234;3,5\n", ";", None),
         ("a, b;c\n1;3,5\n", None, None),
-        ("name;age, years\nBob;3\nEve;4\n", ";", "."),
+        ("name;age, years\nBob;3\nEve;4\n", None, None),
         ("a\tb\n1,25\t2\n", "\t", ","),
         ("a|b\n1|2\n", "|", "."),
         ('"a;b",c\n1,2\n', ",", "."),
@@ -160,7 +178,7 @@ def test_other_alphabets_are_not_taken_for_japanese(encoding: str, words: str) -
 
 
 def test_kanji_alone_are_told_in_shift_jis() -> None:
-    assert detected_encoding("都道府県,年齢\n東京都,31\n大阪府,47\n".encode("cp932"), PATH) == "cp932"
+    assert likely_encodings("都道府県,年齢\n東京都,31\n大阪府,47\n".encode("cp932")) == ["cp932"]
 
 
 def test_what_does_not_show_can_be_said(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ Encoding = Annotated[
     typer.Option(
         "--encoding",
         metavar="NAME",
-        help="The encoding of a CSV file, such as cp932 or cp1252. Without it UTF-8, UTF-16, Shift_JIS and EUC-JP are told apart.",
+        help="The encoding of a CSV file, such as cp932 or cp1252. Without it a file is UTF-8, or what its byte order mark names.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,8 @@
 """How a CSV file is written: its encoding, what stands between cells, and its decimal mark, told from its beginning.
 
-What cannot be told for certain is not guessed: a person then says it. Errors name encodings and marks, never what was read.
+What a single record could turn is not guessed, for it would change how every other record is read: a person then says it. UTF-8 (with it ASCII) and
+what a byte order mark names are read so; of other encodings only the name is proposed. Separators are told from the first line alone. A decimal comma is
+told from cells, and changes no number: one that can be read with either mark is the same with both. Errors name encodings and marks, never what was read.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ SAMPLED_LINES: Final = 1000
 SEPARATORS: Final = (",", ";", "\t", "|")
 THOUSANDS_MARKS: Final = (",", ".", "'", " ")
 OTHER_MARK: Final = {",": ".", ".": ","}
-JAPANESE_ENCODINGS: Final = {"cp932": "Shift_JIS (cp932)", "euc_jp": "EUC-JP"}
+JAPANESE_ENCODINGS: Final = ("cp932", "euc_jp")
+ENCODING_NAMES: Final = {
+    "cp932": "Shift_JIS (cp932)",
+    "euc_jp": "EUC-JP (euc_jp)",
+    "utf-16-be": "UTF-16 (utf-16-be)",
+    "utf-16-le": "UTF-16 (utf-16-le)",
+}
 BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # A decimal comma, not one between thousands: those have three digits behind them.
 _DECIMAL_COMMA: Final = re.compile(r"\s*[-+]?\d+,(\d{1,2}|\d{4,})\s*")
@@ -35,7 +43,6 @@ _USUAL_JAPANESE: Final = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff01-\uff60\uf
 _LEAST_USUAL: Final = 0.7
 _KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _LEAST_COMMON: Final = 0.8
-_SAY_WHICH: Final = "Say which it is: --encoding cp1252 for example, or CsvFile(path, encoding=…) in Python."
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class CsvFile(os.PathLike[str]):
     """A CSV file of which a person says whether its first line names the columns, and how it is written.
 
     It stands wherever a path does. Without names the columns are called column_1, column_2, and so on. What is None is told from the file:
-    `encoding`, the `separator` of cells (a comma, semicolon, tab or bar) and the `decimal` mark (a point or a comma). `thousands` is the mark
+    `encoding` (UTF-8, or what a byte order mark names), the `separator` of cells (a comma, semicolon, tab or bar) and the `decimal` mark (a point or a comma). `thousands` is the mark
     between thousands (a comma, point, apostrophe or blank) where numbers have one; with `tidy` blanks around values are dropped, and numbers
     may be written in full-width figures.
     """
@@ -141,31 +148,39 @@ def dialect_of(file: DataFile, said: CsvFile, expected: Collection[str]) -> CsvD
 
 
 def detected_encoding(beginning: bytes, file: DataFile) -> str:
-    """The encoding of a file by its first bytes: UTF-8, UTF-16, Shift_JIS or EUC-JP."""
+    """The encoding that a byte order mark names, or UTF-8. Raise SourceUnreadable, which names likely ones, where it is another."""
     is_utf_32 = beginning.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if beginning.startswith(mark) and not is_utf_32:
             return encoding
+    # Zeros are in UTF-16, in UTF-32 and in no text; an escape begins another character set in ISO-2022-JP.
+    if b"\x00" not in beginning and b"\x1b" not in beginning and decoded(beginning, "utf-8") is not None:
+        return "utf-8"
+    likely = likely_encodings(beginning)
+    could_be = " or ".join(ENCODING_NAMES[name] for name in likely)
+    proposed = likely[0] if likely else "cp1252"
+    raise SourceUnreadable(
+        f"The encoding of {os.fspath(file)!r} does not show for certain: it is not UTF-8{f', and may be {could_be}' if likely else ''}. "
+        "One record could change what it seems to be, so it is not guessed.",
+        f'Say which it is: --encoding {proposed} for example, CsvFile(path, encoding="{proposed}") in Python, or encoding = "{proposed}" '
+        "under [data] in member.toml.",
+    )
+
+
+def likely_encodings(beginning: bytes) -> list[str]:
+    """The encodings that bytes without a mark may be in which are not UTF-8: UTF-16, Shift_JIS, EUC-JP."""
     # Separators, figures and ends of lines in UTF-16 have a zero in their second or first byte; other text has no zeros.
     zeros = {"utf-16-be": beginning[0::2].count(0), "utf-16-le": beginning[1::2].count(0)}
     for encoding, count in zeros.items():
         if count and 10 * (sum(zeros.values()) - count) < count and decoded(beginning, encoding) is not None:
-            return encoding
-    # Zeros are in UTF-32 and in no text; an escape begins another character set in ISO-2022-JP.
-    is_text = not any(zeros.values()) and b"\x1b" not in beginning
-    if is_text and decoded(beginning, "utf-8") is not None:
-        return "utf-8"
-    texts = {name: decoded(beginning, name) for name in JAPANESE_ENCODINGS} if is_text else {}
+            return [encoding]
+    if any(zeros.values()) or b"\x1b" in beginning:
+        return []
+    texts = {name: decoded(beginning, name) for name in JAPANESE_ENCODINGS}
     likely = [name for name, text in texts.items() if text is not None and is_likely_japanese(text)]
-    # Chinese and Korean bytes are kanji in EUC-JP, and Cyrillic ones rare kanji in Shift_JIS: only kana or common kanji tell.
+    # Chinese and Korean bytes are kanji in EUC-JP, and Cyrillic ones rare kanji in Shift_JIS: kana or common kanji tell more.
     certain = [name for name in likely if is_certainly_japanese(texts[name] or "", name)]
-    if len(certain) == 1:
-        return certain[0]
-    could_be = " or ".join(JAPANESE_ENCODINGS[name] for name in likely)
-    raise SourceUnreadable(
-        f"The encoding of {os.fspath(file)!r} does not show: it is not UTF-8{f', and may be {could_be}' if likely else ''}.",
-        _SAY_WHICH,
-    )
+    return certain if len(certain) == 1 else likely
 
 
 def decoded(beginning: bytes, encoding: str) -> str | None:
@@ -197,10 +212,10 @@ def is_likely_japanese(text: str) -> bool:
 def detected_separator(text: str, expected: Collection[str]) -> str | None:
     """What stands between the cells of the first line; None where it has more than one usual mark and nothing tells which separates.
 
-    A line that a person declared as the name of a column is one cell, and a mark between declared names separates.
+    A line that a person declared as the name of a column is one cell, and a mark between declared names separates. Lines below tell nothing: one
+    record could change what they tell.
     """
-    lines = text.splitlines()[:SAMPLED_LINES]
-    header = lines[0] if lines else ""
+    header = next(iter(text.splitlines()), "")
     declared = set(map(normal_name, expected))
     if normal_name(header) in declared:
         return ","
@@ -209,8 +224,7 @@ def detected_separator(text: str, expected: Collection[str]) -> str | None:
     if len(present) < 2:
         return present[0] if present else ","
     naming = [mark for mark in present if declared and declared <= set(map(normal_name, header.split(mark)))]
-    even = [mark for mark in present if len({len(cells) for cells in cells_of(lines, mark)}) == 1]
-    return next((found[0] for found in (naming, even) if len(found) == 1), None)
+    return naming[0] if len(naming) == 1 else None
 
 
 def cells_of(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
