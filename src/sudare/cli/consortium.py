@@ -388,7 +388,7 @@ def _data_lines(joining: NewMember, agreement: Agreement) -> list[str]:
     if given.startswith("env:"):
         return []
     place = placed(given, Path(os.path.relpath(joining.folder)))
-    file = place if is_address(place) else Path(place)
+    file = place if is_address(place) else Path(os.path.normpath(place))
     said: dict[str, Any] = {name: joining.data.get(name) for name in ("has_header", "encoding")}
     try:
         first = next(iter(batches(CsvFile(file, **said), schema=agreement.schema)), None)
