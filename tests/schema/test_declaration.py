@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from sudare.errors import (
     PersonRowsExceeded,
     SchemaError,
     UnknownCategory,
-    WrongType,
 )
 from sudare.schema import Category, Label, Number, Person, Schema
 
@@ -231,8 +231,10 @@ def test_every_row_must_say_whose_it_is() -> None:
         schema.check_person(pl.DataFrame({"id": [1.0, float("nan")]}))
     with pytest.raises(ColumnMissing, match="'id'"):
         schema.check_person({"x": [1]})
-    with pytest.raises(WrongType, match="different types"):
-        schema.check_person(iter([{"id": [1]}, {"id": ["a"]}]))
+    schema.check_person(iter([{"id": [1]}, {"id": ["a"]}]))
+    for same in ([1.0], ["1"], [Decimal("1.00")]):
+        with pytest.raises(PersonRowsExceeded):
+            schema.check_person(iter([{"id": [1]}, {"id": same}]))
     for array in (np.array([[0.1], [0.2]]), [[0.1], [0.2]]):
         with pytest.raises(DataError, match="no column names"):
             schema.check_person(array)

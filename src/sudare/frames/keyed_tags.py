@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 from sudare.schema import Column, Number
 from sudare.schema.column_values import column_codes, declared_numbers, missing_value
 from sudare.schema.columns import Category, Label
-from sudare.schema.frame_conversion import attempt
+from sudare.schema.plain_texts import plain_texts
 
 Words = NDArray[np.uint64]
 
 BLOCK_BYTES = 16
-# Whole numbers in floats are exact below.
-_EXACT_BELOW = 2.0**53
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +43,7 @@ class TagKeys:
 
 
 def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
-    """Who rows belong to, as bytes that do not depend on how a source stores them: 7, 7.0 and "7" are one person.
+    """Who rows belong to, as bytes that do not depend on how a source stores them: the numbers 7 and 7.0 and the text "7" are one person, the text "7.0" is another.
 
     Raise MissingValue where nobody is named: null, NaN, or an empty text. Such rows cannot be told to be one person's or many.
     """
@@ -53,32 +51,6 @@ def person_texts(column: pa.ChunkedArray, name: str) -> pa.Array:
     if texts.null_count or pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
         raise missing_value(name)
     return texts
-
-
-def plain_texts(column: pa.ChunkedArray) -> pa.Array:
-    """Values as bytes; whole numbers as their digits whatever their type, missing ones as null."""
-    if pa.types.is_dictionary(column.type):
-        column = pc.dictionary_decode(column)
-    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    if pa.types.is_decimal(values.type):
-        whole = attempt(lambda: values.cast(pa.int64()))
-        values = values.cast(pa.float64()) if whole is None else whole
-    if pa.types.is_floating(values.type):
-        return _float_texts(values.cast(pa.float64()))
-    if pa.types.is_binary(values.type) or pa.types.is_fixed_size_binary(values.type):
-        return values.cast(pa.large_binary())
-    return values.cast(pa.large_string()).cast(pa.large_binary())
-
-
-def _float_texts(values: pa.Array) -> pa.Array:
-    floats = np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
-    missing = np.isnan(floats)
-    is_whole = ~missing & (np.abs(floats) < _EXACT_BELOW) & (floats == np.floor(floats))
-    digits = pa.array(np.where(is_whole, floats, 0).astype(np.int64)).cast(pa.large_string())
-    texts = pc.if_else(pa.array(is_whole), digits, pa.array(floats).cast(pa.large_string()))
-    return pc.if_else(pa.array(missing), pa.scalar(None, pa.large_string()), texts).cast(pa.large_binary())
 
 
 def tags_of_texts(texts: pa.Array, key: bytes) -> Words:

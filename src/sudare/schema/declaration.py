@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tomli_w
 
-from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError, WrongType
+from sudare.errors import InvalidParameter, PersonRowsExceeded, SchemaError
 from sudare.files import write_atomically
 from sudare.safe_text import looks_like_a_value
 from sudare.schema.column_values import Codes, Floats, clipped_numbers, codes, holds, missing_value
@@ -33,6 +33,7 @@ from sudare.schema.encodings import (
     sum_rounded_up,
 )
 from sudare.schema.frame_conversion import Table, as_table, attempt, column_names, unique_names
+from sudare.schema.plain_texts import plain_texts
 from sudare.schema.toml_document import LARGEST_FILE_BYTES, draft_text, parse_toml, read_document, write_document
 
 
@@ -311,7 +312,7 @@ class Schema:
 
 
 def most_rows_of_one(columns: Iterable[pa.ChunkedArray], name: str) -> int:
-    """The number of rows of the person with most rows; persons may be spread over the columns given."""
+    """The number of rows of the person with most rows; persons may be spread over the columns given, whose types may differ."""
     counts: list[pa.Table] = []
     for column in columns:
         identifiers = pc.dictionary_decode(column) if pa.types.is_dictionary(column.type) else column
@@ -320,12 +321,11 @@ def most_rows_of_one(columns: Iterable[pa.ChunkedArray], name: str) -> int:
         if identifiers.null_count:
             raise missing_value(name)
         counted = identifiers.value_counts()
-        counts.append(pa.table([counted.field("values"), counted.field("counts")], names=["person", "rows"]))
+        persons = plain_texts(counted.field("values"))
+        counts.append(pa.table([persons, counted.field("counts")], names=["person", "rows"]))
     if not counts:
         return 0
-    together = attempt(lambda: pa.concat_tables(counts).group_by("person").aggregate([("rows", "sum")]))
-    if together is None:
-        raise WrongType("The person column has different types in different batches.", "Give it one type throughout.")
+    together = pa.concat_tables(counts).group_by("person").aggregate([("rows", "sum")])
     return int(pc.max(together["rows_sum"]).as_py() or 0)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import narwhals as nw
@@ -180,7 +181,9 @@ def opened_matrix(data: Any, columns: Sequence[str] | None) -> tuple[list[str], 
             "read(source, schema=…) from sudare.frames.sources. Reshape your data: array.reshape(-1, 1) is one column.",
         )
     if columns is None:
-        raise DataError("An array has no column names.", "Name them with columns=[…], or give a frame or a dictionary of columns.")
+        raise DataError(
+            "An array has no column names.", "Name them with columns=[…], or give a frame or a dictionary of columns."
+        )
     if len(columns) != matrix.shape[1]:
         raise DataError(
             f"The array has {matrix.shape[1]} columns where {len(columns)} are expected.",
@@ -260,7 +263,8 @@ def array_of_objects(entries: npt.NDArray[np.object_]) -> pa.Array | None:
         try:
             return pa.array(entries, from_pandas=True)
         except OverflowError:
-            return pa.array(np.where(pd.isna(entries), np.nan, entries).astype(np.float64), from_pandas=True)
+            # As floats, different long numbers would become one.
+            return pa.array([None if pd.isna(entry) else Decimal(int(entry)) for entry in entries])
     return pa.array(entries, from_pandas=True)
 
 
