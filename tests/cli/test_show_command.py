@@ -89,6 +89,11 @@ def test_a_table_of_groups_that_nobody_declared(house: Path, sudare: Sudare) -> 
     made = sudare(*words, "--key-column", "smoker", "--mean-of", "age", "--ledger", "groups.db")
     assert made.exit_code == 0, made.stderr
     assert sudare("show", "g.sudare", "--json").values["table"]["smoker"] == ["no", "yes", None]
+    told = sudare("show", "g.sudare", "--csv", "g.csv").stdout
+    assert "(all others)" in told
+    assert "(missing)" not in told
+    with (house / "g.csv").open() as file:
+        assert [row["smoker"] for row in csv.DictReader(file)] == ["no", "yes", "(all others)"]
 
 
 @pytest.mark.parametrize(

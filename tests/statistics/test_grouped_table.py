@@ -81,6 +81,32 @@ def test_totals_agree_with_each_other(people: pd.DataFrame) -> None:
     assert whole["count_high"][0] - whole["count_low"][0] > cells.count_high[0] - cells.count_low[0]
 
 
+def test_sums_are_counts_times_means_and_add_up(people: pd.DataFrame) -> None:
+    model = GroupedTable(1.0, schema=SCHEMA, by=["town", "ill"], mean_of=["pay"], variance_of=["hours"], random_state=1)
+    cells = pd.DataFrame(model.fit(people).table())
+    inside = (cells["count"] > 0) & (cells.mean_pay > 0) & (cells.mean_pay < 1000)
+    assert inside.all()
+    np.testing.assert_allclose(cells.sum_pay, cells["count"] * cells.mean_pay)
+    assert ((cells.sum_pay_low < cells.sum_pay) & (cells.sum_pay < cells.sum_pay_high)).all()
+    assert "sum_hours" not in cells
+    np.testing.assert_allclose(model.table(by=["town"])["sum_pay"], cells.groupby("town", sort=False).sum_pay.sum())
+
+
+@pytest.mark.parametrize(("delta", "low"), [(0.0, 0.0), (0.0, 90.0), (1e-6, -100.0), (1e-6, 90.0)])
+def test_intervals_of_sums_hold_as_often_as_they_say(delta: float, low: float) -> None:
+    """Also where the centre is many times half the range, so that the noise of the count is most of that of the sum."""
+    generator = np.random.default_rng(0)
+    data = pd.DataFrame({"town": generator.choice(["east", "west"], 600), "pay": generator.uniform(low, 100, 600)})
+    schema = Schema({"town": Category(("east", "west")), "pay": Number(low, 100)})
+    exact_sums, held = data.groupby("town").pay.sum(), []
+    for seed in range(100):
+        found = GroupedTable(1.0, delta, schema=schema, by=["town"], mean_of=["pay"], random_state=seed).fit(data)
+        table = found.table()
+        held.append((table["sum_pay_low"] <= exact_sums) & (exact_sums <= table["sum_pay_high"]))
+    # 200 intervals: four standard deviations of a share of .95 are .062.
+    assert 0.888 <= np.mean(held) < 1.0
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_intervals_hold_as_often_as_they_say(people: pd.DataFrame, delta: float, neighbours: str) -> None:

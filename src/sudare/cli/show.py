@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -15,6 +15,9 @@ from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.inspect import read_release
 from sudare.cli.options import TrustedKeys
 from sudare.safe_text import escaped_for_terminal
+
+# The group of all rows whose undeclared key was not selected; rows without a key are among them.
+ALL_OTHERS: Final = "(all others)"
 
 
 @reported
@@ -95,7 +98,7 @@ def _number_of(end: str) -> str:
 
 def _cell(value: object) -> str:
     if value is None:
-        return "(missing)"
+        return ALL_OTHERS
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -105,6 +108,8 @@ def _said(guarantee: object, level: float) -> str:
 
 def _in_a_sheet(value: object) -> object:
     """A value that no spreadsheet takes for a formula."""
+    if value is None:
+        return ALL_OTHERS
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 

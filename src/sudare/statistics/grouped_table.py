@@ -371,6 +371,7 @@ class GroupedTable(PrivateEstimator):
         return [
             "count",
             *(f"mean_{name}" for name in self._summed()),
+            *(f"sum_{name}" for name in self.mean_of),
             *(f"variance_{name}" for name in self.variance_of),
             *(
                 quantile_name(quantile, name)
@@ -574,10 +575,10 @@ class GroupedTable(PrivateEstimator):
     # What is read off the noisy table: post-processing
 
     def table(self, by: Sequence[str] | None = None, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
-        """Counts, means, variances and quantiles with intervals, as columns that pandas, polars and pyarrow take; over some columns of `by` if given.
+        """Counts, means, sums, variances and quantiles with intervals, as columns that pandas, polars and pyarrow take; over some columns of `by` if given.
 
-        `count_low` to `count_high` holds the exact count with the given probability, and likewise each mean and variance of the table's records; one of
-        whose group too little is known has what the declared bounds allow as interval. Counts of fewer columns are sums of those of more. Quantiles are in
+        `count_low` to `count_high` holds the exact count with the given probability, and likewise each mean, sum and variance of the table's records; a
+        mean or variance of whose group too little is known has what the declared bounds allow as interval. Counts and sums of fewer columns are sums of those of more. Quantiles are in
         the table over all columns only, and their intervals always have the level .95.
         """
         level, groups = checked_level(level), self.groups_
@@ -603,6 +604,10 @@ class GroupedTable(PrivateEstimator):
             mean = np.clip(totals[name] / np.maximum(counts, 1.0), -1.0, 1.0)
             low, high = ratio_interval(totals[name], counts, widths, scale)
             _put(found, f"mean_{name}", *(centre + half * end for end in (mean, low, high)))
+            if name in self.mean_of:
+                value = centre * counts + half * totals[name]
+                width = half * scale * sum_width(centre / half, widths)
+                _put(found, f"sum_{name}", value, value - width, value + width)
         for name, number in numbers_among(self.declared_, list(self.squares_)).items():
             squares = self.squares_[name].sum(axis=added).ravel()
             estimate = variance_interval(
@@ -703,6 +708,13 @@ def with_centre(column: Number) -> Number:
 def centred(within: Floats, number: Number) -> Floats:
     """Numbers within their bounds as (value − centre)/(half the range), within [−1, 1]."""
     return np.clip(2 * ((within - number.low) / (number.high - number.low)) - 1, -1.0, 1.0)
+
+
+def sum_width(ratio: float, widths: Callable[[Floats], Floats]) -> float:
+    """The quantile of |e₁ + ratio·e₂| for any ratio, from `widths` for those in [−1, 1]: noise of a sum and of a count have the same symmetric law."""
+    larger = max(abs(ratio), 1.0)
+    within = ratio if larger == 1.0 else 1 / ratio
+    return larger * float(widths(np.array([within]))[0])
 
 
 def quantile_name(quantile: float, column: str) -> str:
