@@ -73,7 +73,12 @@ def running(relay: RelayNode, hub: LocalHub) -> Iterator[None]:
 def check_results(members: list[Member]) -> None:
     results = [member.folder / "results" for member in members]
     assert len({audited(read(result / "risk/model.sudare")).content.digest() for result in results}) == 1
-    patterns = [json.loads((result / "patterns/dictionary.json").read_text())["patterns"] for result in results]
+    dictionaries = [json.loads((result / "patterns/dictionary.json").read_text()) for result in results]
+    patterns = [each["patterns"] for each in dictionaries]
+    assert {each["guarantee"]["towards"] for each in dictionaries} == {members[0].agreement().sums_seen_by}
+    entries = [entry for member in members for entry in member.account(member.agreement()).entries()]
+    seen_by = [entry.body["guarantee"]["towards"] for entry in entries if entry.kind == "disclosure"]
+    assert seen_by == ["the 3 members of clinics and the relay"] * 3
     assert patterns[0] == patterns[1] == patterns[2]
     assert {member.account(member.agreement()).spent().epsilon for member in members} == {2.0}
 

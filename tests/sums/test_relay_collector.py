@@ -168,6 +168,22 @@ def test_an_honest_relay_and_honest_members_contradict_nobody() -> None:
     assert contradictions([Transcript(where, each.statements) for each in (*members, relay)]) == []
 
 
+def test_a_history_that_a_relay_invents_accuses_no_members_alone() -> None:
+    where = relayed(5, 4)
+    members = parties(where, random_words(5, 2), lambda _: None)
+    relay = RelayCollector(relay_in(where), 2, lambda _: None)
+    simulate([*members, relay])
+    own = Transcript(where, members[0].statements)
+    other = replace(where, history=bytes([7]) * 32)
+    invented = Transcript(other, (stated(relay_in(other), "included", other.bitmap(other.everyone)),))
+    found = contradictions([own, invented])
+    assert {(each.reason, each.liar) for each in found} == {("two histories", "relay")}
+    # Where the relay had signed nothing in the true sum, it is one of those among whom somebody lied.
+    before = replace(own, statements=tuple(each for each in own.statements if each.signer < 5))
+    (single,) = contradictions([before, invented])
+    assert (single.reason, single.among) == ("histories differ", where.names)
+
+
 # Restarts, and other attempts
 
 

@@ -445,7 +445,7 @@ def _two_sets(sums: Sequence[_About]) -> Iterator[Contradiction]:
 
 
 def _histories(sums: Sequence[_About]) -> Iterator[Contradiction]:
-    """Contexts of one iteration that differ in what was heard before: nobody honest is in both, and all honest members in one."""
+    """Contexts of one iteration that differ in what was heard before: nobody honest is in both, and all honest participants in one."""
     for group in _grouped(sums, lambda about: about.context.iteration):
         sides: dict[bytes, dict[int, Statement]] = {}
         for about in group:
@@ -458,7 +458,7 @@ def _histories(sums: Sequence[_About]) -> Iterator[Contradiction]:
         both = [
             (first[signer], other[signer]) for other in others for signer in sorted(frozenset(first) & frozenset(other))
         ]
-        everyone = range(len(group[0].context.roster))
+        everyone = range(len(group[0].context.publics))
         found = group[0].contradiction("histories differ", everyone, *(tuple(side.values()) for side in sides.values()))
         yield replace(found, attempts=())
         for one, another in both:

@@ -12,6 +12,7 @@ from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.session import Delivery, Session
 from sudare.consortium.network.transport.base import Packet
 from sudare.errors import AgreementMismatch
+from sudare.sums.context import RELAY_NAME
 from tests.consortium.simulated_consortium import IDENTITIES, names_of, pins_of, session_of
 
 FIRST, SECOND = names_of(2)
@@ -173,6 +174,17 @@ def test_members_with_different_agreements_learn_the_field_and_exchange_nothing(
         assert "tasks.joint.epsilon" in str(difference)
         assert f"'{peer}'" in str(difference)
         assert session.present(5.0, 10.0) == {session.name}
+
+
+def test_a_relay_with_another_agreement_is_not_present_and_no_reason_to_stop() -> None:
+    relay = Identity.generated()
+    pins = pins_of(2, keys={RELAY_NAME: relay.public_key})
+    first, other = session_of(0, 2, pins), pins_of(2, {"name": "another"}, {RELAY_NAME: relay.public_key})
+    lying = Session(RELAY_NAME, relay, relay.member_keys(b"test").public, other)
+    assert exchanged(first, lying, 0.0) == []
+    assert FIRST in lying.differences()
+    assert first.differences() == {}
+    assert first.present(0.0, 10.0) == {FIRST}
 
 
 def test_a_stranger_with_a_members_name_gets_a_refusal_and_no_channel() -> None:

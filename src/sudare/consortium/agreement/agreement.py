@@ -191,6 +191,12 @@ class Agreement:
         return self.sums.collector == "relay"
 
     @property
+    def sums_seen_by(self) -> str:
+        """Who sees the totals of sums, in words."""
+        members = f"the {len(self.members)} members of {self.name}"
+        return f"{members} and the relay" if self.relay_collects else members
+
+    @property
     def threshold(self) -> int:
         """How many members must stay for a sum to be finished."""
         return len(self.members) if self.sums.threshold is None else self.sums.threshold

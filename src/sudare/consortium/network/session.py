@@ -33,6 +33,7 @@ from sudare.consortium.network.peer_state import MOST_AHEAD, Channel, Peer, Pend
 from sudare.consortium.network.transport.base import MOST_PACKET_BYTES, Packet
 from sudare.errors import AgreementError, AgreementMismatch, MessageMalformed
 from sudare.parsing import NotParsed, parsed_json
+from sudare.sums.context import RELAY_NAME
 from sudare.sums.keys import PublicKeys
 
 _HELLO, _MESSAGE, _RECEIPT, _TERMS, _REFUSAL, _GOODBYE = range(1, 7)
@@ -139,8 +140,9 @@ class Session:
         return {self.name: self.publics, **found}
 
     def differences(self) -> Mapping[str, AgreementMismatch]:
-        """Members whose agreement is another, and in which field."""
-        return {name: peer.difference for name, peer in self._peers.items() if peer.difference is not None}
+        """Members whose agreement is another, and in which field. A relay's word stops no task: one with another agreement is not present."""
+        members = ((name, peer) for name, peer in self._peers.items() if name != RELAY_NAME)
+        return {name: peer.difference for name, peer in members if peer.difference is not None}
 
     def refused_by(self) -> frozenset[str]:
         """Members that said, signed, that they do not take this member's key for the one in the agreement."""

@@ -22,7 +22,7 @@ from sudare.consortium.tasks.sum_steps import (
     SumRequest,
     SumSteps,
 )
-from sudare.errors import MessageMalformed
+from sudare.errors import AgreementMismatch, MessageMalformed, SudareError
 from sudare.sums.context import Participant
 from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.wire import packed, unpacked_as
@@ -118,6 +118,11 @@ class RelayedSums(SumActivity):
         """Those who were silent for too long are collected without."""
         if self.failure is None:
             self._guarded(self._look_around, now, present)
+
+    def stop(self, reason: SudareError) -> None:
+        """Give up, and tell members so. One that holds another agreement has left: the others are collected without it."""
+        if not isinstance(reason, AgreementMismatch):
+            super().stop(reason)
 
     def _take_up(self, now: float) -> None:
         saved = [self._store.load(f"sum-{place}") for place in (0, 1)]

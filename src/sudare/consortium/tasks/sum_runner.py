@@ -136,9 +136,11 @@ class SumRunner(SumActivity):
             self._guarded(self._keep_transcripts)
 
     def _handle_stop(self, sender: str) -> None:
-        """A member has stopped: so has the task, unless enough others are left. A relay that has is missing."""
+        """A member has stopped: so has the task, unless enough others are left. A relay that says so may take the task up again; whether it is there, presence tells."""
+        if sender not in self._group.members:
+            return
         self._stopped_by.add(sender)
-        stopped = sorted(self._stopped_by & frozenset(self._group.members))
+        stopped = sorted(self._stopped_by)
         left = len(self._group.members) - len(stopped)
         if left < self._group.threshold and not self.finished and self.failure is None:
             named = ", ".join(f"'{name}'" for name in stopped)

@@ -177,10 +177,9 @@ def _dictionary_walk(
         return PrivateDictionaryWalk(private, promised(*task.cost, schema), records, account)
     most_numbers = task.most_numbers
     terms, records = estimator.training(_table_or_path(here), members)
-    towards = f"the {members} members of {here.agreement.name}"
-    # Entered once: exact totals will be shown to the other members, and at most so many numbers.
+    # Entered once: exact totals will be shown to the other members, and to a relay that collects, and at most so many numbers.
     account = here.paying(permission, store, is_resumed=True)
-    account.disclose("exact sums over all members, for a pattern dictionary", towards, most_numbers)
+    account.disclose("exact sums over all members, for a pattern dictionary", here.agreement.sums_seen_by, most_numbers)
     position = here.agreement.member_names.index(here.member.name)
     return DictionaryWalk(lambda: trained(terms, most_numbers), records, members, position=position)
 

@@ -67,7 +67,7 @@ def _write_dictionary(folder: Path, found: TrainedDictionary, task: Task, here: 
 def _dictionary_values(found: TrainedDictionary, here: TaskEnvironment) -> dict[str, Any]:
     dictionary, own_part = found.dictionary, found.own_part
     own = None if own_part.pattern is None else dictionary.family.natural(own_part.pattern, dictionary.frame)
-    exact = Guarantee.none(f"the {len(here.agreement.members)} members of {here.agreement.name}")
+    exact = Guarantee.none(here.agreement.sums_seen_by)
     return {
         "family": dictionary.family.name,
         "patterns": _lists(dictionary.natural()),
