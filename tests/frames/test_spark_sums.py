@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import pickle
 import shutil
 
 import cloudpickle
@@ -11,6 +14,7 @@ import pytest
 from sklearn.base import clone
 
 from sudare.errors import ClusterFailed, ColumnMissing, DataError, InvalidParameter, UnknownCategory
+from sudare.frames import spark_sums
 from sudare.frames.rows import is_spark
 from sudare.frames.spark_sums import total_on_spark
 from sudare.linear import PrivateRidge
@@ -133,3 +137,9 @@ def test_spark_itself():
         assert found.tolist() == [1000, int(TABLE["age"].to_numpy().sum())]
     finally:
         session.stop()
+
+
+def test_an_answer_that_names_a_function_is_refused() -> None:
+    """Pickles can call whatever they name."""
+    with pytest.raises(pickle.UnpicklingError):
+        spark_sums._Answers(io.BytesIO(pickle.dumps(os.system))).load()

@@ -37,7 +37,7 @@ from sudare.privacy.declared_columns import promise
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt
-from sudare.privacy.noise import NoiseSource, noise_source
+from sudare.privacy.noise import NoiseSource, row_secret
 from sudare.privacy.private_estimator import cloned_beside_cluster
 from sudare.privacy.release import pass_through
 from sudare.privacy.source_identity import given_source
@@ -197,7 +197,7 @@ class PatternDictionary(BaseEstimator):
         self.receipt_: Receipt | None = None
         X = [steadied(table, self.schema) for table in checked_members(X)]
         if self.epsilon is not None:
-            secret = noise_source(self.random_state).words(4).tobytes()
+            secret = row_secret(self.random_state)
             X = [kept_persons(table, self.schema, secret).source for table in X]
         layout, members = opened_members(X, self.schema, self.bounds, FAMILIES[self.family], self.cluster)
         family = self._family(layout)

@@ -174,6 +174,11 @@ def noise_source(random_state: int | np.random.RandomState | None) -> NoiseSourc
     return SystemNoise() if random_state is None else SeededNoise(random_state)
 
 
+def row_secret(random_state: int | np.random.RandomState | None, lent: NoiseSource | None = None) -> bytes:
+    """A key that chooses which rows of persons are kept: from the noise that was lent, a seed, or the operating system."""
+    return (noise_source(random_state) if lent is None else lent).words(4).tobytes()
+
+
 def _saturated_sum(values: Integers, noise: Floats) -> Integers:
     """Values plus whole-numbered noise; noise beyond 62 bits saturates, so that a sum with 61-bit values cannot wrap."""
     return values + np.clip(noise, -(2.0**62), 2.0**62).astype(np.int64)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
 from sudare.frames.made_sources import MadeSource
-from sudare.frames.person_rows import Kept, PersonRows, kept_persons, new_key
+from sudare.frames.person_rows import Kept, PersonRows, kept_persons
 from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
 from sudare.frames.slices import Slice
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
@@ -41,7 +41,7 @@ from sudare.privacy.declared_columns import (
 from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
-from sudare.privacy.noise import NoiseSource, noise_source
+from sudare.privacy.noise import NoiseSource, row_secret
 from sudare.privacy.person_bound import BoundChoice, bound_epsilon
 from sudare.privacy.release import (
     Passage,
@@ -396,10 +396,7 @@ class PrivateEstimator(BaseEstimator):
             return Kept(X, y, 0)
 
     def _row_secret(self) -> bytes:
-        if self.random_state is None and self._lent_noise is None:
-            return new_key()
-        noise = noise_source(self.random_state) if self._lent_noise is None else self._lent_noise
-        return noise.words(4).tobytes()
+        return row_secret(self.random_state, self._lent_noise)
 
     def _values_epsilon(self, declared: Schema) -> float:
         """What of ε is left for the values, after the bound of a person's rows was chosen."""

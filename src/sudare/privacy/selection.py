@@ -32,7 +32,7 @@ from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import Guarantee, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Laplace
-from sudare.privacy.noise import NoiseSource, noise_source
+from sudare.privacy.noise import NoiseSource, row_secret
 from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator
 from sudare.privacy.release import is_learner, pass_through
 from sudare.privacy.release_content import sealed
@@ -93,7 +93,7 @@ def select_privately(
     """
     given, schema = given_source(X), getattr(candidates[0], "schema", None) if candidates else None
     if schema is not None:
-        kept = kept_persons(in_memory(X, schema), schema, noise_source(random_state).words(4).tobytes(), y)
+        kept = kept_persons(in_memory(X, schema), schema, row_secret(random_state), y)
         X, y = kept.source, kept.y
     plan = selection_plan(candidates, X, y, epsilon=epsilon, score_share=score_share, tries_parameter=tries_parameter)
     selection = plan.mechanism
