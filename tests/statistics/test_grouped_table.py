@@ -281,6 +281,30 @@ def test_intervals_of_variances_and_quantiles_hold(people: pd.DataFrame, delta: 
     assert all(np.mean(each) >= 0.82 for each in held.values())
 
 
+@pytest.mark.parametrize("high", [60, 2**19])
+def test_intervals_of_quantiles_hold_for_tied_whole_numbers(high: int) -> None:
+    """With a cell for each whole number, and where there are too many of them for that."""
+    generator = np.random.default_rng(2)
+    days = generator.poisson(6, 3000)
+    data = pd.DataFrame({"town": generator.choice(["east", "west"], 3000), "days": days})
+    schema = Schema({"town": Category(("east", "west")), "days": Number(0, high, whole=True)})
+    wanted = [0.25, 0.5, 0.75]
+    exact_ones, held = data.groupby("town").days.quantile(wanted, interpolation="lower").unstack(), []
+    for seed in range(20):
+        model = GroupedTable(
+            3.0, schema=schema, by=["town"], quantile_of=["days"], quantiles=wanted, random_state=seed
+        ).fit(data)
+        found = model.table()
+        for quantile in wanted:
+            name = "median_days" if quantile == 0.5 else f"quantile_{quantile}_days"
+            low, value, high_end = (np.array(found[f"{name}{end}"]) for end in ("_low", "", "_high"))
+            assert all((each == np.rint(each)).all() for each in (low, value, high_end))
+            assert ((low <= value) & (value <= high_end)).all()
+            held.append((low <= exact_ones[quantile]) & (exact_ones[quantile] <= high_end))
+    # 120 intervals: four standard deviations of a share of .95 are .08.
+    assert np.mean(held) >= 0.87
+
+
 @pytest.mark.parametrize(
     "parameters", [EVERYTHING, {**EVERYTHING, "delta": 1e-6}, {"keys": ["town"], "delta": 1e-6, "variance_of": ["pay"]}]
 )

@@ -104,6 +104,9 @@ def test_cells_are_declared_bins_or_of_one_width() -> None:
     whole = Cells(Number(0, 10, whole=True))
     assert (whole.count, whole.middles(whole.of(np.array([0.0, 7.0, 10.0]))).tolist()) == (11, [0, 7, 10])
     assert [end.tolist() for end in whole.intervals(np.array([[7, -1, 11]]))] == [[7], [0], [10]]
+    coarse = Cells(Number(0, 10, whole=True), MOST_COUNTS // 4)
+    assert coarse.edges.tolist() == [0, 2.5, 5, 7.5, 10]
+    assert [end.tolist() for end in coarse.intervals(np.array([[1, 1, 1], [2, 1, 3]]))] == [[4, 6], [3, 3], [5, 10]]
     value, low, high = declared.intervals(np.array([[1, -1, 3], [1, 2, 0], [2, 1, 2]]))
     assert (value.tolist(), low.tolist(), high.tolist()) == ([3.5, 3.5, 7.5], [0, 2, 2], [10, 5, 10])
 

@@ -95,8 +95,9 @@ class Cells:
         return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64)
 
     def middles(self, cells: Integers) -> Floats:
-        """The middle of each cell."""
-        return self.edges[cells] + (self.edges[cells + 1] - self.edges[cells]) / 2
+        """The middle of each cell; of a column of whole numbers the nearest of them, the lower of two."""
+        middles = self.edges[cells] + (self.edges[cells + 1] - self.edges[cells]) / 2
+        return np.ceil(middles - 0.5) if self.number.whole else middles
 
     def intervals(self, cells: Integers) -> tuple[Floats, Floats, Floats]:
         """Value, lower and upper end from (itself, low, high) in the last axis; no end is on the wrong side of the value."""
@@ -173,12 +174,13 @@ class JointQuantiles:
     def margins(self) -> tuple[int, ...]:
         """How far to its sides the ranks lie between which each quantile is, in parts of a record; none without intervals.
 
-        An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time: twice as many ends may.
+        An end that lies beyond the exact quantile does no harm where the quantile itself does not, every second time. That is kept as a reserve for columns
+        whose values do not lie evenly: beside a value that many records share, or in a tail, there are more cells on one side than on the other.
         """
         if self.level is None:
             return ()
         ends = 2 * self.columns * len(self.quantiles)
-        reach = infinity_norm_quantile(ends, 2 * self.level - 1) / self.rate(INTERVAL_SHARE)
+        reach = infinity_norm_quantile(ends, self.level) / self.rate(INTERVAL_SHARE)
         return tuple(math.ceil(reach / weight) for weight in self.weights)
 
     def chosen(self, counts: Sequence[Integers], source: NoiseSource) -> Integers:
