@@ -48,7 +48,7 @@ def test_japanese_tables_are_read_in_every_usual_encoding(tmp_path: Path, encodi
 
 def test_one_record_does_not_change_how_the_others_are_read(tmp_path: Path) -> None:
     file, remark = tmp_path / "cities.csv", "これはひらがなです" * 300
-    file.write_bytes("city,remark\n".encode() + "東京,ok\n".encode() * 300 + "東京,".encode() + remark.encode("cp932"))
+    file.write_bytes(b"city,remark\n" + "東京,ok\n".encode() * 300 + "東京,".encode() + remark.encode("cp932"))
     with pytest.raises(SourceUnreadable, match="--encoding cp932 "):
         read(file)
     for record in ("1,2", "1;2"):
@@ -251,3 +251,8 @@ def test_listed_values_with_blanks_or_capitals_are_told(tmp_path: Path) -> None:
         with pytest.raises(UnknownCategory) as caught:
             encode(AMOUNTS, read(file, schema=AMOUNTS))
         assert hint in str(caught.value)
+
+
+def test_what_is_shown_of_a_file_has_no_password() -> None:
+    assert repr(CsvFile("s3://K:gehe1m@b/x.csv", encoding="cp932")) == "CsvFile(…/x.csv, encoding='cp932')"
+    assert repr(CsvFile("s3://K:gehe1m@b")) == "CsvFile(…/b)"
