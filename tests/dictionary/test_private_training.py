@@ -25,6 +25,7 @@ from sudare.errors import (
     InvalidCost,
     InvalidParameter,
     SeededNoiseRefused,
+    SourceMismatch,
 )
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth, dictionary_scores
 from sudare.privacy import Ledger
@@ -289,3 +290,22 @@ def test_every_sum_of_a_plan_scales_with_the_rows_of_a_person(most_rows):
     )
     for single, several in zip(one.releases, many.releases, strict=True):
         assert several.steps_moved(many.grid) == most_rows * single.steps_moved(one.grid)
+
+
+def test_an_account_with_a_name_alone_does_not_pay_for_several_files(tmp_path):
+    places = [tmp_path / f"{name}.parquet" for name in "ab"]
+    for place in places:
+        pd.DataFrame({"x": [-1.0, 0.5, 1.0]}).to_parquet(place)
+    account = Ledger(tmp_path / "ledger.db").account("quince", epsilon=1.0, delta=1e-5)
+    dictionary = PatternDictionary(
+        n_patterns=2,
+        schema=Schema({"x": Number(-4, 4)}),
+        epsilon=1.0,
+        delta=1e-6,
+        account=account,
+        hide="nothing",
+        family="diagonal_gaussian",
+    )
+    with pytest.raises(SourceMismatch, match="several sources"):
+        dictionary.fit(places)
+    assert account.spent().epsilon == 0

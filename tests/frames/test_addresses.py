@@ -54,8 +54,12 @@ def test_other_texts() -> None:
     )
     assert parsed("sqlite:///x.db  visits ") == SqlSource("sqlite:///x.db", "visits")
     assert parsed("duckdb:///x.duckdb SELECT * FROM visits") == SqlSource("duckdb:///x.duckdb", "SELECT * FROM visits")
-    for path in ("table.parquet", "a:b.csv", "delta: a name", "./delta:x", " s3://x/y", "file:/x.csv"):
+    for path in ("table.parquet", "a:b.csv", "delta: a name", "./delta:x", "./s3:/x", "/a:/x.csv"):
         assert parsed(path) == path
+    for mistyped in (" s3://x/y", "file:/x.csv", "/folder/s3:/K:gehe1m@b"):
+        with pytest.raises(SourceUnreadable, match="looks like an address") as told:
+            parsed(mistyped)
+        assert "gehe1m" not in str(told.value)
 
 
 @pytest.mark.parametrize(

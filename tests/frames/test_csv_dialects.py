@@ -251,3 +251,8 @@ def test_listed_values_with_blanks_or_capitals_are_told(tmp_path: Path) -> None:
         with pytest.raises(UnknownCategory) as caught:
             encode(AMOUNTS, read(file, schema=AMOUNTS))
         assert hint in str(caught.value)
+
+
+def test_what_is_shown_of_a_file_has_no_password() -> None:
+    assert repr(CsvFile("s3://K:gehe1m@b/x.csv", encoding="cp932")) == "CsvFile(…/x.csv, encoding='cp932')"
+    assert repr(CsvFile("s3://K:gehe1m@b")) == "CsvFile(…/b)"

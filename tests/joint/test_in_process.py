@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sudare.errors import DataError, InvalidParameter, NotCharged, SchemaError
+from sudare.errors import DataError, InvalidParameter, NotCharged, SchemaError, SourceMismatch
 from sudare.experts import MirrorAveraging, OwnPlusConsensus
 from sudare.joint import (
     LearningTerms,
@@ -255,3 +256,16 @@ def test_models_and_scalers_of_tables_can_be_released_and_loaded(tmp_path):
     np.testing.assert_array_equal(loaded.predict(members[3]), model.predict(members[3]))
     again = Release.load(tmp_path / "scaler.sudare", trusted=[key.public_key()]).model()
     np.testing.assert_array_equal(again.transform(members[3]), scaler.transform(members[3]))
+
+
+def test_every_account_pays_for_its_own_members_file(tmp_path):
+    places = [tmp_path / f"{name}.parquet" for name in "ab"]
+    for place in places:
+        pd.DataFrame({"x": [-1.0, 1.0], "y": ["no", "yes"]}).to_parquet(place)
+    schema, ledger = Schema({"x": Number(-4, 4), "y": Label(("no", "yes"))}), Ledger(tmp_path / "ledger.db")
+    accounts = [ledger.account(name, epsilon=9.0, source=tmp_path / name) for name in ("meadow", "harp")]
+    with pytest.raises(SourceMismatch):
+        consortium_model(places, schema=schema, epsilon=1.0, accounts=accounts, hide="nothing", colluders=1)
+    named = [ledger.account(name, epsilon=9.0) for name in ("quince", "violin")]
+    consortium_model(places, schema=schema, epsilon=1.0, accounts=named, hide="nothing", colluders=1)
+    assert [ledger.account(each.name).terms.bound for each in named] == [str(place.resolve()) for place in places]

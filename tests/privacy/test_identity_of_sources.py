@@ -13,13 +13,24 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from sudare.errors import InvalidParameter, SourceMismatch, SourceTaken
-from sudare.frames import read, source
+from sudare.errors import InvalidParameter, SourceMismatch, SourceTaken, SourceUnreadable, SudareError
+from sudare.frames import batches, kept_persons, read, source
+from sudare.frames.person_joins import PersonJoin
 from sudare.frames.record_source import FileList
 from sudare.frames.sources import CsvFile, SqlSource
 from sudare.privacy import Ledger, select_privately
-from sudare.privacy.source_identity import Source, _source_of, covers, given_source, looked_at, overlap, source_text
-from sudare.schema import Number, Schema
+from sudare.privacy.source_identity import (
+    SliceIdentity,
+    Source,
+    _source_of,
+    covers,
+    given_source,
+    looked_at,
+    overlap,
+    source_text,
+    together,
+)
+from sudare.schema import Number, Person, Schema
 from sudare.statistics import PrivateStandardScaler
 
 AGES = Schema({"age": Number(0, 110)})
@@ -188,3 +199,85 @@ def test_one_file_has_one_budget(folder: Path, kind: str) -> None:
         with pytest.raises((SourceTaken, SourceMismatch)):
             PrivateStandardScaler(0.5, schema=AGES, account=other).fit(given)
     assert other.spent().epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "text"),
+    [
+        (("/d/a.parquet", "/d/b.parquet"), "/d"),
+        (("s3://b/x/1.csv", "s3://b/x/2.csv"), "s3://b/x"),
+        (("s3://b/1.csv", "s3://c/1.csv"), ""),
+        (("postgresql://h:5432/d t", "postgresql://h:5432/d u"), "postgresql://h:5432/d"),
+        (("postgresql://h:5432/d t", "postgresql://h:5432/e t"), ""),
+        (("/d/a.parquet", "s3://b/1.csv"), ""),
+        (("/d/a.parquet", "postgresql://h:5432/d t"), ""),
+    ],
+)
+def test_several_sources_are_what_holds_all_of_them(texts: tuple[str, str], text: str) -> None:
+    found = together(map(Source, texts))
+    assert found == Source(text, listed=() if found is None else found.listed, is_several=True)
+    assert together([Source(texts[0]), None, Source(texts[0])]) == Source(texts[0])
+    assert together([None]) is None
+    slices = [Source(texts[0], part=SliceIdentity("p", (("month", each),))) for each in "12"]
+    assert together(slices) == Source(texts[0])
+    assert together(slices[:1]) == slices[0]
+
+
+def test_an_account_pays_for_all_that_rows_are_made_of(tmp_path: Path) -> None:
+    places = [tmp_path / name / "t.parquet" for name in ("visits", "doses")]
+    for place, name in zip(places, ("age", "dose"), strict=True):
+        place.parent.mkdir()
+        pd.DataFrame({"p": [1, 1, 2, 3], name: [1.0, 2.0, 3.0, 4.0]}).to_parquet(place)
+    schema = Schema({"age": Number(0, 9), "dose": Number(0, 9)}, Person("p", 1))
+    one = Schema({"dose": Number(0, 9)}, Person("p", 1))
+    ledger = Ledger(tmp_path / "ledger.db")
+    join = PersonJoin(*places, schema, (1, 1))
+    named = ledger.account("harp", epsilon=9.0, unit="person")
+    owns_one = ledger.account("violin", epsilon=9.0, unit="person", source=places[0])
+    for account in (named, owns_one):
+        for data in (
+            join,
+            read(join),
+            pyarrow.dataset.dataset([pyarrow.dataset.dataset(str(each)) for each in places]),
+        ):
+            with pytest.raises(SourceMismatch, match="several sources") as told:
+                PrivateStandardScaler(1.0, 1e-6, schema=schema, account=account).fit(data)
+            assert str(tmp_path) in str(told.value)
+    with pytest.raises(SourceMismatch, match="No folder"):
+        named.check_source(together([Source("/d"), Source("s3://b/1.csv")]))
+    for data in (kept_persons(places[1], one).source, read(kept_persons(places[1], one).source)):
+        found = given_source(data)
+        assert found is not None
+        assert found.text == str(places[1].resolve())
+    in_memory = PersonJoin(pd.DataFrame({"p": [1], "age": [1.0]}), places[1], schema, (1, 1))
+    found = given_source(in_memory)
+    assert found is not None
+    assert found.text == str(places[1].resolve())
+    assert (
+        Ledger(tmp_path / "other.db")
+        .account("both", epsilon=1.0, unit="person", source=tmp_path)
+        .check_source(given_source(join))
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://u:gehe1m@h:54x2/db visits",
+        "s3:/K:gehe1m@b/x.parquet",
+        "s3 ://K:gehe1m@b/x.parquet",
+        "jdbc:postgresql://h/db?user=u&password=gehe1m t",
+        "Server=h;Password=gehe1m",
+        "u:gehe1m@h",
+    ],
+)
+def test_a_mistyped_address_is_neither_kept_nor_quoted(tmp_path: Path, text: str) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    with pytest.raises(SourceUnreadable) as told:
+        ledger.account("visits", epsilon=1.0, source=text)
+    assert "gehe1m" not in str(told.value)
+    assert not ledger.accounts()
+    with pytest.raises(SudareError) as told_by_reader:
+        list(batches(text))
+    assert "gehe1m" not in str(told_by_reader.value)

@@ -354,3 +354,11 @@ def test_what_is_claimed_of_disjoint_slices_holds_exactly() -> None:
     }
     assert largest["removed"] == pytest.approx(epsilon)
     assert largest["moved"] == pytest.approx(2 * epsilon)
+
+
+def test_whether_two_files_hold_the_same_bytes_does_not_decide_the_cost(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        TABLE.to_parquet(tmp_path / f"{name}.parquet")
+    partitions = [Slice(tmp_path / f"{name}.parquet", SCHEMA, {"month": MONTHS[0]}).partition() for name in ("a", "b")]
+    assert partitions[0] != partitions[1]
+    assert Slice(tmp_path / "a.parquet", SCHEMA, {"month": MONTHS[1]}).partition() == partitions[0]

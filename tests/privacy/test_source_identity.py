@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import sqlalchemy
 
-from sudare.errors import AccountMismatch, InvalidParameter, SourceMismatch, SourceTaken
+from sudare.errors import AccountMismatch, InvalidParameter, SourceMismatch, SourceTaken, SourceUnreadable
 from sudare.frames import read
 from sudare.frames.sources import CSV_ENDINGS, PARQUET_ENDINGS, SqlSource
 from sudare.privacy import Ledger
@@ -100,9 +100,9 @@ class TestText:
         assert source_text("mariadb://h/d t") == source_text("mysql+pymysql://h:3306/d t")
         assert source_text("postgresql://h/d SELECT x FROM t") == "postgresql://h:5432/d"
         assert source_text("sqlite:///x.db main.t") == f"sqlite:///{folder}/x.db t"
-        assert source_text("sqlite:///:memory: t") == "sqlite:///:memory: t"
-        assert source_text("postgresql://h:port/d t") == "postgresql://h:port/d t"
-        assert source_text("postgresql:///d?port=x t") == "postgresql:///d?port=x t"
+        for unread in ("sqlite:///:memory: t", "postgresql://h:port/d t", "postgresql:///d?port=x t"):
+            with pytest.raises(SourceUnreadable, match="none that can be read"):
+                source_text(unread)
         assert source_text("postgresql:///d?host=a&host=b t") == "postgresql://a,b:5432/d t"
         assert source_text("postgresql://h:1/d?host=g&port=2&dbname=e t") == "postgresql://g:2/e t"
         assert source_text("postgresql://h/d?hostaddr=10.0.0.1&host=g t") == "postgresql://10.0.0.1:5432/d t"
@@ -211,7 +211,7 @@ class TestFiles:
         assert given_source(Table(table.arrow)) is None
         assert given_source(table.arrow) is None
         # What a fit is given as text is read as a path, letter by letter.
-        for text in ("a name", "pat*", " a.parquet", "file :/a.parquet"):
+        for text in ("a name", "pat*", " a.parquet", "file :a.parquet"):
             assert given_source(text) == Source(f"{folder}/{text}")
         assert given_source("a.parq*") == Source(f"{folder}/a.parq*", looked_at("a.parquet").files)
 

@@ -40,7 +40,7 @@ from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource, row_secret
 from sudare.privacy.private_estimator import cloned_beside_cluster
 from sudare.privacy.release import pass_through
-from sudare.privacy.source_identity import given_source
+from sudare.privacy.source_identity import given_source, together
 from sudare.schema import Schema
 from sudare.sums.in_process import Hide
 
@@ -235,14 +235,11 @@ class PatternDictionary(BaseEstimator):
             self.private_iterations,
             1 if person is None else person.bound,
         )
-        sources = {source for source in map(given_source, tables) if source is not None}
+        source = together(map(given_source, tables))
         if self.account is not None:
-            for each in sources:
-                self.account.check_source(each)
+            self.account.check_source(source)
         plan = private.plan(sum(records.rows for records in members))
         guarantee = promise(private.epsilon, private.delta, "replace-one", self.schema)
-        # An account that has only a name is bound to one source; tables of several members in one process are a simulation.
-        source = sources.pop() if len(sources) == 1 else None
         passage = pass_through(
             self.account, self.random_state, guarantee, plan.cost, what=type(self).__name__, source=source
         )

@@ -13,7 +13,7 @@ import io
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from sudare.errors import InvalidParameter, SourceUnreadable
@@ -45,7 +45,7 @@ _KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _LEAST_COMMON: Final = 0.8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CsvFile(os.PathLike[str]):
     """A CSV file of which a person says whether its first line names the columns, and how it is written.
 
@@ -78,6 +78,11 @@ class CsvFile(os.PathLike[str]):
             raise InvalidParameter("`thousands` and `decimal` are the same mark.", "Say which is which.")
         if not isinstance(self.tidy, bool):
             raise InvalidParameter("`tidy` is neither true nor false.", "Use true, or leave it out.")
+
+    def __repr__(self) -> str:
+        """What was said, and the last part of the path: an address may hold a password before that."""
+        said = (f"{fact.name}={getattr(self, fact.name)!r}" for fact in fields(self)[1:] if getattr(self, fact.name))
+        return f"CsvFile({', '.join(['…/' + os.fspath(self.path).rpartition('/')[2].rpartition('@')[2], *said])})"
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)

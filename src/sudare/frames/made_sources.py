@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from sudare.frames.record_source import RecordSource
+from sudare.frames.record_source import Origin, RecordSource
+from sudare.frames.sources import source
 
 
 class MadeSource(RecordSource):
@@ -20,3 +21,9 @@ class MadeSource(RecordSource):
     @abstractmethod
     def origins(self) -> tuple[object, ...]:
         """The paths, SqlSources or tables that were given."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the records of all that was given are: whoever has read them into memory pays for all of it."""
+        found = [source(each).origin for each in self.origins]
+        return tuple(each for each in found if each is not None) or None

@@ -26,8 +26,8 @@ class FileList:
     is_local: bool
 
 
-# Where the records of a source are, as far as that can be told: a path, objects in a store, files, or a database.
-Origin = str | ObjectAddress | FileList | SqlSource
+# Where the records of a source are, as far as that can be told: a path, objects in a store, files, or a database; several of these for what is made of several.
+Origin = str | ObjectAddress | FileList | SqlSource | tuple["Origin", ...]
 
 
 class RecordSource(ABC):

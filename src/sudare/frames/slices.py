@@ -1,6 +1,6 @@
 """A slice of a table: the rows that hold declared values in declared columns, such as one month or one site.
 
-Which slice a row is in depends on that row alone, on the bytes of the file and on how they are read; `partition` is a digest of
+Which slice a row is in depends on that row alone, on the file with its bytes and on how they are read; `partition` is a digest of
 these. So two slices of one partition with different values never share a row, whoever asks for them (proofs/slices.md).
 """
 
@@ -106,13 +106,16 @@ class Slice(RecordSource):
         return self._whole.state()
 
     def partition(self) -> str:
-        """A digest of all that decides which slice by these columns a row is in: the files' bytes, the schema, and what was said of a CSV file."""
+        """A digest of all that decides which slice by these columns a row is in: the files' places and bytes, the schema, and what was said of a CSV file.
+
+        Without the places, whether two files hold the same bytes would decide what a slice costs.
+        """
         said = described(self.path)
         reading = {
             "columns": list(self.where),
             "schema": self.schema.digest,
             "said": {fact.name: getattr(said, fact.name) for fact in fields(said) if fact.name != "path"},
-            "files": [_digest(cast("Path", file)) for file in self._whole.files()],
+            "files": [[os.path.realpath(file), _digest(cast("Path", file))] for file in self._whole.files()],
         }
         return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest()
 

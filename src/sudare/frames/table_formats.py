@@ -34,7 +34,7 @@ class DatasetSource(RecordSource):
     ) -> None:
         self._dataset, self._what, self._texts = dataset, what, texts
         self.is_steady = hasattr(dataset, "files")
-        self._origin = origin if origin is not None or not self.is_steady else _files_of(dataset)
+        self._origin = _files_of(dataset) if origin is None else origin
 
     @property
     def origin(self) -> Origin | None:
@@ -79,8 +79,11 @@ def _with_types(table: Table, kinds: Mapping[str, Any]) -> Table:
     return Table(arrow, table.origin)
 
 
-def _files_of(dataset: Any) -> FileList | None:
-    """The files of a dataset; None where it lies in a file system that is not known."""
+def _files_of(dataset: Any) -> Origin | None:
+    """The files of a dataset, or of all that it is made of; None where it is in memory, or in a file system that is not known."""
+    if not hasattr(dataset, "files"):
+        found = [_files_of(child) for child in getattr(dataset, "children", ())]
+        return tuple(each for each in found if each is not None) or None
     filesystem, files = dataset.filesystem, list(dataset.files)
     while isinstance(filesystem, pyarrow.fs.SubTreeFileSystem):
         files = [posixpath.join(filesystem.base_path, path.lstrip("/")) for path in files]

@@ -98,7 +98,7 @@ class LearningWalk:
         purpose: str = "",
     ) -> None:
         self._terms, self._table, self._purpose = terms, table, purpose
-        self._entrance = Entrance(account, random_state, terms.guarantee, _what(terms))
+        self._entrance = Entrance(account, random_state, terms.guarantee, _what(terms), table.source)
         self._script: ScriptReplay[Request, Outcome] = ScriptReplay(lambda: script_of(terms))
 
     def begun(self) -> tuple[bytes, Words]:

@@ -18,6 +18,7 @@ from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
 from sudare.frames.rows import Rows, checked_rows, in_memory, is_read_once, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
+from sudare.privacy.source_identity import given_source
 from sudare.schema import Encoding, Number, Schema, encode
 
 Floats = NDArray[np.float64]
@@ -168,12 +169,13 @@ class MemberTable:
     """A member's own table: in memory, or a file, folder or query that is read anew for every sum.
 
     `cluster` is whose workers read the table, keep its rows and add them up: a client of dask.distributed or what one can be made from. None is here.
-    `row_secret` chooses the rows that are kept of persons; without it a secret of this process does.
+    `source` is what an account pays for; None for what is in memory. `row_secret` chooses the rows that are kept of persons; without it a secret of this process does.
     """
 
     def __init__(self, table: Any, labels: Any = None, *, cluster: Any = None, row_secret: bytes | None = None) -> None:
         # What comes once is read in several ways, and so kept.
         self._table = in_memory(table) if is_read_once(table) else table
+        self.source = given_source(table)
         self._labels, self._cluster = labels, cluster
         self._read: tuple[Reading, Rows] | None = None
         self._row_secret, self._are_persons_bounded = row_secret, False

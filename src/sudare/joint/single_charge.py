@@ -19,6 +19,7 @@ from sudare.privacy.guarantee import Guarantee, readable_down, readable_up
 from sudare.privacy.ledger import Account
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.release import Passage, pass_again, pass_through
+from sudare.privacy.source_identity import Source
 
 
 def new_mark(purpose: str) -> str:
@@ -27,7 +28,10 @@ def new_mark(purpose: str) -> str:
 
 
 class Entrance:
-    """Where one member gets its noise. Without an account nothing is charged; a `random_state` is for simulation and voids the guarantee."""
+    """Where one member gets its noise. Without an account nothing is charged; a `random_state` is for simulation and voids the guarantee.
+
+    `source` is what is read. Raise SourceMismatch if the account is for another one.
+    """
 
     def __init__(
         self,
@@ -35,7 +39,11 @@ class Entrance:
         random_state: int | np.random.RandomState | None,
         guarantee: Guarantee,
         what: str,
+        source: Source | None = None,
     ) -> None:
+        if account is not None:
+            account.check_source(source)
+        self._source = source
         self._account, self._random_state, self._guarantee, self._what = account, random_state, guarantee, what
         self._passage: Passage | None = None
         self._passed_mark = ""
@@ -69,7 +77,7 @@ class Entrance:
             entered = account.receipt_of(guarantee, cost, what, mark)
             if entered is not None:
                 return pass_again(account, entered, what)
-        return pass_through(account, self._random_state, guarantee, cost, what=what, purpose=mark)
+        return pass_through(account, self._random_state, guarantee, cost, what=what, purpose=mark, source=self._source)
 
     def _again(self, receipt: str) -> Passage:
         if self._account is None:

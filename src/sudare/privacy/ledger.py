@@ -574,6 +574,14 @@ def _taken(connection: sql.Connection) -> dict[str, tuple[Source, ...]]:
 
 def _check_source(name: str, terms: Terms, source: Source) -> None:
     own = terms.pays_for
+    if source.is_several and not (own.is_verifiable and covers(own, source)):
+        held = f"'{source.text}' holds all of it" if source.text else "No folder and no database holds all of it"
+        raise SourceMismatch(
+            f"What is to be read are several sources, and account '{name}' is not for all of them. {held}. Nothing was computed or spent.",
+            f"Open an account with source={source.text!r}."
+            if source.text
+            else "Put the tables into one folder or one database, and open an account with that as its source.",
+        )
     if own.is_verifiable and not covers(own, source):
         raise SourceMismatch(
             f"Account '{name}' pays for '{own.text}', and not for '{source.text}'. Nothing was computed or spent.",

@@ -21,7 +21,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
-from sudare.frames.made_sources import MadeSource
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
 from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
 from sudare.frames.slices import Slice
@@ -318,10 +317,9 @@ class PrivateEstimator(BaseEstimator):
 
     def _keep_source(self, X: object) -> None:
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
-        sources = [given_source(origin) for origin in X.origins] if isinstance(X, MadeSource) else [given_source(X)]
-        self._source = sources[0]
-        for source in sources if self.account is not None else ():
-            self.account.check_source(source)  # type: ignore[union-attr]
+        self._source = given_source(X)
+        if self.account is not None:
+            self.account.check_source(self._source)
 
     def _declare(self, X: object, table: Any) -> None:
         """Keep what is declared about the columns of this table."""

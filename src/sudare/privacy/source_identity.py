@@ -15,6 +15,7 @@ import itertools
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, cast
@@ -24,7 +25,16 @@ import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError
 
 from sudare.errors import InvalidParameter, SourceTaken
-from sudare.frames.addresses import STORES, WILDCARD, ObjectAddress, TableAddress, is_text, parsed, place_of
+from sudare.frames.addresses import (
+    STORES,
+    WILDCARD,
+    ObjectAddress,
+    TableAddress,
+    is_text,
+    parsed,
+    place_of,
+    refuse_login,
+)
 from sudare.frames.databases import SqlSource
 from sudare.privacy.name_similarity import look_alike, same_letters
 
@@ -62,12 +72,14 @@ class Source:
     """One source: the one text for it, and its files as they were when it was looked at.
 
     `listed` are the files that are read, where they are not simply those at the text; `part` is set where only a slice of it is read.
+    `is_several` says that it was made of several sources: the text is then that of the folder or database that holds all of them, empty if none does.
     """
 
     text: str
     files: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
     part: SliceIdentity | None = None
+    is_several: bool = False
 
     @property
     def is_path(self) -> bool:
@@ -102,7 +114,10 @@ def source_text(source: object) -> str:
         return place if isinstance(place, str) else place.text
     text = _checked_text(source)
     database = _parsed_database(text)
-    return text if database is None else _database_text(*database)
+    if database is None:
+        refuse_login(text)
+        return text
+    return _database_text(*database)
 
 
 def _checked_text(source: object) -> str:
@@ -141,6 +156,8 @@ def _source_of(origin: Any) -> Source | None:
     """The source at the origin of records (`sudare.frames.record_source.Origin`)."""
     if origin is None:
         return None
+    if isinstance(origin, tuple):
+        return together(map(_source_of, origin))
     if isinstance(origin, str):
         return _with_files(_resolved(origin), _files_at(origin))
     if isinstance(origin, ObjectAddress):
@@ -152,6 +169,30 @@ def _source_of(origin: Any) -> Source | None:
         return Source(origin.root, (), origin.files)
     looked = _with_files(origin.root, list(origin.files))
     return Source(looked.text, looked.files, origin.files)
+
+
+def together(sources: Iterable[Source | None]) -> Source | None:
+    """The one source that holds the records of all these; None where all are in memory."""
+    found = list(dict.fromkeys(source for source in sources if source is not None))
+    if len(found) < 2:
+        return found[0] if found else None
+    found = list(dict.fromkeys(replace(source, part=None) for source in found))
+    if len(found) == 1:
+        return found[0]
+    files = tuple(sorted({file for source in found for file in source.files}))[:MOST_FINGERPRINTS]
+    listed: tuple[str, ...] = ()
+    databases = {source.database[0] for source in found if source.database is not None}
+    text = ""
+    if all(source.is_path for source in found):
+        listed = tuple(sorted({path for source in found for path in _paths(source)}))
+        text = os.path.commonpath([source.text for source in found])
+    elif all(source.is_object for source in found):
+        listed = tuple(sorted({each for source in found for each in _objects(source)}))
+        shared = os.path.commonpath([source.text.replace("://", "/", 1) for source in found])
+        text = shared.replace("/", "://", 1) if "/" in shared else ""
+    elif len(databases) == 1 and all(source.database is not None for source in found):
+        text = databases.pop()
+    return Source(text, files, listed, is_several=True)
 
 
 def _resolved(path: str) -> str:
@@ -186,9 +227,12 @@ def _with_files(text: str, paths: list[str]) -> Source:
 
 def given_source(data: object) -> Source | None:
     """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
+    from sudare.frames.made_sources import MadeSource
     from sudare.frames.slices import Slice
     from sudare.schema import Table
 
+    if isinstance(data, MadeSource):
+        return together(map(given_source, data.origins))
     if isinstance(data, Slice):
         whole = cast("Source", _source_of(data.origin))
         return replace(whole, part=SliceIdentity(data.partition(), tuple(data.where.items())))
