@@ -247,7 +247,8 @@ def quantiles_alone(work: Workload, quantiles: Sequence[float], repeats: int, fo
     for intervals in (True, False):
         learner = PrivateQuantiles(1.0, quantiles=quantiles, intervals=intervals, bounds=work.bounds)
         drawn = [
-            learner.set_params(random_state=seed).fit(values.reshape(-1, 1)).quantiles_["x0"] for seed in range(10 * number)
+            learner.set_params(random_state=seed).fit(values.reshape(-1, 1)).quantiles_["x0"]
+            for seed in range(10 * number)
         ]
         what = f"{named(quantiles)}{'' if intervals else ', no intervals'} ({work.name})"
         in_thousandths = {name: error / span * 1e3 for name, error in errors.items()}

@@ -53,6 +53,7 @@ def test_disjoint_slices_cost_their_most(house: Path, sudare: Sudare) -> None:
         made = sudare(*words, "--slice", f"smoker={value}", "-o", f"{value}.sudare", "--json")
         assert made.exit_code == 0, made.stderr
         assert made.values["remaining"]["epsilon"] == 0.5
+    assert all("the rows with smoker = no" in sudare(each, "no.sudare").stdout for each in ("inspect", "show"))
     told = sudare("budget", "show", "patients").stdout
     assert "records of smoker=yes: ε 1.5, δ 0 spent" in told
     values = sudare("budget", "show", "patients", "--json").values["accounts"][0]
