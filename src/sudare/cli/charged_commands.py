@@ -65,6 +65,8 @@ class Payment:
     budget: float | None
     budget_delta: float | None = None
     composition: Filter | None = None
+    # That of the fit; an account that is opened for it has the same one.
+    neighbours: str = "replace-one"
 
     @contextmanager
     def payer(self, schema: Schema, dry_run: bool) -> Iterator[Account | None]:
@@ -88,25 +90,27 @@ class Payment:
             return
         is_new = opens and self._name not in account_names(self.ledger)
         with ledger_or_copy(self.ledger, is_new or (dry_run and opens), create=opens) as ledger:
-            account = self._account(ledger, schema)
+            account = self._account(ledger, schema, is_new)
             account.check_source(given_source(table_place(self.table)))
             if is_new and not dry_run:
-                account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema))
+                account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema, is_new))
             yield account
 
     @property
     def _name(self) -> str:
         return Path(table_name(self.table)).stem if self.account is None else self.account
 
-    def _account(self, ledger: Ledger, schema: Schema) -> Account:
+    def _account(self, ledger: Ledger, schema: Schema, is_new: bool) -> Account:
         if self.budget is None:
             return ledger.account(self._name)
         unit: Any = "record" if schema.person is None else "person"
         composition: Any = None if self.composition is None else self.composition.value
+        neighbours: Any = self.neighbours if is_new else None
         return ledger.account(
             self._name,
             self.budget,
             self.budget_delta,
+            neighbours=neighbours,
             unit=unit,
             composition=composition,
             source=table_place(self.table),
@@ -162,6 +166,16 @@ def price_text(quote: Quote, account: str, aside: str = "") -> str:
         f"This would cost ε = {rounded_up(quote.asked.epsilon)} of account '{account}'{aside}, "
         f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {after}."
     )
+
+
+def relation_lines(account: Account, neighbours: str) -> list[str]:
+    """Why a fit costs an account two steps, where it does; none where both have the same relation."""
+    if account.terms.neighbours == neighbours:
+        return []
+    return [
+        f"Account '{account.name}' counts replaced records: each is one removed and one added, so this fit costs it twice its ε. "
+        "An account that `sudare fit … --neighbours add-remove --budget …` opens counts added and removed ones, and pays it once."
+    ]
 
 
 def clipped_columns(clipped: Mapping[str, int]) -> dict[str, int]:
