@@ -158,13 +158,18 @@ def quoted(quote: Quote, account: str) -> dict[str, Any]:
 
 
 def price_text(quote: Quote, account: str, aside: str = "") -> str:
-    """The same in a sentence."""
+    """The same in a sentence; where a charge would be refused for its δ alone, that is said."""
     from sudare.report.numbers import rounded_down, rounded_up
 
+    asked, left = quote.asked, quote.left_before
+    delta = f", δ = {rounded_up(asked.delta)}" if asked.delta else ""
+    left_delta = f", δ = {rounded_down(left.delta)}" if asked.delta else ""
     after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
+    if not quote.admitted and asked.delta > left.delta and asked.epsilon <= left.epsilon:
+        after += " because of δ alone: give a smaller --delta (0 where it is not needed), or open the account with a --budget-delta"
     return (
-        f"This would cost ε = {rounded_up(quote.asked.epsilon)} of account '{account}'{aside}, "
-        f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {after}."
+        f"This would cost ε = {rounded_up(asked.epsilon)}{delta} of account '{account}'{aside}, "
+        f"which has ε = {rounded_down(left.epsilon)}{left_delta} left; {after}."
     )
 
 

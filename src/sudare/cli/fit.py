@@ -185,20 +185,12 @@ def _asked(
 
 def _tell_price(quote: Quote, payer: Account, neighbours: str, as_json: bool) -> None:
     from sudare.report import strength_of
-    from sudare.report.numbers import rounded_down, rounded_up
 
     word, account = strength_of(*quote.asked).word, payer.name
-    delta = f", δ = {rounded_up(quote.asked.delta)}" if quote.asked.delta else ""
-    verdict = (
-        f"after it ε = {rounded_down(quote.left_after.epsilon)} would be left"
-        if quote.admitted
-        else "it would be refused"
-    )
     answer(
         {"dry_run": True, **paying.quoted(quote, account), "strength": word},
         as_json,
-        f"This would cost ε = {rounded_up(quote.asked.epsilon)}{delta} of account '{account}' ({word}), "
-        f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {verdict}.",
+        paying.price_text(quote, account, f" ({word})"),
         *paying.relation_lines(payer, neighbours),
         "Dry run: nothing was computed, charged or written.",
     )
