@@ -53,12 +53,30 @@ def test_disjoint_slices_cost_their_most(house: Path, sudare: Sudare) -> None:
         made = sudare(*words, "--slice", f"smoker={value}", "-o", f"{value}.sudare", "--json")
         assert made.exit_code == 0, made.stderr
         assert made.values["remaining"]["epsilon"] == 0.5
+    assert all("the rows with smoker = no" in sudare(each, "no.sudare").stdout for each in ("inspect", "show"))
     told = sudare("budget", "show", "patients").stdout
     assert "records of smoker=yes: ε 1.5, δ 0 spent" in told
     values = sudare("budget", "show", "patients", "--json").values["accounts"][0]
     assert [each["where"] for each in values["slices"]] == [{"smoker": "no"}, {"smoker": "yes"}]
     again = sudare(*words, "--slice", "smoker=no", "--dry-run", "--json").values
     assert (again["left_before"]["epsilon"], again["admitted"]) == (0.5, False)
+
+
+def test_an_account_opened_for_a_slice_has_the_relation_of_the_fit(house: Path, sudare: Sudare) -> None:
+    words = ("fit", "histogram", "table.parquet", "--schema", "schema.toml", "--epsilon", 0.5, *SIGN)
+    words = (*words, "--neighbours", "add-remove", "--slice", "smoker=no")
+    twice = sudare(*words, "--account", "patients", "--dry-run")
+    assert "costs it twice its ε" in twice.stdout
+    refused = sudare(*words[:5], "--epsilon", 1.4, *words[7:], "--account", "patients", "-o", "no.sudare")
+    assert "it counts replaced records, which are two steps" in refused.stderr
+    new = (*words, "--ledger", "new.db", "--account", "slices", "--budget", 2)
+    assert sudare(*new, "--dry-run", "--json").values["asked"]["epsilon"] == 0.5
+    for name in ("first", "second"):
+        made = sudare(*new, "-o", f"{name}.sudare")
+        assert made.exit_code == 0, made.stderr
+        assert "twice" not in made.stdout
+    (account,) = sudare("budget", "show", "--ledger", "new.db", "--json").values["accounts"]
+    assert (account["neighbours"], account["spent"]["epsilon"]) == ("add-remove", 1.0)
 
 
 @pytest.mark.parametrize(

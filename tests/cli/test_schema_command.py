@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -146,3 +147,17 @@ def test_a_table_is_read_as_it_is_said_to_be_written(house: Path, sudare: Sudare
     for wrong in ("tidy=perhaps", "quote=x", "thousands"):
         told = sudare("schema", "check", "wide.csv", "--schema", "schema.toml", "--csv", wrong)
         assert told.exit_code == InvalidParameter.exit_code
+
+
+def test_a_draft_leaves_rows_of_persons_out_and_tells_a_missing_delta(house: Path, sudare: Sudare) -> None:
+    visits = pd.DataFrame({"who": np.arange(200) // 10, "age": np.arange(200) % 90, "ward": ["a", "b"] * 100})
+    visits.to_parquet(house / "many.parquet")
+    asked = ("schema", "draft", "many.parquet", "--epsilon", "2", "--person", "who", "--most-rows", "5")
+    told = sudare(*asked, "--budget", "5", "--dry-run").stdout
+    for said in ("δ = 1e-6", "δ = 0.0 left", "refused because of δ alone", "--budget-delta"):
+        assert said in " ".join(told.split())
+    enough = (*asked, "--budget", "5", "--budget-delta", "1e-5")
+    assert sudare(*enough, "--dry-run", "--json").values["admitted"]
+    made = sudare(*enough)
+    assert made.exit_code == 0, made.stderr
+    assert "most_rows = 5" in made.stdout

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.cli.conftest import FIT_MEAN, Sudare
@@ -105,3 +107,19 @@ def test_options_of_another_statistic_are_refused(house: Path, sudare: Sudare, w
     assert refused.exit_code == 10
     assert "table" in refused.stderr
     assert not (house / "no.sudare").exists()
+
+
+def test_rows_of_persons_that_were_left_out_are_told(house: Path, sudare: Sudare) -> None:
+    words = ("--epsilon", "1", "--account", "visits", "--budget", "9", "--key", "key.pem")
+    people = pd.read_parquet(house / "table.parquet")
+    people.assign(patient=np.arange(len(people)) // 4).to_csv(house / "visits.csv", index=False)
+    declared = (house / "schema.toml").read_text() + '[person]\ncolumn = "patient"\n'
+    for name, facts in {"two": "most_rows = 2\n", "auto": 'most_rows = "auto"\nlargest = 4\n'}.items():
+        (house / f"{name}.toml").write_text(declared + facts)
+        made = sudare("fit", "mean", "visits.csv", "--schema", f"{name}.toml", *words, "-o", f"{name}.sudare")
+        assert made.exit_code == 0, made.stderr
+    for command in ("show", "inspect"):
+        assert "at most 2 rows a person" in sudare(command, "two.sudare").stdout
+        assert "chosen privately, with ε = 0.06" in sudare(command, "auto.sudare").stdout
+    assert "exact number of the kept records" in sudare("show", "two.sudare").stdout
+    assert "at most 2 rows" in sudare("show", "two.sudare", "--json").values["computed from"]

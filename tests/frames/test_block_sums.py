@@ -124,9 +124,15 @@ def test_worker_errors_come_back_and_logs_show_no_rows(client, step, caplog):
     assert "123456" not in caplog.text
 
 
-def test_a_cluster_that_is_none():
-    with pytest.raises(InvalidParameter, match="cluster"):
-        statistics_over(np.ones((2, 2)), len, cluster="no address")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("nonsense", "not the address"), ("tcp://127.0.0.1:99999", "be reached"), ("tcp://127.0.0.1:1", "be reached")],
+)
+def test_a_cluster_that_is_none(address, said, monkeypatch):
+    """It is found out before a client is made, which would go on trying."""
+    monkeypatch.setattr("distributed.Client.__init__", lambda *_, **__: pytest.fail("a client was made"))
+    with pytest.raises(InvalidParameter, match=said):
+        statistics_over(np.ones((2, 2)), len, cluster=address)
 
 
 def test_without_dask(monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import sqlite3
 import subprocess
 import sys
 import uuid
@@ -407,3 +409,15 @@ def test_peak_memory_does_not_grow_with_the_file(kind: str, tmp_path: Path) -> N
         assert found == rows
     # Twenty times the rows may take a little more for caches of the allocator, not a share of the file.
     assert peaks[2_000_000] - peaks[100_000] < (sizes[2_000_000] - sizes[100_000]) / 2
+
+
+def test_a_wrong_name_of_a_table_says_what_to_do(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "clinic.db")) as database:
+        database.execute("CREATE TABLE visits (age REAL)")
+    with pytest.raises(SourceUnreadable, match=r"no table or view of that name.*how the name is spelled"):
+        read(f"sqlite:///{tmp_path}/clinic.db visit")
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as database:
+        database.execute("CREATE TABLE visits (age DOUBLE)")
+    with pytest.raises(SourceUnreadable, match="no table or view of that name"):
+        read(f"duckdb:///{tmp_path}/clinic.duckdb visit")

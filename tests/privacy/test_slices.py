@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from sudare.errors import (
     InvalidParameter,
     LedgerCorrupt,
     RelationMismatch,
+    ReleaseMalformed,
     SourceUnreadable,
     SudareError,
     UnknownCategory,
@@ -31,6 +34,7 @@ from sudare.privacy.account_balance import AccountState, Terms
 from sudare.privacy.accounting import Budget, Cost, Spent, approximate_cost, exact, gaussian_cost, mu_of_pure, pure_cost
 from sudare.privacy.ledger_chain import Entry
 from sudare.privacy.source_identity import SliceIdentity, given_source
+from sudare.report import card_text
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean
 
@@ -362,3 +366,49 @@ def test_whether_two_files_hold_the_same_bytes_does_not_decide_the_cost(tmp_path
     partitions = [Slice(tmp_path / f"{name}.parquet", SCHEMA, {"month": MONTHS[0]}).partition() for name in ("a", "b")]
     assert partitions[0] != partitions[1]
     assert Slice(tmp_path / "a.parquet", SCHEMA, {"month": MONTHS[1]}).partition() == partitions[0]
+
+
+# What a release says of it
+
+
+def test_a_release_says_which_slice_it_is_from(path: Path, account: Any, tmp_path: Path) -> None:
+    key, where = Ed25519PrivateKey.generate(), {"month": MONTHS[0], "site": "south"}
+    fitted = counted(account, Slice(path, SCHEMA, where))
+    Release.of(pickle.loads(pickle.dumps(fitted))).save(tmp_path / "south.sudare", key)
+    loaded = Release.load(tmp_path / "south.sudare", trusted=[key.public_key()])
+    assert loaded.content.parameters["slice"] == where
+    assert loaded.model().slice_ == where
+    assert loaded.model().release_content() == loaded.content
+    assert "the rows with month = 2026-01 and site = south" in card_text(loaded.card())
+
+
+def test_a_release_from_all_rows_names_no_slice(path: Path, account: Any) -> None:
+    model = counted(account, Slice(path, SCHEMA, {"site": "south"}))
+    content = counted(model.account, path, 0.25).release_content()
+    assert "slice" not in content.parameters
+    assert model.fit(path).slice_ == {}
+
+
+def test_a_slice_of_persons_rows_is_named_after_their_bound_was_chosen(tmp_path: Path) -> None:
+    TABLE.assign(who=np.arange(30) // 3).to_parquet(tmp_path / "visits.parquet")
+    schema = replace(SCHEMA, person=Person("who", "auto", 4))
+    part = Slice(tmp_path / "visits.parquet", schema, {"site": "south"})
+    model = PrivateHistogram(1.0, schema=schema, neighbours="add-remove", random_state=0).fit(part)
+    assert model.slice_ == {"site": "south"}
+
+
+@pytest.mark.parametrize("where", [None, {}, ["month"], {"month": 3}, {"month": "a\nb"}])
+def test_a_slice_that_no_learner_wrote_is_refused(path: Path, where: Any) -> None:
+    model = PrivateHistogram(1.0, schema=SCHEMA, neighbours="add-remove", random_state=0).fit(path)
+    content = model.release_content()
+    odd = replace(content, parameters={**content.parameters, "slice": where})
+    with pytest.raises(ReleaseMalformed, match="its slice"):
+        PrivateHistogram.check_content(odd, model.schema_digest_)
+
+
+def test_a_slice_beside_a_public_number_of_rows_is_refused(path: Path) -> None:
+    model = PrivateHistogram(1.0, schema=SCHEMA, random_state=0).fit(path)
+    content = model.release_content()
+    odd = replace(content, parameters={**content.parameters, "slice": {"site": "south"}})
+    with pytest.raises(ReleaseMalformed, match="its slice"):
+        PrivateHistogram.check_content(odd, model.schema_digest_)

@@ -14,6 +14,7 @@ from sudare.report.privacy_card import (
     card_of,
     card_rows,
     card_text,
+    computed_from,
     how_to_read_epsilon,
     strength_of,
     sureness,
@@ -144,3 +145,27 @@ def test_a_card_says_what_it_is_given_to_say() -> None:
     assert rows["arithmetic"] == "floating-point noise"
     assert rows["accepted"] == "says next to nothing"
     assert not {"arithmetic", "accepted"} & set(dict(card_rows(CARD)))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        (
+            {"person": {"column": "id", "most_rows": 5}},
+            "at most 5 rows a person; further rows of a person were left out",
+        ),
+        ({"person": {"column": "id", "most_rows": 1}}, "at most 1 row a person; further"),
+        ({"person": {"column": "id", "most_rows": "auto", "largest": 9}}, "at most 9 rows a person"),
+        (
+            {"person": {"column": "id", "most_rows": 3, "largest": 9, "spent": 0.06}},
+            "chosen privately, with ε = 0.06 of",
+        ),
+        ({"person": None, "slice": {"month": "1", "site": "n"}}, "the rows with month = 1 and site = n"),
+        ({"person": {"column": "id", "most_rows": 5}, "slice": {"month": "1"}}, "month = 1; of these at most 5 rows a"),
+    ],
+)
+def test_what_is_not_about_all_rows_says_so(parameters: dict[str, object], said: str) -> None:
+    ((label, text),) = computed_from(parameters)
+    assert label == "computed from"
+    assert said in text
+    assert computed_from({"person": None}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sudare.errors import (
     ColumnMissing,
     InvalidCost,
     InvalidParameter,
-    PersonRowsExceeded,
+    MissingValue,
     SchemaError,
     SudareError,
     WrongType,
@@ -21,6 +22,7 @@ from sudare.errors import (
 from sudare.privacy import Ledger
 from sudare.privacy.noise import SeededNoise
 from sudare.schema import Category, Date, Label, Number, Person, Schema
+from sudare.statistics import schema_discovery
 from sudare.statistics.found_bounds import RULE, FoundNumber, stage_epsilons, whole_bounds, whole_number
 from sudare.statistics.schema_discovery import draft_privately, found_column, planned_draft
 
@@ -121,15 +123,15 @@ def test_what_cannot_be_planned_is_refused(table: pd.DataFrame, error: type[Suda
 
 def test_bad_rows_are_told_before_a_charge(table: pd.DataFrame, tmp_path: Path) -> None:
     account = Ledger(tmp_path / "ledger.db").account("visits", 2.0, 1e-5)
-    twice = pd.DataFrame({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(PersonRowsExceeded):
-        draft_privately(twice, planned_draft(twice, epsilon=1.0, person=Person("id", 1)), account)
+    nobody = pd.DataFrame({"id": ["1", None, "2"], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(MissingValue):
+        draft_privately(nobody, planned_draft(nobody, epsilon=1.0, person=Person("id", 1)), account)
     (tmp_path / "late.csv").write_text("x,y\n" + "1,2\n" * 2_000_000 + "1,2.5\n")
     plan = planned_draft(tmp_path / "late.csv", epsilon=1.0)
     with pytest.raises(WrongType, match="not whole"):
         draft_privately(tmp_path / "late.csv", plan, account)
     with pytest.raises(InvalidParameter, match="read only once"):
-        planned_draft(iter([twice]), epsilon=1.0)
+        planned_draft(iter([nobody]), epsilon=1.0)
     with pytest.raises(SchemaError, match="looks like a value"):
         planned_draft({"3.5": [1.0]}, epsilon=1.0)
     assert account.remaining() == (2.0, 1e-5)
@@ -162,3 +164,17 @@ def test_bounds_of_whole_numbers_are_those_in_whose_cells_they_lie() -> None:
     assert whole_bounds(-0.8, 1.8) == (-1, 2)
     assert whole_bounds(2.5, 3.4) == (3, 4)
     assert whole_number(FoundNumber(-0.5, 1.1, (0.2, 0.3, 0.7))) == FoundNumber(0, 1, ())
+
+
+def test_of_a_person_no_more_rows_are_counted_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As learners do: a person with many rows is cut, not refused."""
+    seen: list[int] = []
+    counted = schema_discovery.found_column
+    monkeypatch.setattr(
+        schema_discovery, "found_column", lambda values, *rest: (seen.append(len(values)), counted(values, *rest))[1]
+    )
+    many = pd.DataFrame({"id": [1] * 9 + [2, 3], "x": np.arange(11.0)})
+    for person in (Person("id", 2), Person("id", "auto", 2)):
+        draft = draft_privately(many, planned_draft(many, epsilon=1.0, person=person), random_state=1)
+        assert tomllib.loads(draft.text)["person"]["most_rows"] == person.most_rows
+    assert seen == [4, 4]

@@ -65,6 +65,8 @@ class Payment:
     budget: float | None
     budget_delta: float | None = None
     composition: Filter | None = None
+    # That of the fit; an account that is opened for it has the same one.
+    neighbours: str = "replace-one"
 
     @contextmanager
     def payer(self, schema: Schema, dry_run: bool) -> Iterator[Account | None]:
@@ -88,25 +90,27 @@ class Payment:
             return
         is_new = opens and self._name not in account_names(self.ledger)
         with ledger_or_copy(self.ledger, is_new or (dry_run and opens), create=opens) as ledger:
-            account = self._account(ledger, schema)
+            account = self._account(ledger, schema, is_new)
             account.check_source(given_source(table_place(self.table)))
             if is_new and not dry_run:
-                account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema))
+                account = AccountToOpen(account, lambda: self._account(Ledger(self.ledger), schema, is_new))
             yield account
 
     @property
     def _name(self) -> str:
         return Path(table_name(self.table)).stem if self.account is None else self.account
 
-    def _account(self, ledger: Ledger, schema: Schema) -> Account:
+    def _account(self, ledger: Ledger, schema: Schema, is_new: bool) -> Account:
         if self.budget is None:
             return ledger.account(self._name)
         unit: Any = "record" if schema.person is None else "person"
         composition: Any = None if self.composition is None else self.composition.value
+        neighbours: Any = self.neighbours if is_new else None
         return ledger.account(
             self._name,
             self.budget,
             self.budget_delta,
+            neighbours=neighbours,
             unit=unit,
             composition=composition,
             source=table_place(self.table),
@@ -154,14 +158,29 @@ def quoted(quote: Quote, account: str) -> dict[str, Any]:
 
 
 def price_text(quote: Quote, account: str, aside: str = "") -> str:
-    """The same in a sentence."""
+    """The same in a sentence; where a charge would be refused for its δ alone, that is said."""
     from sudare.report.numbers import rounded_down, rounded_up
 
+    asked, left = quote.asked, quote.left_before
+    delta = f", δ = {rounded_up(asked.delta)}" if asked.delta else ""
+    left_delta = f", δ = {rounded_down(left.delta)}" if asked.delta else ""
     after = f"ε = {rounded_down(quote.left_after.epsilon)} would be left" if quote.admitted else "it would be refused"
+    if not quote.admitted and asked.delta > left.delta and asked.epsilon <= left.epsilon:
+        after += " because of δ alone: give a smaller --delta (0 where it is not needed), or open the account with a --budget-delta"
     return (
-        f"This would cost ε = {rounded_up(quote.asked.epsilon)} of account '{account}'{aside}, "
-        f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {after}."
+        f"This would cost ε = {rounded_up(asked.epsilon)}{delta} of account '{account}'{aside}, "
+        f"which has ε = {rounded_down(left.epsilon)}{left_delta} left; {after}."
     )
+
+
+def relation_lines(account: Account, neighbours: str) -> list[str]:
+    """Why a fit costs an account two steps, where it does; none where both have the same relation."""
+    if account.terms.neighbours == neighbours:
+        return []
+    return [
+        f"Account '{account.name}' counts replaced records: each is one removed and one added, so this fit costs it twice its ε. "
+        "An account that `sudare fit … --neighbours add-remove --budget …` opens counts added and removed ones, and pays it once."
+    ]
 
 
 def clipped_columns(clipped: Mapping[str, int]) -> dict[str, int]:

@@ -29,7 +29,7 @@ from sudare.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from sudare.privacy.ledger import Quote
+    from sudare.privacy.ledger import Account, Quote
     from sudare.schema import Schema
 
 
@@ -112,7 +112,7 @@ def fit(
     lists = {"by": by, "keys": keys, "mean_of": mean_of, "variance_of": variance_of, "quantile_of": quantile_of}
     asked = _asked(statistic, {name: given or [] for name, given in lists.items()}, quantile, neighbours)
     signing = None if dry_run else paying.ready_to_sign(output, key)
-    payment = paying.Payment(ledger, account, table, budget, budget_delta, composition)
+    payment = paying.Payment(ledger, account, table, budget, budget_delta, composition, neighbours)
     with progress(as_json) as tell:
         tell("reading the table")
         source = sliced(table_source(table, has_header, encoding, csv), declared, slices)
@@ -124,10 +124,10 @@ def fit(
         model = paying.fitted_or_planned(
             payment, declared, rows, signing,
             make=lambda payer: learner(epsilon=epsilon, delta=delta, schema=declared, account=payer, cluster=cluster, **asked),
-            tell_plan=lambda model: _tell_price(model.price(rows), account, as_json),
+            tell_plan=lambda model: _tell_price(model.price(rows), model.account, neighbours, as_json),
         )  # fmt: skip
     if signing is not None:
-        _save(model, signing, as_json)
+        _save(model, signing, neighbours, as_json)
 
 
 def _learner(statistic: Statistic) -> Any:
@@ -183,27 +183,20 @@ def _asked(
     return {}
 
 
-def _tell_price(quote: Quote, account: str, as_json: bool) -> None:
+def _tell_price(quote: Quote, payer: Account, neighbours: str, as_json: bool) -> None:
     from sudare.report import strength_of
-    from sudare.report.numbers import rounded_down, rounded_up
 
-    word = strength_of(*quote.asked).word
-    delta = f", δ = {rounded_up(quote.asked.delta)}" if quote.asked.delta else ""
-    verdict = (
-        f"after it ε = {rounded_down(quote.left_after.epsilon)} would be left"
-        if quote.admitted
-        else "it would be refused"
-    )
+    word, account = strength_of(*quote.asked).word, payer.name
     answer(
         {"dry_run": True, **paying.quoted(quote, account), "strength": word},
         as_json,
-        f"This would cost ε = {rounded_up(quote.asked.epsilon)}{delta} of account '{account}' ({word}), "
-        f"which has ε = {rounded_down(quote.left_before.epsilon)} left; {verdict}.",
+        paying.price_text(quote, account, f" ({word})"),
+        *paying.relation_lines(payer, neighbours),
         "Dry run: nothing was computed, charged or written.",
     )
 
 
-def _save(model: Any, signing: paying.Signing, as_json: bool) -> None:
+def _save(model: Any, signing: paying.Signing, neighbours: str, as_json: bool) -> None:
     from sudare.privacy import Release
     from sudare.report import strength_of
 
@@ -211,4 +204,5 @@ def _save(model: Any, signing: paying.Signing, as_json: bool) -> None:
     promise = model.guarantee_
     word = strength_of(promise.epsilon, promise.delta).word
     values = {"output": str(signing.output), "guarantee": promise.to_dict(), "strength": word, **paying.paid(model)}
-    answer(values, as_json, f"Wrote {signing.output}: {promise} ({word}).", *paying.paid_lines(model))
+    lines = [*paying.paid_lines(model), *paying.relation_lines(model.account, neighbours)]
+    answer(values, as_json, f"Wrote {signing.output}: {promise} ({word}).", *lines)

@@ -79,7 +79,10 @@ def draft(
     person: Annotated[
         str | None, typer.Option("--person", metavar="COLUMN", help="The column that says whose row it is.")
     ] = None,
-    most_rows: Annotated[int | None, typer.Option("--most-rows", help="The most rows that one person has.")] = None,
+    most_rows: Annotated[
+        int | None,
+        typer.Option("--most-rows", help="How many rows of one person are used at most; further ones are left out."),
+    ] = None,
     account: AccountOrTableName = None,
     budget: NewBudget = None,
     budget_delta: NewBudgetDelta = None,

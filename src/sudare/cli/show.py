@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -15,6 +15,9 @@ from sudare.cli.answers import AsJson, answer, reported
 from sudare.cli.inspect import read_release
 from sudare.cli.options import TrustedKeys
 from sudare.safe_text import escaped_for_terminal
+
+if TYPE_CHECKING:
+    from sudare.privacy.guarantee import Guarantee
 
 # The group of all rows whose undeclared key was not selected; rows without a key are among them.
 ALL_OTHERS: Final = "(all others)"
@@ -36,6 +39,7 @@ def show(
 ) -> None:
     """Print the numbers of a released statistic, with labels and intervals. It costs nothing: all follows from the file."""
     from sudare.errors import InvalidParameter
+    from sudare.report.privacy_card import computed_from
     from sudare.statistics.noise_intervals import DEFAULT_LEVEL
 
     release, signature = read_release(file, trusted)
@@ -54,6 +58,7 @@ def show(
     written = [] if output is None else [f"Wrote {output}."]
     if output is not None:
         _write_new(output, found)
+    about = computed_from(release.content.parameters)
     values = {"file": str(file), "learner": release.learner, "signature": signature, "level": level, "table": found}
     checked = (
         []
@@ -61,9 +66,10 @@ def show(
         else ["The signature was NOT CHECKED against a key you trust: use --trusted PUBLICKEY."]
     )
     answer(
-        {**values, "csv": None if output is None else str(output)},
+        {**values, **dict(about), "csv": None if output is None else str(output)},
         as_json,
         _shown(found),
+        *(f"{label.capitalize()}: {escaped_for_terminal(text)}." for label, text in about),
         _said(release.guarantee, level),
         *checked,
         *written,
@@ -102,8 +108,9 @@ def _cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _said(guarantee: object, level: float) -> str:
-    return f"Intervals hold the exact number of the records with probability {level:g}: they are about the noise ({guarantee})."
+def _said(guarantee: Guarantee, level: float) -> str:
+    records = "kept records" if guarantee.unit == "person" else "records"
+    return f"Intervals hold the exact number of the {records} with probability {level:g}: they are about the noise ({guarantee})."
 
 
 def _in_a_sheet(value: object) -> object:

@@ -11,6 +11,8 @@ import functools
 import itertools
 import operator
 import os
+import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -50,6 +52,11 @@ _SHARDS_PER_THREAD: Final = 4
 _MOST_SHARD_ROWS: Final = 2**22
 # A worker that dies takes its task with it; a task that so many workers died of is not tried again.
 _MOST_TRIES: Final = 4
+# How long a scheduler may take to answer.
+CONNECTION_SECONDS: Final = 5
+_ADDRESS: Final = re.compile(
+    r"(?:(?:tcp|tls|ws|wss|ucx)://)?(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})/?"
+)
 # Clients that were made here, by the address of their scheduler.
 _CLIENTS: Final[dict[str | None, Any]] = {}
 
@@ -504,10 +511,33 @@ def _client(cluster: Any) -> Any:
     made = _CLIENTS.get(address)
     if made is not None and made.status == "running":
         return made
-    client = attempt(lambda: client_class(cluster, set_as_default=False, timeout=10))
+    if isinstance(cluster, str) and not cluster.startswith("inproc://"):
+        _check_answers(cluster)
+    client = attempt(lambda: client_class(cluster, set_as_default=False, timeout=CONNECTION_SECONDS))
     if client is None or not isinstance(address, str):
-        raise InvalidParameter(
-            "`cluster` is not a cluster that can be reached.", "Give a Client, a LocalCluster or a scheduler's address."
-        )
+        raise _unreachable()
     _CLIENTS[address] = client
     return client
+
+
+def _check_answers(address: str) -> None:
+    """Raise InvalidParameter unless the text is a scheduler's address at which something answers.
+
+    It is looked at before a client is made: one that cannot connect goes on trying after it was given up, and prints what failed.
+    """
+    found = _ADDRESS.fullmatch(address.strip())
+    if found is None:
+        raise InvalidParameter(
+            "`cluster` is not the address of a scheduler.", "Write host and port, such as tls://scheduler:8786."
+        )
+    try:
+        socket.create_connection((found["host"].strip("[]"), int(found["port"])), CONNECTION_SECONDS).close()
+    except (OSError, OverflowError):
+        raise _unreachable() from None
+
+
+def _unreachable() -> InvalidParameter:
+    return InvalidParameter(
+        "`cluster` is not a cluster that can be reached.",
+        "Check that the scheduler runs. Give its address (tls://scheduler:8786), a Client or a LocalCluster.",
+    )

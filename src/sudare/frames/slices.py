@@ -55,7 +55,8 @@ class Slice(RecordSource):
         if not has_local_files(self.path):
             raise InvalidParameter(
                 "A slice is one of a file, a folder or a pattern: nobody could tell whether other data stay as they are.",
-                "Give a path.",
+                "Give the path of files that have the columns in them. Tables in memory, databases, object stores and folders of folders such as "
+                "month=1/ have no slices.",
             )
         if not isinstance(self.where, Mapping) or not self.where:
             raise InvalidParameter(

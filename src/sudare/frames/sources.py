@@ -371,6 +371,12 @@ def unreadable_database(error: Exception) -> SourceUnreadable:
         return SourceUnreadable(
             "The driver for this kind of database is not installed.", "Install the driver that SQLAlchemy names for it."
         )
+    if isinstance(error, sqlalchemy.exc.NoSuchTableError) or type(error).__name__ == "CatalogException":
+        # The second one is of DuckDB, which need not be installed.
+        return SourceUnreadable(
+            "The database has no table or view of that name that this user may see.",
+            "Check how the name is spelled; write its schema before it (clinic.visits) where it is not in the default one.",
+        )
     return SourceUnreadable(
         f"The database cannot be read ({type(error).__name__}).",
         "Check address, password and query with the database's own client.",

@@ -85,9 +85,10 @@ def budget_exceeded(name: str, what: str, guarantee: Guarantee, cost: Cost, stat
         )
     else:
         advice = "Have"
+    why = "" if guarantee.neighbours == state.terms.neighbours else " (it counts replaced records, which are two steps)"
     raised = "--delta …" if advice.startswith("Use delta") else "--epsilon …"
     return BudgetExceeded(
-        f"{what} asks for ε = {readable_up(asked.epsilon)}{delta} of account '{name}'; "
+        f"{what} asks for ε = {readable_up(asked.epsilon)}{delta} of account '{name}'{why}; "
         f"{readable_down(left.epsilon)} of {readable_up(decimal_up(budget.epsilon))}{left_delta} is left.",
         f"{advice} the steward raise the budget (`sudare budget raise {shlex.quote(name)} {raised} --reason …`). "
         "Nothing was computed or spent.",

@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -54,6 +55,7 @@ from sudare.privacy.release import (
 from sudare.privacy.release_content import Content, sealed, unfit
 from sudare.privacy.release_file import LARGEST_HEADER_BYTES
 from sudare.privacy.source_identity import Source, given_source
+from sudare.safe_text import text_fault
 from sudare.schema import ENCODINGS, Encoding, Number, Person, Schema, encode
 from sudare.schema.frame_conversion import no_rows
 
@@ -69,6 +71,8 @@ LARGEST_DECLARATION_BYTES: Final = LARGEST_HEADER_BYTES - 2**16
 _FITTING: Final[dict[int, int]] = {}
 
 _PARAMETERS: Final = {"epsilon", "delta", "neighbours", "rows", "columns", "person"}
+# What a release from a slice says besides: the values of the columns by which it was cut.
+_SLICE: Final = "slice"
 
 
 class Calibrated(Protocol):
@@ -223,6 +227,8 @@ class PrivateEstimator(BaseEstimator):
     seal_: str | None
     clipped_: Mapping[str, int]
     cut_rows_: int
+    # The values of the columns by which the slice that was read is cut; none where all rows were.
+    slice_: Mapping[str, str] = MappingProxyType({})
     _source: Source | None
     declared_: Schema
     schema_digest_: str | None
@@ -318,6 +324,8 @@ class PrivateEstimator(BaseEstimator):
     def _keep_source(self, X: object) -> None:
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
         self._source = given_source(X)
+        part = None if self._source is None else self._source.part
+        self.slice_ = {} if part is None else dict(part.where)
         if self.account is not None:
             self.account.check_source(self._source)
 
@@ -597,6 +605,7 @@ class PrivateEstimator(BaseEstimator):
             "neighbours": self.neighbours,
             "rows": self.n_rows_,
             **written_columns(self.declared_),
+            **({_SLICE: dict(self.slice_)} if self.slice_ else {}),
             **(extra or {}),
         }
         return Content(parameters, tensors, grids)
@@ -606,7 +615,7 @@ class PrivateEstimator(BaseEstimator):
         """What a released content promises, if it is one that `from_release` can take."""
         parameters = content.parameters
         later = set(cls.later_parameters).intersection(cls.extra_parameters)
-        if {*parameters, *later} != {*_PARAMETERS, *cls.extra_parameters}:
+        if {*parameters, *later} - {_SLICE} != {*_PARAMETERS, *cls.extra_parameters}:
             raise unfit("its parameters are not those of its learner")
         epsilon, delta, neighbours = (parameters[name] for name in ("epsilon", "delta", "neighbours"))
         if type(epsilon) is not float or type(delta) is not float:
@@ -616,6 +625,8 @@ class PrivateEstimator(BaseEstimator):
         rows_are_public = neighbours == "replace-one"
         if not _is_row_count(parameters["rows"]) if rows_are_public else parameters["rows"] is not None:
             raise unfit("its number of rows is not what its neighbours allow")
+        if _SLICE in parameters and (rows_are_public or not _is_slice(parameters[_SLICE])):
+            raise unfit("its slice is not one of columns with their values")
         declared = read_columns(parameters)
         if cls._suited(declared) != declared or (schema_digest is None and not is_from_bounds(declared)):
             raise unfit("its columns are not those of its learner")
@@ -646,7 +657,7 @@ class PrivateEstimator(BaseEstimator):
             model.schema = declared
         model._take_extra(parameters)
         model._keep(declared, schema_digest)
-        model.n_rows_ = parameters["rows"]
+        model.n_rows_, model.slice_ = parameters["rows"], parameters.get(_SLICE, {})
         return model
 
     @classmethod
@@ -703,6 +714,15 @@ def undeclared(model: PrivateEstimator) -> InvalidParameter:
         f"{type(model).__name__} is to be charged to an account, and {name} was not given: read off the records, it would "
         "void the guarantee, and nothing could leave. Nothing was charged.",
         f"Give {name}=… by public knowledge, or a schema that declares the target.",
+    )
+
+
+def _is_slice(where: object) -> bool:
+    """Whether a value is the values of at least one column, as text."""
+    return (
+        isinstance(where, dict)
+        and len(where) > 0
+        and not any(text_fault(text) for pair in where.items() for text in pair)
     )
 
 

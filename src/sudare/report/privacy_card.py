@@ -95,8 +95,24 @@ def card_of(
         digest=digest,
         schema_digest=manifest["schema"],
         versions=manifest["versions"],
-        remarks=tuple(remarks),
+        remarks=(*computed_from(parameters), *remarks),
     )
+
+
+def computed_from(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, text) where a release is not about all rows of its table: which slice of it was read, and how many rows of a person are kept."""
+    person, where = parameters.get("person"), parameters.get("slice")
+    part = [] if where is None else ["the rows with " + " and ".join(f"{name} = {where[name]}" for name in where)]
+    kept = [] if person is None else [_kept_rows_text(person)]
+    return [("computed from", "; of these ".join([*part, *kept]))] if part or kept else []
+
+
+def _kept_rows_text(person: Mapping[str, Any]) -> str:
+    """How many rows of a person are kept, and what choosing that number took of ε."""
+    most = person["most_rows"] if person["most_rows"] != "auto" else person["largest"]
+    text = f"at most {whole(most)} {'row' if most == 1 else 'rows'} a person; further rows of a person were left out"
+    spent = person.get("spent", 0)
+    return f"{text}. That number was chosen privately, with ε = {rounded_up(spent)} of the whole" if spent else text
 
 
 def sureness(epsilon: float) -> float:

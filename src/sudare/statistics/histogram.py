@@ -123,7 +123,7 @@ class PrivateHistogram(PrivateEstimator):
         self.probabilities_ = {name: proportions(part) for name, part in self.counts_.items()}
 
     def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
-        """Counts with intervals that hold the exact counts with this probability, as columns for pandas, polars or pyarrow."""
+        """Counts with intervals that hold the exact counts of the kept records with this probability, as columns for pandas, polars or pyarrow."""
         check_is_fitted(self)
         counts = np.concatenate(list(self.counts_.values()))
         margin = noise_quantile(self.plan(self.n_rows_ or 1, self.declared_).mechanism, checked_level(level))

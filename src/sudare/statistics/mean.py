@@ -143,7 +143,7 @@ class PrivateMean(PrivateEstimator):
         return rows, found.sums
 
     def table(self, level: float = DEFAULT_LEVEL) -> dict[str, list[Any]]:
-        """Means with intervals that hold the exact means of the records with this probability, as columns for pandas, polars or pyarrow."""
+        """Means with intervals that hold the exact means of the kept records with this probability, as columns for pandas, polars or pyarrow."""
         check_is_fitted(self)
         low, high = natural_bounds(self.declared_)
         mechanism = self.plan(self.n_rows_ or 1, self.declared_).mechanism

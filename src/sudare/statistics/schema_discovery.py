@@ -14,6 +14,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
+from sudare.frames.person_rows import kept_persons
 from sudare.frames.rows import Arrays, checked_rows, is_read_once
 from sudare.frames.sources import column_types
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
@@ -21,7 +22,7 @@ from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import NoiseSource, noise_source
 from sudare.privacy.release import pass_through
 from sudare.privacy.source_identity import given_source
 from sudare.safe_text import composed, text_fault
@@ -170,10 +171,13 @@ def draft_privately(
 ) -> SchemaDraft:
     """(ε, δ)-DP draft of a schema, replace-one rows or persons; ε-DP without text. Proof: proofs/discovery.md.
 
-    All rows are read and checked, then the account is charged, and then counts are made, with noise.
+    Of persons no more rows are kept than the plan says, as learners do. All rows are read and checked, then the account is charged,
+    and then counts are made, with noise.
     """
     reading = plan.reading
-    rows = checked_rows(source, lambda table: _arrays(table, reading), reading, in_memory=True)
+    key = None if random_state is None or plan.person is None else noise_source(random_state).words(4).tobytes()
+    kept = kept_persons(source, reading, key)
+    rows = checked_rows(kept.source, lambda table: _arrays(table, reading), reading, in_memory=True)
     columns = dict(zip(plan.found, rows.together(), strict=True))
     paid_for = given_source(source)
     passage = pass_through(account, random_state, plan.guarantee, plan.cost, WHAT, source=paid_for)
@@ -302,6 +306,7 @@ def _text(plan: DraftPlan, found: Mapping[str, Column | None], receipt: Receipt 
     if plan.target is not None and plan.declared[plan.target].__class__ is Number:
         parts.append(f"# declared\n{tomli_w.dumps({'target': {'column': plan.target}})}")
     if plan.person is not None:
-        person = {"column": plan.person.column, "most_rows": plan.person.most_rows}
+        largest = {} if plan.person.largest is None else {"largest": plan.person.largest}
+        person = {"column": plan.person.column, "most_rows": plan.person.most_rows, **largest}
         parts.append(f"# declared\n{tomli_w.dumps({'person': person})}")
     return "\n".join(parts)
