@@ -32,7 +32,7 @@ WILDCARD: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FORMAT: Final = re.compile(r"(delta|iceberg):(?=\S)(.*)", re.IGNORECASE | re.DOTALL)
 # What a mistyped address has, which would be shown and kept as a path or a name: a scheme's end, a password before a host, or a password's name.
-_LOGIN: Final = re.compile(r":[^/\s]*@|@[^/\s]*:|(password|passwd|pwd)\s*(=|%3d)", re.IGNORECASE)
+_LOGIN: Final = re.compile(r":[^/\s]*@|@[^/\s]*:|(password|passwd|pwd)\s*(=|%3d)|^\s*[a-z][\w+.: -]*:/", re.IGNORECASE)
 _OPTIONS: Final = re.compile(r"\?(?:[\w.-]+=[^&=]*)(?:&[\w.-]+=[^&=]*)*$")
 
 
@@ -103,8 +103,7 @@ def place_of(text: str) -> str | ObjectAddress | TableAddress | None:
 
 def refuse_login(text: str) -> None:
     """Raise SourceUnreadable where a text that is no address may hold a password. It is not quoted."""
-    is_spelled_as_path = text.startswith(("/", "./", "../"))
-    if _LOGIN.search(text) or (":/" in text and not is_spelled_as_path):
+    if _LOGIN.search(text):
         raise SourceUnreadable(
             "A text looks like an address, possibly with a password, and is none that can be read.",
             "Write for example s3://bucket/folder, or postgresql://user:password@host/database and a table after a blank; a path with such signs as Path(…).",
