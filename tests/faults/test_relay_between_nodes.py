@@ -18,7 +18,7 @@ from sudare.consortium.tasks.sum_steps import COLLECT, SUM, Attempt, SumRequest
 from sudare.errors import AgreementMismatch, MembersMissing, TaskStopped
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.wire import packed, unpacked_as
-from tests.consortium.simulated_consortium import Consortium, CrashingStore, RoughNetwork, SteppingWalk
+from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, RoughNetwork, SteppingWalk
 from tests.consortium.simulated_network import GoodNetwork
 from tests.consortium.test_dishonest_members import learners
 from tests.faults.test_consortium import KillingNetwork, addends_of, check_everyone_right, check_right
@@ -239,6 +239,21 @@ def test_a_member_with_another_agreement_does_not_stop_the_relay() -> None:
     consortium.simulation.at(0.01, lambda: consortium.collecting.stop(mismatch))
     assert consortium.run()
     check_everyone_right(consortium)
+
+
+def test_keys_that_no_sum_can_be_made_with_are_not_kept() -> None:
+    consortium = relayed()
+    copied = IDENTITIES[0].member_keys(b"test").public
+
+    def lie() -> None:
+        dispatcher = consortium.simulation.dispatcher(RELAY_NAME)
+        assert dispatcher is not None
+        dispatcher.session.publics = copied
+
+    consortium.simulation.at(0.0, lie)
+    consortium.run(600.0)
+    assert set(consortium.failures()) == set(consortium.names)
+    assert not any("keys" in consortium.stores[name].contents for name in consortium.names)
 
 
 def test_whatever_one_member_sends_the_relay_collects_on() -> None:

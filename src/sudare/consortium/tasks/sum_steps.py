@@ -245,11 +245,15 @@ class SumActivity(Activity):
         return tuple(map(PublicKeys, saved.exchange, saved.signing))
 
     def _gathered_publics(self) -> tuple[PublicKeys, ...] | None:
-        """The participants' public keys, saved for the rest of the task; None as long as somebody has not shown its own."""
+        """The participants' public keys, saved for the rest of the task; None as long as somebody has not shown its own.
+
+        Raise InvalidParameter, and save nothing, unless sums can be made with them: who showed a wrong key may show the right one in the next run.
+        """
         known = self._known()
         if not all(name in known for name in self._group.participants):
             return None
         publics = tuple(known[name] for name in self._group.participants)
+        Roster(self._group.participants, publics)
         keys = _Keys(tuple(each.exchange for each in publics), tuple(each.signing for each in publics))
         self._store.save(_KEYS, packed(keys))
         return publics
