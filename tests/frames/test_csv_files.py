@@ -39,8 +39,15 @@ def test_declared_types_do_not_flip_late_in_a_csv_file(tmp_path: Path, monkeypat
         read(path, schema=number)
     text = Schema({"x": Category(("1", "one"))})
     assert encode(text, read(path, schema=text)).matrix[-1].tolist() == [0, 1]
-    # Undeclared columns that are asked for are guessed.
-    assert read(path, columns=["y"], schema=text)["y"].sum() == read(path, schema=text).rows
+    # Undeclared columns that are asked for are text.
+    assert set(read(path, columns=["y"], schema=text)["y"]) == {"1"}
+
+
+def test_columns_that_a_schema_does_not_declare_are_text(tmp_path: Path) -> None:
+    schema = Schema({"ward": Category(("a", "b"))})
+    for last in ("007", "X9"):
+        (tmp_path / "rows.csv").write_text(f"ward,code\na,007\nb,{last}\n")
+        assert read(tmp_path / "rows.csv", ["ward", "code"], schema)["code"].tolist() == ["007", last]
 
 
 def test_what_is_missing_in_a_csv_file(tmp_path: Path) -> None:

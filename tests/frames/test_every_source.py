@@ -72,8 +72,12 @@ def test_a_folder_of_no_files_and_other_things_are_refused(tmp_path: Path) -> No
 
 
 def test_names_in_folders_are_columns(tmp_path: Path) -> None:
-    table = read(SOURCES["hive folder"](visits(), tmp_path), ["part", "age"])
-    assert table["part"].tolist() == [0] * 100 + [1] * 150
+    folder = SOURCES["hive folder"](visits(), tmp_path)
+    assert read(folder, ["part", "age"])["part"].tolist() == ["0"] * 100 + ["1"] * 150
+    for column, kind in ((Number(0, 9), float), (Category((0, 1)), int), (Category(("0", "1")), str)):
+        found = read(folder, ["age", "part"], Schema({"part": column}))["part"].tolist()
+        assert found == list(map(kind, [0] * 100 + [1] * 150))
+    assert read(folder, ["age"], Schema({"part": Number(0, 9)})).names == ("age",)
 
 
 def test_a_dataset_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:

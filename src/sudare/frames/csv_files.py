@@ -35,6 +35,9 @@ def csv_batches(
     read_as = dict(zip(unique_names(public_names(written, said.has_header)), written, strict=True))
     names = wanted_columns(list(read_as), columns, schema)
     types = {name: kind for name, kind in declared_types(schema).items() if name in names}
+    if schema is not None:
+        # A type that was guessed from all values would let one record change how the others are read.
+        types = {name: types.get(name, pa.string()) for name in names}
     rewritten = rewritten_types(types, names, read_as, opened, dialect)
     options = pyarrow.csv.ConvertOptions(
         include_columns=[read_as[name] for name in names],

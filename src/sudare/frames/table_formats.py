@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -15,6 +15,7 @@ import pyarrow.fs
 
 from sudare.errors import ExtraMissing, SourceUnreadable
 from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, parsed
+from sudare.frames.csv_files import declared_types
 from sudare.frames.record_source import FileList, Origin, RecordSource, arrow_batches, cannot_read, named_types, quietly
 from sudare.frames.stored_files import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
 from sudare.schema import Schema
@@ -24,8 +25,14 @@ from sudare.schema.frame_conversion import Table, attempt
 class DatasetSource(RecordSource):
     """A Dataset of pyarrow: its fragments in their order. One that is not made of files may come in another order every time."""
 
-    def __init__(self, dataset: Any, origin: Origin | None = None, what: str = "The dataset") -> None:
-        self._dataset, self._what = dataset, what
+    def __init__(
+        self,
+        dataset: Any,
+        origin: Origin | None = None,
+        what: str = "The dataset",
+        texts: Collection[str] = (),
+    ) -> None:
+        self._dataset, self._what, self._texts = dataset, what, texts
         self.is_steady = hasattr(dataset, "files")
         self._origin = origin if origin is not None or not self.is_steady else _files_of(dataset)
 
@@ -41,7 +48,8 @@ class DatasetSource(RecordSource):
             return iter(self._dataset.to_batches(columns=stored, batch_size=batch_rows, **self._little_ahead()))
 
         rows = arrow_batches(parts, self._dataset.schema.names, columns, batch_rows, schema)
-        return quietly(rows, cannot_read(self._what))
+        kinds = {name: kind for name, kind in declared_types(schema).items() if name in self._texts}
+        return quietly((_with_types(table, kinds) for table in rows), cannot_read(self._what))
 
     def _little_ahead(self) -> dict[str, Any]:
         """How to scan without holding more than is looked at: fragments and row groups may be large."""
@@ -60,6 +68,15 @@ class DatasetSource(RecordSource):
         if not self.is_steady:
             return None
         return state_of([StoredObject(path, self._dataset.filesystem, path) for path in self._dataset.files])
+
+
+def _with_types(table: Table, kinds: Mapping[str, Any]) -> Table:
+    """The table with text columns read as these types."""
+    arrow = table.arrow
+    for name, kind in kinds.items():
+        if name in arrow.column_names:
+            arrow = arrow.set_column(arrow.column_names.index(name), name, arrow.column(name).cast(kind))
+    return Table(arrow, table.origin)
 
 
 def _files_of(dataset: Any) -> FileList | None:
@@ -100,7 +117,10 @@ def store_of(filesystem: Any) -> str:
 
 
 def hive_folder(folder: Path) -> DatasetSource:
-    """A folder of folders such as month=3/, each with Parquet files; what stands in their names are columns."""
+    """A folder of folders such as month=3/, each with Parquet files; what stands in their names are columns of text, read as a schema declares them.
+
+    A type that was guessed from all names would let one record change how the others are read.
+    """
     found = sorted(
         os.path.join(place, name)
         for place, _, names in os.walk(folder)
@@ -113,16 +133,20 @@ def hive_folder(folder: Path) -> DatasetSource:
         )
     # It loads pandas, which not everybody who opens a ledger needs.
     from pyarrow.dataset import dataset as dataset_of
+    from pyarrow.dataset import partitioning
 
+    steps = {step for path in found for step in Path(os.path.relpath(path, folder)).parent.parts}
+    texts = sorted({name for name, mark, _ in (step.partition("=") for step in steps) if mark})
+    by_folder = partitioning(pa.schema([(name, pa.string()) for name in texts]), flavor="hive")
     dataset = attempt(
-        lambda: dataset_of(found, format="parquet", partitioning="hive", partition_base_dir=os.fspath(folder))
+        lambda: dataset_of(found, format="parquet", partitioning=by_folder, partition_base_dir=os.fspath(folder))
     )
     if dataset is None:
         raise SourceUnreadable(
             f"The files below {os.fspath(folder)!r} cannot be read as one table.",
             "Keep those together that are parts of one.",
         )
-    return DatasetSource(dataset, os.path.join(os.getcwd(), folder), repr(os.fspath(folder)))
+    return DatasetSource(dataset, os.path.join(os.getcwd(), folder), repr(os.fspath(folder)), texts)
 
 
 # Delta
