@@ -145,6 +145,12 @@ def test_no_column_makes_a_draft_fail(values: list[float], kind: str) -> None:
             found_column(np.repeat(values, repeats), kind, epsilon, 3, SeededNoise(2))
 
 
+def test_spellings_of_one_value_are_found_as_one() -> None:
+    values = pd.DataFrame({"c": ["\u00c5", "A\u030a", "b"] * 500})
+    draft = draft_privately(values, planned_draft(values, epsilon=5.0), random_state=0)
+    assert draft.found["c"]["values"] == ["\u00c5", "b", "(other)"]
+
+
 def test_shares_never_add_up_to_more() -> None:
     assert sum(RULE.shares) == pytest.approx(1)
     for epsilon in (0.1, 0.3, 1 / 3, 7.0):

@@ -24,7 +24,7 @@ from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
 from sudare.privacy.source_identity import given_source
-from sudare.safe_text import text_fault
+from sudare.safe_text import composed, text_fault
 from sudare.schema import Category, Column, Date, Number, Person, Schema, as_table
 from sudare.schema.column_values import declared_numbers, holds
 from sudare.schema.declaration import refuse_values_as_names
@@ -247,7 +247,10 @@ def found_category(
     values: NDArray[np.object_], epsilon: float, delta: float, unit_rows: int, noise: NoiseSource
 ) -> Category | None:
     """(ε, δ)-DP list of frequent values (Korolova et al. 2009); None where there is none. Proof: proofs/discovery.md."""
-    counts = Counter("" if value is None else value for value in values.tolist())
+    counts: Counter[str] = Counter()
+    for value, rows in Counter(values.tolist()).items():
+        # In the spelling that declared values have: two spellings of one value could not both be declared.
+        counts["" if value is None else composed(value)] += rows
     texts, exact_counts = list(counts), np.array(list(counts.values()), dtype=np.float64)
     # A fixed order that does not depend on that of the rows.
     order = np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.intp)
