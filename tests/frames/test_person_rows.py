@@ -96,6 +96,20 @@ def test_small_and_large_buckets_keep_the_same_rows(seed, monkeypatch):
     assert rows_of(kept_persons(batches, SCHEMA, KEY).source) == rows_of(expected)
 
 
+def test_rows_that_differ_in_a_column_beside_the_schema_are_chosen_whatever_their_order(tmp_path):
+    schema = Schema({"c": Category(("a", "b"))}, Person("p", 1))
+    persons = np.repeat(np.arange(20), 2)
+    table = pd.DataFrame({"p": persons, "c": "a", "code": ["x", "y"] * 20})
+    kept = set()
+    for rows in (table, table[::-1]):
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        for source in (rows, tmp_path / "rows.csv", iter([rows[:7], rows[7:]])):
+            found = read(kept_persons(source, schema, KEY, beside=["code"]).source, ["c", "code"], schema)
+            kept.add("".join(found["code"] if rows is table else found["code"][::-1]))
+    assert len(kept) == 1
+    assert {len(each) for each in kept} == {20}
+
+
 def test_targets_beside_the_table_are_cut_with_it():
     table = visits()
     kept = kept_persons(table, SCHEMA, KEY, table.index.to_numpy())

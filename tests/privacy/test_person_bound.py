@@ -22,7 +22,7 @@ from sudare.privacy.discrete_exponential_mechanism import permuted_and_flipped
 from sudare.privacy.noise import SeededNoise
 from sudare.privacy.person_bound import BOUND_SHARE, BoundChoice, bound_epsilon, candidate_bounds
 from sudare.schema import Category, Label, Number, Person, Schema
-from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateStandardScaler
+from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
 from sudare.synthesis import PrivateSynthesizer
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -93,6 +93,14 @@ def test_a_price_is_what_a_fit_pays_and_nothing_is_charged_for_bad_rows(tmp_path
     with pytest.raises(BudgetExceeded):
         model.fit(visits())
     assert account.spent().epsilon == 1.0
+
+
+def test_quantiles_pay_for_the_choice_as_well(tmp_path):
+    account = Ledger(tmp_path / "ledger.db").account("visits", epsilon=1.0, unit="person")
+    model = PrivateQuantiles(1.0, schema=SCHEMA, account=account).fit(visits())
+    assert model.declared_.person.spent == bound_epsilon(1.0)
+    assert model.plan(100, model.declared_).mechanism.cost.epsilon + exact(model.declared_.person.spent) <= 1
+    assert account.spent().epsilon == model.guarantee_.epsilon == 1.0
 
 
 def test_learners_that_cannot_choose_say_so_before_anything_is_charged(tmp_path):

@@ -57,14 +57,17 @@ def new_key() -> bytes:
     return secrets.token_bytes(32)
 
 
-def kept_persons(source: Any, schema: Schema | None, key: bytes | None = None, y: Any = None) -> Kept:
+def kept_persons(
+    source: Any, schema: Schema | None, key: bytes | None = None, y: Any = None, beside: Sequence[str] = ()
+) -> Kept:
     """The source with no more rows of a person than the schema declares; the source itself where nobody has more.
 
+    `beside` are columns that are read and not declared: rows that differ in these alone are chosen among without regard to their order as well.
     Raise MissingValue where a row names no person, ColumnMissing where the column is not there, DataError where an array has no column names. Messages name no person and no number.
     """
     if schema is None or schema.person is None:
         return Kept(source, y, 0)
-    return PersonRows.of(source, schema, key, y).at_most(schema.person.bound)
+    return PersonRows.of(source, schema, key, y, beside).at_most(schema.person.bound)
 
 
 def kept_count(source: Any, schema: Schema) -> int:
@@ -117,9 +120,12 @@ class PersonRows:
     keys: TagKeys
     y: Any
     counts: PersonCounts
+    beside: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, source: Any, schema: Schema, key: bytes | None = None, y: Any = None) -> PersonRows:
+    def of(
+        cls, source: Any, schema: Schema, key: bytes | None = None, y: Any = None, beside: Sequence[str] = ()
+    ) -> PersonRows:
         """Count the rows of each person. What comes only once, or in an order that a database chooses, is kept for the passes after this one."""
         if schema.person is None:
             raise ValueError("no person is declared")
@@ -128,11 +134,11 @@ class PersonRows:
             for part in batches(source, [name], COUNTED_ROWS, schema):
                 counts.append(_tags(part, name, keys))
         elif not _is_held(source):
-            source = _waiting(source, schema, keys, counts)
+            source = _waiting(source, schema, keys, counts, beside)
         else:
             source = source.table if isinstance(source, HeldTable) else source
             counts.append(_tags(as_table(source, [name], names_arrays=False), name, keys))
-        return cls(source, schema, schema.person, keys, y, counts)
+        return cls(source, schema, schema.person, keys, y, counts, tuple(beside))
 
     def at_most(self, most_rows: int) -> Kept:
         """The rows with at most so many of each person."""
@@ -151,14 +157,14 @@ class PersonRows:
     def _choice(self) -> RowChoice:
         choice, name = RowChoice(self.keys.copies), self.person.column
         if _is_read_again(self.source):
-            for part in batches(self.source, None, DEFAULT_BATCH_ROWS, self.schema):
+            for part in _read_batches(self.source, self.schema, self.beside):
                 persons = tags_in(self.source, part, name, self.keys)
                 choice.append(persons, self._row_tags(part, persons, None))
             if choice.rows != self.counts.rows:
                 raise changed()
             return choice
         present = set(column_names(self.source))
-        table = as_table(self.source, [each for each in self.schema.source_columns if each in present])
+        table = as_table(self.source, [each for each in (*self.schema.source_columns, *self.beside) if each in present])
         y = None if self.y is None else as_column(self.y, "y")
         if y is not None and len(y) != table.rows:
             raise DataError(f"There are {table.rows} rows and {len(y)} targets.", "Give one target a row.")
@@ -167,11 +173,14 @@ class PersonRows:
         return choice
 
     def _row_tags(self, table: Table, persons: Words, y: pa.ChunkedArray | None) -> Words:
-        """What distinguishes rows of a person: the declared columns that are there, and the targets given beside them."""
+        """What distinguishes rows of a person: the declared columns that are there, those read beside them, and targets given apart."""
         words: list[Words] = []
         for column, facts in self.schema.columns.items():
             if column in table.names:
                 words += content_words(table.column(column), facts, column, self.keys.rows)
+        for column in self.beside:
+            if column in table.names:
+                words += content_words(table.column(column), None, column, self.keys.rows)
         if y is not None:
             words += content_words(y, None, "y", self.keys.rows)
         return row_tags(persons, words, self.keys.rows)
@@ -255,11 +264,22 @@ def changed() -> DataError:
     )
 
 
-def _waiting(source: Any, schema: Schema, keys: TagKeys, counts: PersonCounts) -> WaitingTables:
+def _read_batches(source: Any, schema: Schema, beside: Sequence[str]) -> Iterator[Table]:
+    """The declared columns that are there, and those beside them. Raise ColumnMissing where one of the latter is not."""
+    if not beside:
+        return batches(source, None, DEFAULT_BATCH_ROWS, schema)
+    # Opened once: looking at the columns of tables that come once takes the first of them.
+    opened = source_of(source)
+    present = set(opened.types(schema.source_columns).names)
+    columns = [*(each for each in schema.source_columns if each in present), *beside]
+    return batches(opened, columns, DEFAULT_BATCH_ROWS, schema)
+
+
+def _waiting(source: Any, schema: Schema, keys: TagKeys, counts: PersonCounts, beside: Sequence[str]) -> WaitingTables:
     if schema.person is None:
         raise ValueError("no person is declared")
     waiting, name = WaitingTables((source,)), schema.person.column
-    for part in batches(source, None, DEFAULT_BATCH_ROWS, schema):
+    for part in _read_batches(source, schema, beside):
         persons = _tags(part, name, keys)
         counts.append(persons)
         waiting.append(with_tags(part.arrow, name, persons))

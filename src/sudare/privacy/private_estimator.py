@@ -390,10 +390,14 @@ class PrivateEstimator(BaseEstimator):
         """
         self._check_parameters()
         try:
-            return kept_persons(X, self.schema, self._row_secret(), y)
+            return kept_persons(X, self.schema, self._row_secret(), y, self._columns_beside())
         except SourceUnreadable:
             # What cannot be read is refused by the learner, which knows what it reads; it counts persons again.
             return Kept(X, y, 0)
+
+    def _columns_beside(self) -> tuple[str, ...]:
+        """The columns that are read and not declared."""
+        return ()
 
     def _row_secret(self) -> bytes:
         if self.random_state is None and self._lent_noise is None:
@@ -422,7 +426,7 @@ class PrivateEstimator(BaseEstimator):
         self._check_parameters()
         spent = bound_epsilon(checked_epsilon(self.epsilon))
         largest = self._with_bound(person, person.bound, spent)
-        rows = PersonRows.of(X, cast(Schema, largest.schema), self._row_secret(), y)
+        rows = PersonRows.of(X, cast(Schema, largest.schema), self._row_secret(), y, self._columns_beside())
         kept = rows.at_most(person.bound)
         plan = largest._plan_for(kept.source, kept.y)
         epsilon, delta = checked_epsilon(self.epsilon), checked_delta(self.delta)

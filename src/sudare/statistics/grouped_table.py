@@ -351,6 +351,9 @@ class GroupedTable(PrivateEstimator):
         columns = {name: as_feature(schema.columns[name]) for name in by}
         return Schema({**columns, **{name: with_centre(number) for name, number in numbers.items()}}, schema.person)
 
+    def _columns_beside(self) -> tuple[str, ...]:
+        return tuple(self.keys)
+
     def _check_keys(self, keys: tuple[str, ...], schema: Schema) -> None:
         if not keys:
             return

@@ -128,7 +128,7 @@ class PrivateQuantiles(PrivateEstimator):
     def _mechanism(self, declared: Schema) -> JointQuantiles:
         level = LEVEL if self.intervals else None
         wanted, columns, unit = checked_quantiles(self.quantiles), len(declared.columns), rows_per_unit(declared)
-        return JointQuantiles(wanted, columns, float(self.epsilon), self.neighbours, unit, level=level)
+        return JointQuantiles(wanted, columns, self._values_epsilon(declared), self.neighbours, unit, level=level)
 
     def _plan_for(self, X: Any, y: Any) -> Plan[JointQuantiles]:
         return self.plan(self._counted_rows(X).count, self.declared_)
