@@ -507,7 +507,10 @@ class TestCharging:
     def test_advice_in_the_relation_that_was_asked_for(self, account: Account) -> None:
         with pytest.raises(BudgetExceeded) as caught:
             charge(account, 2.0, neighbours="add-remove")
-        assert caught.value.problem == "a test asks for ε = 4 of account 'patients'; 3 of 3 is left."
+        assert (
+            caught.value.problem
+            == "a test asks for ε = 4 of account 'patients' (it counts replaced records, which are two steps); 3 of 3 is left."
+        )
         assert caught.value.remedy.startswith("Use epsilon <= 1.5, or have")
         charge(account, 1.5, neighbours="add-remove")
 
