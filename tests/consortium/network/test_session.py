@@ -173,6 +173,8 @@ def test_members_with_different_agreements_learn_the_field_and_exchange_nothing(
         assert isinstance(difference, AgreementMismatch)
         assert "tasks.joint.epsilon" in str(difference)
         assert f"'{peer}'" in str(difference)
+        # Nothing is due to it: a loop that waits for what is due does not spin.
+        assert session.next_due(5.0) > 5.0
         assert session.present(5.0, 10.0) == {session.name}
 
 

@@ -187,6 +187,9 @@ class Session:
                 continue
             if channel is None or not channel.confirmed:
                 times.append(peer.hello_due)
+            elif channel.their_digest != self.pins.agreement_digest:
+                # It is told the terms until it has told its own, and nothing else.
+                times += [peer.sent_at + _RESEND_SECONDS] if peer.difference is None else []
             else:
                 times += [peer.sent_at + _HEARTBEAT_SECONDS, peer.receipt_due]
                 times += [pending.due for pending in channel.pending.values()]
