@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,7 +66,7 @@ class Workload:
     def schema(self) -> Schema:
         """Groups are declared with all their values, and one that nobody has."""
         groups = {name: Category((*sorted(self.frame[name].unique()), "nobody")) for name in self.by}
-        return Schema({**groups, self.column: Number(*self.bounds)})
+        return Schema({**groups, self.column: Number(*self.bounds, whole=self.whole)})
 
     @property
     def group_count(self) -> int:
@@ -93,7 +93,7 @@ def generated() -> list[Workload]:
     return [
         table("skewed amounts, groups of 900 to 7,400", generator.choice(8, 20_000, p=sizes / sizes.sum()), generator.lognormal(3, 0.8, 20_000), (0, 200)),
         table("shares, 12 groups of 250", np.repeat(np.arange(12), 250), generator.beta(2, 5, 3000), (0, 1)),
-        table("yes and no, 4 groups", generator.integers(0, 4, 5000), generator.random(5000) < 0.3, (0, 1)),
+        replace(table("yes and no, 4 groups", generator.integers(0, 4, 5000), generator.random(5000) < 0.3, (0, 1)), whole=True),
         table("normal, 100 groups of about 1,000", generator.integers(0, 100, 100_000), generator.normal(0, 1, 100_000), (-5, 5)),
         table("two peaks, 3 groups", generator.integers(0, 3, 6000), generator.normal(np.where(generator.random(6000) < 0.6, 3, 7), 0.7), (0, 10)),
     ]  # fmt: skip
@@ -333,8 +333,31 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=REPEATS, help="of ours; other than the usual, nothing is written"
     )
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--intervals-only", action="store_true", help="measure intervals again and keep all else")
+    options = parser.parse_args()
+    repeats = options.repeats
     work, others = adult(), generated()
+    if options.intervals_only:
+        kept = json.loads(RESULTS.read_text("utf-8"))
+        compared, seconds = [Compared(**one) for one in kept["compared"]], kept["seconds"]
+    else:
+        compared, seconds = comparisons(work, others, repeats), seconds_of_a_table(work)
+    covered = [coverage(each, repeats) for each in (work, *others)]
+    text = markdown(compared, covered, seconds, repeats)
+    print(text)
+    if repeats == REPEATS:
+        written = {
+            "repeats": repeats,
+            "compared": [asdict(one) for one in compared],
+            "coverage": [asdict(one) for one in covered],
+            "seconds": seconds,
+        }
+        RESULTS.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_page(text)
+
+
+def comparisons(work: Workload, others: Sequence[Workload], repeats: int) -> list[Compared]:
+    """Errors of ours and of the peers."""
     try:
         with tempfile.TemporaryDirectory() as folder:
             compared = [line for relation in NEIGHBOURS for line in counts_and_means(work, relation, repeats, folder)]
@@ -347,19 +370,7 @@ def main() -> None:
                     print(told(compared[-2:]), flush=True)
     except PeerMissing as reason:
         sys.exit(f"A peer is not there: {reason}")
-    covered = [coverage(each, repeats) for each in (work, *others)]
-    seconds = seconds_of_a_table(work)
-    text = markdown(compared, covered, seconds, repeats)
-    print(text)
-    if repeats == REPEATS:
-        written = {
-            "repeats": repeats,
-            "compared": [asdict(one) for one in compared],
-            "coverage": [asdict(one) for one in covered],
-            "seconds": seconds,
-        }
-        RESULTS.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        write_page(text)
+    return compared
 
 
 if __name__ == "__main__":

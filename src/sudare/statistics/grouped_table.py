@@ -599,8 +599,10 @@ class GroupedTable(PrivateEstimator):
         counts = self.counts_.sum(axis=added, dtype=np.int64).astype(np.float64).ravel()
         margin = scale * float(widths(np.zeros(1))[0])
         found: dict[str, list[Any]] = {**(shown.labels() if kept else {}), "count": counts.astype(np.int64).tolist()}
-        found["count_low"] = np.maximum(np.floor(counts - margin), 0).astype(np.int64).tolist()
-        found["count_high"] = np.maximum(np.ceil(counts + margin), 0).astype(np.int64).tolist()
+        # A rounded count is so many whole numbers away at most as often as its noise is half a one more.
+        steps = math.ceil(margin - 0.5)
+        found["count_low"] = np.maximum(counts - steps, 0).astype(np.int64).tolist()
+        found["count_high"] = np.maximum(counts + steps, 0).astype(np.int64).tolist()
         totals = {name: sums.sum(axis=added).ravel() for name, sums in self.sums_.items()}
         for name, number in numbers_among(self.declared_, list(totals)).items():
             centre, half = (number.low + number.high) / 2, (number.high - number.low) / 2
