@@ -165,7 +165,7 @@ def test_read_another_file_than_the_account_was_asked_about(house, ledger, monke
     for path in (f"file:{house}/patients.csv", " patients.csv", f" {house}/patients.csv", "elsewhere/patients.csv"):
         Path(path).write_text(staff)
     account = ledger.account("patients", epsilon=30.0, source=house / "patients.csv")
-    with pytest.raises((BudgetError, InvalidParameter)):
+    with pytest.raises((BudgetError, InvalidParameter, SourceUnreadable)):
         RecordPerturbation(TABLE, epsilon=1.0, account=account).fit(READ_OTHERWISE[spelling](house))
     assert charges(ledger) == 0
 

@@ -228,7 +228,7 @@ class PrivateEstimator(BaseEstimator):
     clipped_: Mapping[str, int]
     cut_rows_: int
     # The values of the columns by which the slice that was read is cut; none where all rows were.
-    slice_: Mapping[str, str] = MappingProxyType({})
+    _slice: Mapping[str, str] = MappingProxyType({})
     _source: Source | None
     declared_: Schema
     schema_digest_: str | None
@@ -317,6 +317,11 @@ class PrivateEstimator(BaseEstimator):
         self.clipped_ = dict(zip(numbers, [] if rows.tally is None else rows.tally.tolist(), strict=True))
         return rows
 
+    @property
+    def slice_(self) -> Mapping[str, str]:
+        """The columns and values of the slice that was read; empty where all rows were."""
+        return self._slice
+
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
@@ -325,7 +330,7 @@ class PrivateEstimator(BaseEstimator):
         """Keep which source is read, for the charge. Raise SourceMismatch if the account is for another one."""
         self._source = given_source(X)
         part = None if self._source is None else self._source.part
-        self.slice_ = {} if part is None else dict(part.where)
+        self._slice = {} if part is None else dict(part.where)
         if self.account is not None:
             self.account.check_source(self._source)
 
@@ -657,7 +662,7 @@ class PrivateEstimator(BaseEstimator):
             model.schema = declared
         model._take_extra(parameters)
         model._keep(declared, schema_digest)
-        model.n_rows_, model.slice_ = parameters["rows"], parameters.get(_SLICE, {})
+        model.n_rows_, model._slice = parameters["rows"], parameters.get(_SLICE, {})
         return model
 
     @classmethod
