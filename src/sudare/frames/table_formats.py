@@ -328,5 +328,6 @@ def _imported(module: str, what: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise ExtraMissing(
-            f"{what} are read by a package that is not installed.", f"Install it: pip install 'sudare[{extra}]'"
+            f"{what} are read by a package that is not installed.",
+            f"Run: pip install 'sudare[{extra}]'. Nothing was charged.",
         ) from None
