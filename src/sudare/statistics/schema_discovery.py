@@ -22,7 +22,7 @@ from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.guarantee import DEFAULT_DELTA, Guarantee, checked_delta, checked_epsilon, readable_up
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt
-from sudare.privacy.noise import NoiseSource, noise_source
+from sudare.privacy.noise import NoiseSource, row_secret
 from sudare.privacy.release import pass_through
 from sudare.privacy.source_identity import given_source
 from sudare.safe_text import composed, text_fault
@@ -175,7 +175,7 @@ def draft_privately(
     and then counts are made, with noise.
     """
     reading = plan.reading
-    key = None if random_state is None or plan.person is None else noise_source(random_state).words(4).tobytes()
+    key = None if plan.person is None else row_secret(random_state)
     kept = kept_persons(source, reading, key)
     rows = checked_rows(kept.source, lambda table: _arrays(table, reading), reading, in_memory=True)
     columns = dict(zip(plan.found, rows.together(), strict=True))
