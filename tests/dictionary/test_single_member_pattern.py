@@ -11,6 +11,7 @@ from sudare.dictionary.families import Frame, Overall, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.single_member_pattern import with_own_pattern
 from sudare.dictionary.sum_questions import Branch
+from sudare.frames import rows
 from sudare.papers.p003_decentralised.made_up_consortia import chapter_truth
 from tests.dictionary.kit import held
 
@@ -58,17 +59,11 @@ def test_usual_records_make_no_pattern(rows):
             np.testing.assert_array_equal(found.weights, truth.weights[member])
 
 
-def test_how_records_are_cut_into_blocks_does_not_matter():
+def test_how_records_are_cut_into_blocks_does_not_matter(monkeypatch):
     table = own_records(np.random.default_rng(0))
     whole = with_own_pattern(held([table])[0], dictionary_of(chapter_truth()), chapter_truth().weights[0])
-
-    class Cut:
-        rows, cluster = len(table), None
-
-        def blocks(self):
-            return iter(np.array_split(table, 7))
-
-    cut = with_own_pattern(Cut(), dictionary_of(chapter_truth()), chapter_truth().weights[0])
+    monkeypatch.setattr(rows, "TREE_BLOCK_ROWS", 1 + len(table) // 7)
+    cut = with_own_pattern(held([table])[0], dictionary_of(chapter_truth()), chapter_truth().weights[0])
     np.testing.assert_allclose(cut.pattern["means"], whole.pattern["means"], rtol=1e-9)
 
 

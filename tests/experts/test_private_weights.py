@@ -197,7 +197,7 @@ def test_tables_with_persons(account, tmp_path):
     before = account.remaining()
     with pytest.raises(InvalidParameter, match="another schema"):
         PrivateExponentialWeights(experts, account=account).fit(table)
-    with pytest.raises(InvalidParameter, match="need a table"):
+    with pytest.raises(DataError, match="no column names"):
         PrivateExponentialWeights(experts, schema=schema, account=account).fit(np.zeros((3, 2)), ["no"] * 3)
     assert account.remaining() == before
     cut = PrivateExponentialWeights(experts, schema=schema).fit(table.assign(who=1))
