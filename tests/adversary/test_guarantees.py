@@ -213,7 +213,7 @@ def test_publish_one_record_while_models_are_scored(account, tmp_path, monkeypat
 
 def test_publish_a_nearly_exact_mean_under_the_charge_of_another_thread(account, tmp_path, monkeypatch):
     """Two threads fit one model: the first pays for ε = 50 and is sealed with the charge that the second pays for ε = 0.01."""
-    X, path, drawn = np.full((100, 1), 0.25), tmp_path / "mean.sudare", SystemNoise.laplace
+    X, path, drawn = np.full((100, 1), 0.25), tmp_path / "mean.sudare", SystemNoise.infinity_norm
     model = PrivateMean(50.0, bounds=(0, 1), account=account)
     first_is_charged, second_is_charged = threading.Event(), threading.Event()
     first = threading.Thread(target=lambda: model.fit(X))
@@ -228,9 +228,9 @@ def test_publish_a_nearly_exact_mean_under_the_charge_of_another_thread(account,
             left_the_house(lambda: model, path)
         return drawn(self, values, scale)
 
-    monkeypatch.setattr(SystemNoise, "laplace", in_turns)
+    monkeypatch.setattr(SystemNoise, "infinity_norm", in_turns)
     first.start()
-    first_is_charged.wait(60)
+    assert first_is_charged.wait(60)
     with suppress(SudareError):
         PrivateMean.fit(model.set_params(epsilon=0.01), X)
     second_is_charged.set()

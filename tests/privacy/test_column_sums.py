@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sudare.privacy.column_sums import (
+    ScaledSums,
     exact_moments,
     exact_sums,
     fixed_point_step,
@@ -136,3 +137,12 @@ def test_numbers_on_the_grid_stay_within_the_bounds(low, width, value, bits):
     assert low <= found <= high
     assert (Fraction(float(found)) / Fraction(grid)).denominator == 1
     assert abs(found - min(max(value, low), high)) <= grid
+
+
+def test_scaled_sums_of_tables_and_of_columns_add_up():
+    first, second = (ScaledSums(np.array([n, 2.0]), 3, {"age": n, "dose": 1}) for n in (1, 4))
+    both = first + second
+    assert (both.sums.tolist(), both.rows, dict(both.clipped)) == ([5.0, 4.0], 6, {"age": 5, "dose": 2})
+    beside = first.beside(ScaledSums(np.array([7.0]), 3, {"height": 9}))
+    assert (beside.sums.tolist(), beside.rows) == ([1.0, 2.0, 7.0], 3)
+    assert dict(beside.clipped) == {"age": 1, "dose": 1, "height": 9}

@@ -25,9 +25,11 @@ from sudare.errors import (
     InvalidParameter,
     MissingValue,
     NotCharged,
+    PersonRowsExceeded,
     RelationMismatch,
     SchemaError,
     SeededNoiseRefused,
+    SourceUnreadable,
     SudareError,
     UnknownCategory,
     WrongType,
@@ -1053,3 +1055,35 @@ def test_clones_share_a_cluster_and_pickles_have_its_address_only():
     by_address = PrivateMean(cluster="tcp://scheduler:8786")
     assert clone(by_address).cluster == pickle.loads(pickle.dumps(by_address)).cluster == "tcp://scheduler:8786"
     assert clone(PrivateMean()).cluster is None
+
+
+def test_a_file_is_read_by_its_schema_and_one_without_rows_is_refused(tmp_path):
+    schema = Schema({"age": Number(0, 110)}, Person("who", 1))
+    table = pd.DataFrame({"age": [20.0, 40.0, 60.0], "who": [1, 2, 3]})
+    table.to_parquet(tmp_path / "people.parquet")
+    table.head(0).to_parquet(tmp_path / "nobody.parquet")
+    scaler = PrivateStandardScaler(schema=schema, random_state=0)
+    of_file = clone(scaler).fit(tmp_path / "people.parquet")
+    np.testing.assert_array_equal(of_file.mean_, clone(scaler).fit(table).mean_)
+    np.testing.assert_array_equal(of_file.transform(tmp_path / "people.parquet"), of_file.transform(table))
+    for empty in (tmp_path / "nobody.parquet", table.head(0)):
+        with pytest.raises(DataError):
+            clone(scaler).fit(empty)
+    with pytest.raises(SourceUnreadable):
+        clone(scaler).fit(tmp_path / "none.parquet")
+
+
+def test_a_matrix_for_a_fit_is_read_from_a_file_and_its_persons_are_counted(tmp_path):
+    schema = Schema({"age": Number(0, 110)}, Person("who", 1))
+    table = pd.DataFrame({"age": [20.0, 40.0, 60.0], "who": [1, 2, 3]})
+    table.to_parquet(tmp_path / "people.parquet")
+    table.assign(who=1).to_parquet(tmp_path / "one.parquet")
+    table.head(0).to_parquet(tmp_path / "nobody.parquet")
+    model = PrivateMean(schema=schema)
+    assert model._read(tmp_path / "people.parquet", reset=True).shape == (3, 1)
+    with pytest.raises(PersonRowsExceeded):
+        model._read(tmp_path / "one.parquet", reset=True)
+    with pytest.raises(DataError):
+        model._read(tmp_path / "nobody.parquet", reset=True)
+    with pytest.raises(DataError):
+        model._read(table.head(0), reset=True)
