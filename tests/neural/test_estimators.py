@@ -101,6 +101,7 @@ def test_physical_batches_change_nothing_but_memory():
     np.testing.assert_allclose(small.parameters_, large.parameters_, atol=1e-5)
 
 
+@pytest.mark.long
 def test_empty_samples_are_steps_like_others():
     """One row and a small rate: nearly every sample is empty, and every step still adds noise."""
     model = PrivateMLPClassifier(

@@ -92,6 +92,7 @@ def test_sums_are_counts_times_means_and_add_up(people: pd.DataFrame) -> None:
     np.testing.assert_allclose(model.table(by=["town"])["sum_pay"], cells.groupby("town", sort=False).sum_pay.sum())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("delta", "low"), [(0.0, 0.0), (0.0, 90.0), (1e-6, -100.0), (1e-6, 90.0)])
 def test_intervals_of_sums_hold_as_often_as_they_say(delta: float, low: float) -> None:
     """Also where the centre is many times half the range, so that the noise of the count is most of that of the sum."""
