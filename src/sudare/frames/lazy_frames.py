@@ -5,6 +5,7 @@ They may give their rows in another order every time, so that whoever needs them
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -49,14 +50,17 @@ class _LazyFrame(RecordSource):
             raise SourceUnreadable(f"{self.what} does not tell its columns.", "Look at it with its own library first.")
         return named_types(types)
 
+    @abstractmethod
     def _written_names(self) -> Sequence[Any]:
-        raise NotImplementedError
+        """The names of the columns, as the frame has them."""
 
+    @abstractmethod
     def _arrow_types(self) -> pa.Schema:
-        raise NotImplementedError
+        """The types of the columns."""
 
+    @abstractmethod
     def _parts(self, stored: list[str], batch_rows: int) -> Iterator[Any]:
-        raise NotImplementedError
+        """These columns in batches."""
 
 
 class _PolarsLazyFrame(_LazyFrame):

@@ -12,14 +12,14 @@ import itertools
 import operator
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sudare.errors import ClusterFailed, DataError, InvalidParameter
+from sudare.errors import ClusterFailed, DataError, InvalidParameter, SudareError
 from sudare.frames.cluster_rows import Reader, checked_answer, guarded
 from sudare.frames.fixed_tree import Sum
 from sudare.frames.rows import Arrays, Rows, Tallied, array_width, tallied
@@ -32,14 +32,14 @@ _NUMPY_NAMES: Final = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "scala
 
 
 class _Answers(pickle.Unpickler):
-    """Reads what executors send: numbers, arrays of numpy, and classes of sudare. Raise UnpicklingError for everything else."""
+    """Reads what executors send: numbers, arrays of numpy, dataclasses and errors of sudare. Raise UnpicklingError for all else."""
 
     def find_class(self, module: str, name: str) -> Any:
         """The class or numpy's own way to make an array."""
         if module.partition(".")[0] == "numpy" and name in _NUMPY_NAMES:
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.partition(".")[0] == "sudare" else None
-        if not isinstance(found, type):
+        if not (isinstance(found, type) and (is_dataclass(found) or issubclass(found, SudareError))):
             raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer.")
         return found
 
