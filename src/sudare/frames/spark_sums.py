@@ -32,14 +32,14 @@ _NUMPY_NAMES: Final = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "scala
 
 
 class _Answers(pickle.Unpickler):
-    """Reads what executors send: numbers, arrays of numpy, dataclasses and errors of sudare. Raise UnpicklingError for all else."""
+    """Reads what executors send: numbers, arrays of numpy, records and errors of sudare. Raise UnpicklingError for all else."""
 
     def find_class(self, module: str, name: str) -> Any:
         """The class or numpy's own way to make an array."""
         if module.partition(".")[0] == "numpy" and name in _NUMPY_NAMES:
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.partition(".")[0] == "sudare" else None
-        if not (isinstance(found, type) and (is_dataclass(found) or issubclass(found, SudareError))):
+        if not (isinstance(found, type) and (is_dataclass(found) or issubclass(found, (tuple, SudareError)))):
             raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer.")
         return found
 
