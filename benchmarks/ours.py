@@ -27,7 +27,7 @@ from sudare.neural.training import Training, trained_layers
 from sudare.papers.p000_weak_learners.simulated_members import objective_fits
 from sudare.perturbation import LaplacePerturbation, RetainReplace, SubsetSelection, UnaryEncoding
 from sudare.perturbation.categorical import CategoryPerturbation
-from sudare.perturbation.shuffle import shuffled
+from sudare.perturbation.uniform_shuffle import shuffled
 from sudare.privacy import Guarantee, Ledger
 from sudare.privacy.accounting import Budget, Spent, gaussian_cost, pure_cost
 from sudare.privacy.mechanisms import GammaNorm, Laplace

@@ -1,7 +1,7 @@
 """Persons with many rows: memory and time of leaving rows out, and how good the privately chosen bound is.
 
     python -m benchmarks.persons            # everything, into benchmarks/persons.json and docs/statistics.md
-    python -m benchmarks.persons --tune     # the constants of sudare.privacy.person_bound, on tables that the study does not have
+    python -m benchmarks.persons --tune     # the constants of sudare.privacy.contribution_bound_selection, on tables that the study does not have
     python -m benchmarks.persons --page     # the page from the committed numbers
 
 A table has a group and a value for every row; rows of a person are alike, and persons with many rows are unlike others, so that leaving rows out biases
@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from benchmarks.peers import ROOT
 from benchmarks.study_pages import markdown_table
-from sudare.privacy import person_bound
+from sudare.privacy import contribution_bound_selection
+from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon, candidate_bounds
 from sudare.privacy.noise import SeededNoise
-from sudare.privacy.person_bound import BoundChoice, bound_epsilon, candidate_bounds
 from sudare.schema import Category, Number, Person, Schema
 from sudare.statistics.grouped_table import GroupedTable, grouped_mechanism
 
@@ -155,10 +155,10 @@ def tuned(repeats: int = 60) -> None:
     grid = itertools.product((0.04, 0.06, 0.08), (1.5, 1.75, 2.0), (2.0, 3.0), (1.1, 1.2))
     for share, above, small, step in grid:
         with (
-            patch.object(person_bound, "BOUND_SHARE", share),
-            patch.object(person_bound, "PERSONS_ABOVE", above),
-            patch.object(person_bound, "SMALL_FIRST", small),
-            patch.object(person_bound, "STEP_RATIO", step),
+            patch.object(contribution_bound_selection, "BOUND_SHARE", share),
+            patch.object(contribution_bound_selection, "PERSONS_ABOVE", above),
+            patch.object(contribution_bound_selection, "SMALL_FIRST", small),
+            patch.object(contribution_bound_selection, "STEP_RATIO", step),
         ):
             ratios = [float(each.chosen(repeats)[1].sum() / best[name][1].sum()) for name, each in measured.items()]
         found.append(

@@ -41,7 +41,7 @@ from sudare.perturbation import (
 )
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.exact_draws import MANY_ROWS
-from sudare.perturbation.shuffle import shuffled
+from sudare.perturbation.uniform_shuffle import shuffled
 from sudare.privacy import Ledger, Release
 from sudare.privacy.noise import SystemNoise
 from sudare.reconstruction import Reconstruction

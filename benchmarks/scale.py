@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sudare.dictionary.private_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.joint import LearningTerms, MemberTable, ModelReading, consortium_model
 from sudare.joint.noise_shares import GaussianShares, PureShares
 from sudare.joint.sum_requests import GradientSum, MeanSum

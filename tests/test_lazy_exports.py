@@ -56,7 +56,7 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
         # What `sudare approve` and `sudare status` load: an agreement with its schema, and the ledger.
         ("from sudare.consortium import Agreement, Approvals", {"pyarrow", "sqlalchemy"}),
         (
-            "import sudare.consortium.agreement.member_settings, sudare.consortium.node_requests",
+            "import sudare.consortium.agreement.member_settings, sudare.consortium.node_request_files",
             {"pyarrow", "sqlalchemy"},
         ),
         ("import sudare.cli.approvals, sudare.report.numbers", set()),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from sudare.dictionary.private_noise import NoisePlan
+from sudare.dictionary.distributed_noise import NoisePlan
 from sudare.joint.training_terms import scaler_releases
 from tests.guarantees.person_plans import (
     DELTA,

@@ -12,7 +12,7 @@ import pytest
 from sudare.consortium import Agreement, Identity, Member
 from sudare.consortium.network.message_dispatch import Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.relayed_sums import RelayedSums
+from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Words
 from sudare.errors import StatementsContradict
 from sudare.joint.sum_script import Finished

@@ -16,7 +16,7 @@ import pytest
 from sudare.consortium import Agreement, Identity, LearningTask, Relay
 from sudare.consortium.network.transport.certificates import collector_kit, common_name, write_kits
 from sudare.consortium.node import Node
-from sudare.consortium.node_requests import REQUESTS, STATES
+from sudare.consortium.node_request_files import REQUESTS, STATES
 from sudare.errors import ConsortiumError, InvalidParameter, NotConnected
 from sudare.files import held_alone
 from sudare.sums.context import RELAY_NAME

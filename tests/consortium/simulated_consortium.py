@@ -12,7 +12,7 @@ import numpy as np
 from sudare.consortium.agreement.identity import Identity
 from sudare.consortium.network.message_dispatch import MessageDispatcher
 from sudare.consortium.network.session import PinnedAgreement, Session
-from sudare.consortium.tasks.relayed_sums import RelayedSums
+from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.sum_runner import SumGroup, SumRunner, Timeouts, Words
 from sudare.errors import SudareError
 from sudare.joint.sum_script import Finished, Walk

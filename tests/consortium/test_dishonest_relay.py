@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.tasks.relayed_sums import RelayedSums
+from sudare.consortium.tasks.relay_sum_collector import RelayedSums
+from sudare.consortium.tasks.sum_message_envelopes import SUM
 from sudare.consortium.tasks.sum_runner import Total
-from sudare.consortium.tasks.sum_steps import SUM
 from sudare.errors import SudareError, SumError, TaskStopped
 from sudare.sums.blame import Transcript, contradictions
 from sudare.sums.context import Participant, RelayedSumContext

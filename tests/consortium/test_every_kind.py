@@ -25,7 +25,7 @@ from sudare.consortium import (
     Task,
 )
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_requests import ask_running_node, states_of
+from sudare.consortium.node_request_files import ask_running_node, states_of
 from sudare.privacy.release import audited, read
 from sudare.schema import Schema
 from tests.consortium.clinics import IDENTITIES, NAMES, SCHEMA, founded, node_of, patients, run_together

@@ -29,7 +29,7 @@ from sudare.consortium.agreement.member_settings import Data, Member
 from sudare.consortium.health_endpoint import HealthEndpoint
 from sudare.consortium.network.message_dispatch import Envelope, drive
 from sudare.consortium.node import Node, transport_of
-from sudare.consortium.node_requests import ask_running_node, states_of
+from sudare.consortium.node_request_files import ask_running_node, states_of
 from sudare.consortium.tasks.sum_runner import SumRunner
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.dictionary.secure_totals import ADDENDS

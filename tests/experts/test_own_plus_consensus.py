@@ -7,6 +7,7 @@ import pytest
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts import OwnPlusConsensus
+from sudare.experts.batched_ridge_cross_validation import batch_fitted
 from sudare.experts.own_plus_consensus import (
     MOST_DOUBT,
     Consensus,
@@ -14,7 +15,6 @@ from sudare.experts.own_plus_consensus import (
     consensus_without_each,
     own_plus_consensus,
 )
-from sudare.experts.penalised_fits import batch_fitted
 from tests.experts.members import ColumnScore, Line, RegressionLine
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
-from sudare.consortium.tasks.relayed_sums import CollectedAttempt, RelayedSums
+from sudare.consortium.tasks.relay_sum_collector import CollectedAttempt, RelayedSums
+from sudare.consortium.tasks.sum_message_envelopes import COLLECT, SUM, Attempt, SumRequest
 from sudare.consortium.tasks.sum_runner import Total
-from sudare.consortium.tasks.sum_steps import COLLECT, SUM, Attempt, SumRequest
 from sudare.errors import AgreementMismatch, MembersMissing, TaskStopped
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.wire import packed, unpacked_as

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sudare.audit import distinguish_gaussian
+from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.families import Frame, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.member_weights import needed_weights
-from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,

@@ -27,9 +27,9 @@ from sudare.sums.keys import MemberKeys
 from sudare.sums.masks import add_pair_masks, lasting_pair_seed
 from sudare.sums.messages import Heard, Masked, Message, Opened, Passed, heard_content, history_after
 from sudare.sums.party import Party
-from sudare.sums.script_replay import ScriptReplay
 from sudare.sums.simulation import simulate
 from sudare.sums.statements import stated
+from sudare.sums.sum_script_position import ScriptReplay
 
 MEMBERS, LIAR = 4, 3
 NAMES = tuple("ABCD")

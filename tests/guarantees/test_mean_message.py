@@ -16,8 +16,8 @@ from sudare.audit.density_ratios import cloud, gamma_norm_log_density
 from sudare.audit.linear_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.mean_message import MeanMessage
 from sudare.linear.mechanism import Facts
+from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Laplace

@@ -27,10 +27,10 @@ from sudare.consortium.tasks.definitions import DictionaryTask, LearningTask, Sc
 from sudare.consortium.tasks.task_activities import learning_terms as agreed_terms
 from sudare.dictionary import private_sum_questions as private_questions
 from sudare.dictionary.column_families import Categorical, ColumnFamily, Gamma, Poisson
+from sudare.dictionary.distributed_noise import NoisePlan, Release, on_grid_towards_zero
 from sudare.dictionary.families import Family, Frame, Patterns, log_weights
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_records import Records
-from sudare.dictionary.private_noise import NoisePlan, Release, on_grid_towards_zero
 from sudare.dictionary.private_sum_questions import (
     Clip,
     NoisyMoments,
@@ -56,7 +56,7 @@ from sudare.privacy.noise import SystemNoise
 from sudare.privacy.release import Passage
 from sudare.sums.context import noise_colluders
 from sudare.sums.neighbour_graph import most_separated, sum_neighbourhood
-from sudare.sums.script_replay import ScriptReplay
+from sudare.sums.sum_script_position import ScriptReplay
 from tests.joint.kit import PLANE, SCHEMA
 from tests.joint.private_training import tables as dictionary_tables
 from tests.joint.private_training import terms_of

@@ -21,10 +21,10 @@ from scipy.special import kve
 from scipy.stats import chisquare, gamma, kstest
 
 from sudare.audit import distinguish, distinguish_gaussian
-from sudare.dictionary.private_noise import NoisePlan, Release
+from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.errors import InvalidParameter
-from sudare.joint import gamma_shares, noise_shares
-from sudare.joint.gamma_shares import (
+from sudare.joint import gamma_norm_noise_shares, noise_shares
+from sudare.joint.gamma_norm_noise_shares import (
     VARIANCE_FLOOR,
     LazyUniform,
     RandomVariance,
@@ -127,7 +127,7 @@ def test_floats_and_balls_decide_alike(monkeypatch):
         return drawn
 
     by_floats = decisions()
-    monkeypatch.setattr(gamma_shares, "_FLOAT_MARGIN", 2.0)
+    monkeypatch.setattr(gamma_norm_noise_shares, "_FLOAT_MARGIN", 2.0)
     assert decisions() == by_floats
 
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from sudare.frames import PersonJoin, kept_persons, read
-from sudare.privacy.person_bound import BoundChoice, candidate_bounds
+from sudare.privacy.contribution_bound_selection import BoundChoice, candidate_bounds
 from sudare.schema import Number, Person, Schema
 
 KEY = b"a key for the tests of persons.."

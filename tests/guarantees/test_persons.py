@@ -8,15 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudare.dictionary.distributed_noise import NoisePlan
 from sudare.dictionary.families import Frame
-from sudare.dictionary.private_noise import NoisePlan
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, NoisyOpening
 from sudare.frames.rows import Rows
 from sudare.joint.sum_requests import clipped_gradients
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic
-from sudare.linear.mean_message import MeanMessage
 from sudare.linear.mechanism import Facts
+from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.rows import bounded_rows
 from sudare.privacy.column_sums import exact_moments, exact_sums, fixed_point_step
 from sudare.schema import Number, Person, Schema

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from sudare.audit import distinguish_gaussian
+from sudare.dictionary.distributed_noise import NoisePlan
 from sudare.dictionary.member_records import Records
-from sudare.dictionary.private_noise import NoisePlan
 from sudare.dictionary.private_sum_questions import NoisyQuestion
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
@@ -25,7 +25,7 @@ from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource, SystemNoise
-from sudare.sums.script_replay import ScriptReplay
+from sudare.sums.sum_script_position import ScriptReplay
 from tests.dictionary.kit import chapter_terms
 from tests.joint.private_training import tables, terms_of
 

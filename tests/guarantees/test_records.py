@@ -32,7 +32,7 @@ from sudare.perturbation import (
 from sudare.perturbation.categorical import chosen_of_each
 from sudare.perturbation.compiled_draws import chosen_sets, chosen_small_sets, fair_place
 from sudare.perturbation.exact_draws import AliasTable, laplace_weights, largest_ratio, step_noise
-from sudare.perturbation.shuffle import shuffled
+from sudare.perturbation.uniform_shuffle import shuffled
 from sudare.privacy.accounting import exact
 from sudare.privacy.noise import SystemNoise
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sudare.consortium.tasks.sum_message_envelopes import Attempt
 from sudare.consortium.tasks.sum_runner import Checkpoint, IterationStart, Words
-from sudare.consortium.tasks.sum_steps import Attempt
 from sudare.dictionary import PatternDictionary
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk

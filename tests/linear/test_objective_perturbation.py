@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from sudare.linear import PrivateLogisticRegression
 from sudare.linear.losses import Logistic, SmoothedHinge
-from sudare.linear.mean_message import MeanMessage
 from sudare.linear.mechanism import Facts
 from sudare.linear.method_choice import public_penalty
 from sudare.linear.noise_calibration import laplace_is_quieter
+from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.rows import array_layout, bounded_rows, table_layout
 from sudare.privacy.mechanisms import Laplace

@@ -26,7 +26,7 @@ from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.parquet import FileLayout
 from sudare.perturbation.parquet_columns import PlainNumbers, Positions, Ticks, column_code
-from sudare.perturbation.parquet_thrift import varint
+from sudare.perturbation.thrift_compact_writer import varint
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise
 

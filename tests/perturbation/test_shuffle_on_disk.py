@@ -23,8 +23,8 @@ from sudare.perturbation import RecordPerturbation, RetainReplace, SubsetSelecti
 from sudare.perturbation import record_perturbation as release
 from sudare.perturbation import shuffle_on_disk as spool
 from sudare.perturbation import two_pass_source as source
-from sudare.perturbation.shuffle import bucket_count, rows_as_bytes
 from sudare.perturbation.shuffle_on_disk import Buckets, shuffled_on_disk
+from sudare.perturbation.uniform_shuffle import bucket_count, rows_as_bytes
 from sudare.privacy import Account, Ledger
 from sudare.privacy.noise import SeededNoise, SystemNoise
 from tests.perturbation.test_perturbed_table import SCHEMA, people

@@ -18,8 +18,8 @@ from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.frames.rows import Rows
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import Loss
-from sudare.linear.mean_message import MeanMessage
 from sudare.linear.mechanism import LinearMechanism
+from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.output_perturbation import OutputPerturbation
 from sudare.linear.solvers import Objective, minimised

@@ -50,7 +50,7 @@ def deny(
 def status(member: MemberFile = Path("member.toml"), as_json: AsJson = False) -> None:
     """How things stand: whether the agreement is in force, what waits for the steward, and what is left of the budget."""
     from sudare.consortium import DictionaryTask, Member, signature_status
-    from sudare.consortium.node_requests import states_of
+    from sudare.consortium.node_request_files import states_of
 
     own = Member.load(member)
     agreement = own.agreement()

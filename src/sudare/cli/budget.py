@@ -306,7 +306,7 @@ def _amount(budget: dict[str, float]) -> str:
 
 
 def _table(entries: list[Entry]) -> Table:
-    from sudare.report.budget import ENTRY_HEADINGS, entry_cells
+    from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells
 
     table = Table(*ENTRY_HEADINGS, box=None, pad_edge=False)
     for entry in entries:

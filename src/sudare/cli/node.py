@@ -134,7 +134,7 @@ def _told_by_node(task: str, noted: str) -> SudareError:
 
 
 def _values(running: Node, task: str) -> dict[str, Any]:
-    from sudare.consortium.node_requests import states_of
+    from sudare.consortium.node_request_files import states_of
 
     return {
         **states_of(running.member).get(task, {"state": "unknown", "files": []}),
@@ -151,7 +151,7 @@ def _reaches_relay(running: Node) -> bool:
 
 def _asked(own: Member, task: str, seconds: float, withdraw: bool) -> dict[str, Any]:
     """Let the node that runs in this folder do it, and wait."""
-    from sudare.consortium.node_requests import ask_running_node, states_of
+    from sudare.consortium.node_request_files import ask_running_node, states_of
 
     ask_running_node(own, task, withdraw=withdraw)
     time.sleep(1.0)

@@ -19,8 +19,8 @@ from sudare.cli.options import SigningKey
 from sudare.safe_text import escaped_for_terminal
 
 if TYPE_CHECKING:
+    from sudare.consortium.collector_node import RelayNode
     from sudare.consortium.network.transport.flare import FlareRelay
-    from sudare.consortium.relay_node import RelayNode
 
 app = typer.Typer(
     help="Run a relay for a consortium, or make the certificates that it takes.", invoke_without_command=True
@@ -101,9 +101,9 @@ def _collecting(
         yield None
         return
     from sudare.consortium.agreement.identity import Identity
+    from sudare.consortium.collector_node import RelayNode
     from sudare.consortium.event_log import EventLog
     from sudare.consortium.network.transport.certificates import collector_kit, kit_files
-    from sudare.consortium.relay_node import RelayNode
     from sudare.errors import ConsortiumError
     from sudare.files import held_alone, make_private_folder
     from sudare.sums.context import RELAY_NAME

@@ -28,7 +28,7 @@ from sudare.consortium.network.dropped_messages import DropLines
 from sudare.consortium.network.message_dispatch import Activity, MessageDispatcher, drive, settle, unexpected
 from sudare.consortium.network.session import PinnedAgreement, Session
 from sudare.consortium.network.transport.base import Transport
-from sudare.consortium.node_requests import REQUESTS, RUN, STATES, WITHDRAW, states_of
+from sudare.consortium.node_request_files import REQUESTS, RUN, STATES, WITHDRAW, states_of
 from sudare.consortium.tasks.definitions import Task
 from sudare.consortium.tasks.release_exchange import ReleaseExchange
 from sudare.consortium.tasks.sum_runner import SumRunner

@@ -20,7 +20,7 @@ from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.errors import AuditFailed, SudareError
 from sudare.privacy import Account, Ledger, Release
 from sudare.report import BudgetBar, Part, Table, Transcript, compared_bars, picture
-from sudare.report.budget import ENTRY_HEADINGS, entry_cells
+from sudare.report.budget_bar import ENTRY_HEADINGS, entry_cells
 from sudare.report.numbers import nearest, percent_up, rounded_up, whole
 from sudare.report.privacy_card import SCALE_TEXT, how_to_read_epsilon
 from sudare.schema import Schema

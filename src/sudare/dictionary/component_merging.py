@@ -10,8 +10,8 @@ from typing import Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.families import Floats
-from sudare.dictionary.private_noise import NoisePlan, Release
 
 # Patterns may merge in the last third: before, those that overlap have not yet come apart.
 _MERGED_FROM: Final = 2 / 3

@@ -22,12 +22,12 @@ from sudare.dictionary.component_merging import (
     merged_late,
     staying_patterns,
 )
+from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Script, Terms, implausible
 from sudare.dictionary.families import Family, Floats, Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.pattern_selection import normal_points
-from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import Clip, NoisyMoments, unpacked
 from sudare.dictionary.sum_questions import power_of_two_at_least
 

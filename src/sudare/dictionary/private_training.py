@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from sudare.dictionary.column_families import ColumnFamily
+from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Dictionary, Script, Terms, row_count
 from sudare.dictionary.families import Family, Floats, Overall
 from sudare.dictionary.private_column_patterns import STATISTIC_SENSITIVITY, noisy_columns
@@ -25,7 +26,6 @@ from sudare.dictionary.private_gaussian_patterns import (
     moment_count,
     noisy_gaussians,
 )
-from sudare.dictionary.private_noise import NoisePlan, Release
 from sudare.dictionary.private_sum_questions import NoisyOpening
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.sum_questions import Branch, power_of_two_at_least

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
+from sudare.experts.batched_ridge_cross_validation import batch_fitted
 from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_probabilities, one_vs_rest_targets, positive
 from sudare.experts.expert_set import Task
-from sudare.experts.penalised_fits import batch_fitted
 
 Floats = NDArray[np.float64]
 

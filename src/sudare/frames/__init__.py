@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
+    from sudare.frames.disjoint_subsets import Slice
     from sudare.frames.person_joins import PersonJoin
     from sudare.frames.person_rows import kept_persons
     from sudare.frames.rows import Rows, checked_rows
-    from sudare.frames.slices import Slice
     from sudare.frames.sources import batches, column_types, read, row_count, source
 else:
     __getattr__, __dir__ = opened_on_use(
@@ -17,7 +17,7 @@ else:
             "person_joins": "PersonJoin",
             "person_rows": "kept_persons",
             "rows": "Rows checked_rows",
-            "slices": "Slice",
+            "disjoint_subsets": "Slice",
             "sources": "batches column_types read row_count source",
         },
     )

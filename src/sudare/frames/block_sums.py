@@ -39,7 +39,7 @@ def statistics_over(
     parts_of_rows = ((matrix,) for matrix in matrices(source, columns))
     blocks = fixed_blocks(parts_of_rows, BLOCK_ROWS)
     if cluster is not None:
-        from sudare.frames.cluster_rows import sent
+        from sudare.frames.dask_rows import sent
 
         return sent(cluster, blocks).total(function)
     total = pairwise_total(function(block) for (block,) in blocks)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from sudare.errors import InvalidParameter, SourceUnreadable
-from sudare.frames.stored_files import DataFile, opened_stream
+from sudare.frames.file_discovery import DataFile, opened_stream
 from sudare.safe_text import normal_name
 
 SAMPLED_BYTES: Final = 2**20

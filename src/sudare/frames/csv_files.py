@@ -15,7 +15,7 @@ import pyarrow.csv
 from sudare.errors import SourceUnreadable, SudareError, WrongType
 from sudare.frames.csv_dialects import CsvDialect, CsvFile, dialect_of, why_no_number
 from sudare.frames.csv_headers import first_lines, public_names, refuse_doubtful_header
-from sudare.frames.stored_files import DataFile, opened_stream
+from sudare.frames.file_discovery import DataFile, opened_stream
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Date, DatePart, Label, Number, Schema
 from sudare.schema.frame_conversion import Table, attempt, unique_names

@@ -13,7 +13,7 @@ from typing import Final
 
 from sudare.errors import DataError
 from sudare.frames.csv_dialects import SAMPLED_BYTES, SAMPLED_LINES, CsvDialect, cells_of, first_bytes, first_text
-from sudare.frames.stored_files import DataFile
+from sudare.frames.file_discovery import DataFile
 from sudare.safe_text import looks_like_a_value, looks_measured, normal_name
 
 UNNAMED: Final = "column_{}"

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter, SchemaError
+from sudare.frames.derived_sources import MadeSource
 from sudare.frames.keyed_tags import TagKeys, Words
-from sudare.frames.made_sources import MadeSource
 from sudare.frames.person_rows import PersonRows, TableStore, new_key, tags_in, with_tags
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types
 from sudare.frames.wanted_columns import pieces, selected

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
+from sudare.frames.derived_sources import MadeSource
 from sudare.frames.keyed_tags import (
     BLOCK_BYTES,
     TagKeys,
@@ -29,7 +30,6 @@ from sudare.frames.keyed_tags import (
     row_tags,
     tags_of_texts,
 )
-from sudare.frames.made_sources import MadeSource
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, column_types
 from sudare.frames.sources import source as source_of

@@ -3,7 +3,7 @@
 A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
 order it likes (an iterator of tables, a database, a lazy frame), and is kept: in memory up to a public size, beyond it in files that have no name. Those are
 unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
-files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.cluster_rows`).
+files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.dask_rows`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from sudare.errors import DataError
 from sudare.frames.databases import SqlSource
+from sudare.frames.derived_sources import MadeSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
-from sudare.frames.made_sources import MadeSource
 from sudare.frames.record_source import RecordSource
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
 from sudare.frames.sources import source as source_of
@@ -133,7 +133,7 @@ def checked_rows(
 
         return spark_rows(source, arrays_of, schema, columns)
     if cluster is not None:
-        from sudare.frames.cluster_rows import rows_on
+        from sudare.frames.dask_rows import rows_on
 
         return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
     opened = source_of(source)
@@ -181,7 +181,7 @@ def placed(rows: Rows, cluster: Any) -> Rows:
     """The same rows, kept by the workers of a cluster where there is one."""
     if cluster is None:
         return rows
-    from sudare.frames.cluster_rows import sent
+    from sudare.frames.dask_rows import sent
 
     return sent(cluster, rows.blocks(TREE_BLOCK_ROWS), rows, rows.tally)
 

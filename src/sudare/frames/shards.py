@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from sudare.frames.csv_dialects import CsvFile, described
+from sudare.frames.file_discovery import files_at, is_parquet
 from sudare.frames.fixed_tree import BLOCK_ROWS
 from sudare.frames.record_source import quietly
 from sudare.frames.sources import file_batches, opened_parquet
-from sudare.frames.stored_files import files_at, is_parquet
 from sudare.frames.wanted_columns import pieces, unreadable, wanted_columns
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import unique_names

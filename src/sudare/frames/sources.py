@@ -24,9 +24,7 @@ from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
 from sudare.frames.databases import SqlSource, opened_for_reading, reading, refuse_writing
-from sudare.frames.lazy_frames import duckdb_batches, lazy_frame, quoted_names
-from sudare.frames.record_source import Origin, RecordSource, arrow_batches, named_types, quietly
-from sudare.frames.stored_files import (
+from sudare.frames.file_discovery import (
     CSV_ENDINGS,
     DELTA_LOG,
     PARQUET_ENDINGS,
@@ -38,6 +36,8 @@ from sudare.frames.stored_files import (
     opened_bytes,
     state_of,
 )
+from sudare.frames.lazy_frames import duckdb_batches, lazy_frame, quoted_names
+from sudare.frames.record_source import Origin, RecordSource, arrow_batches, named_types, quietly
 from sudare.frames.table_formats import (
     DatasetSource,
     IcebergSource,

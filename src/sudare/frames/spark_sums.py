@@ -1,7 +1,7 @@
 """Sums over a Spark dataframe, made by its executors: `mapInArrow` gives them batches, and one sum for each partition comes back.
 
 For sums of whole numbers, and others that add up without rounding: Spark does not say in which order rows come. As on other clusters
-(`frames.cluster_rows`), executors see the rows, what goes wrong comes back as a value in our words, and noise is drawn by the caller alone.
+(`frames.dask_rows`), executors see the rows, what goes wrong comes back as a value in our words, and noise is drawn by the caller alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SudareError
-from sudare.frames.cluster_rows import Reader, checked_answer, guarded
+from sudare.frames.dask_rows import Reader, checked_answer, guarded
 from sudare.frames.fixed_tree import Sum
 from sudare.frames.rows import Arrays, Rows, Tallied, array_width, tallied
 from sudare.frames.sources import DEFAULT_BATCH_ROWS

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from sudare.errors import SourceUnreadable
-from sudare.frames.stored_files import DataFile
+from sudare.frames.file_discovery import DataFile
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, column_names, refuse_missing_columns
 

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.private_noise import NoisePlan, Release, check_colluders
+from sudare.dictionary.distributed_noise import NoisePlan, Release, check_colluders
 from sudare.errors import InvalidParameter
-from sudare.joint.gamma_shares import VARIANCE_FLOOR, gamma_norm_share
+from sudare.joint.gamma_norm_noise_shares import VARIANCE_FLOOR, gamma_norm_share
 from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
 from sudare.privacy.noise import NoiseSource
 

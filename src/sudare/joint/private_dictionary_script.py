@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from sudare.dictionary.distributed_noise import NoisePlan
 from sudare.dictionary.em import Terms, implausible, row_count
 from sudare.dictionary.families import Floats
 from sudare.dictionary.member_records import Records
-from sudare.dictionary.private_noise import NoisePlan
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.training import trained

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from sudare.dictionary.private_noise import NoisePlan, check_colluders
+from sudare.dictionary.distributed_noise import NoisePlan, check_colluders
 from sudare.joint.member_rows import MomentReading
 from sudare.joint.noise_shares import GaussianShares, Integers, ShareNoise
 from sudare.joint.sum_requests import CentreSum, Floats, Request, SpreadSum, row_count

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
-from sudare.dictionary.private_noise import NoisePlan, Release, check_colluders
+from sudare.dictionary.distributed_noise import NoisePlan, Release, check_colluders
 from sudare.errors import InvalidParameter
 from sudare.joint.member_rows import ModelReading, MomentReading
 from sudare.joint.noise_shares import GaussianShares, PureShares, ShareNoise

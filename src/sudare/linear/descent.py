@@ -223,7 +223,7 @@ class GradientDescent(LinearMechanism):
     ) -> Floats:
         """The sum over a block, a thousand rows at a time; over those that are kept, where that is said."""
         # Numba takes a moment to import, and other methods do without.
-        from sudare.linear.gradient_loops import add_clipped, add_clipped_at, scores_at, squared_lengths
+        from sudare.linear.clipped_gradient_kernels import add_clipped, add_clipped_at, scores_at, squared_lengths
 
         grids_and_clip = *self._steps_of, float(self.recipe.clip)
         total = np.zeros(parameters.shape)

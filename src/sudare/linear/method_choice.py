@@ -8,9 +8,9 @@ from typing import Final, Literal, get_args
 
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import GradientDescent, public_recipe
-from sudare.linear.mean_message import MeanMessage
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.noise_calibration import laplace_is_quieter
+from sudare.linear.noisy_gradient_at_zero import MeanMessage
 from sudare.linear.objective_perturbation import ObjectivePerturbation
 from sudare.linear.output_perturbation import OutputPerturbation
 from sudare.privacy.accounting import gaussian_mu_within

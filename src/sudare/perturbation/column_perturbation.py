@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sudare.errors import DataError
 from sudare.perturbation.exact_draws import CHUNK_VALUES, loss_of
 from sudare.perturbation.linkage_risk import Statement, resolved_epsilon
-from sudare.perturbation.shuffle import shuffled
+from sudare.perturbation.uniform_shuffle import shuffled
 from sudare.privacy.accounting import pure_cost
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.parquet_columns import TEXT, ColumnCode, column_code
-from sudare.perturbation.parquet_thrift import Value, int32, int64, listed, record, text
+from sudare.perturbation.thrift_compact_writer import Value, int32, int64, listed, record, text
 
 Bytes = NDArray[np.uint8]
 Columns = Mapping[str, NDArray[Any]]

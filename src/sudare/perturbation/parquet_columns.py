@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sudare.perturbation.categorical import CategoryPerturbation, SetPerturbation
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.number_channels import NumberPerturbation
-from sudare.perturbation.parquet_thrift import varint
+from sudare.perturbation.thrift_compact_writer import varint
 from sudare.schema import Level
 from sudare.schema.columns import level_text
 

@@ -27,9 +27,9 @@ from sudare.perturbation.release_format import (
     named_pieces,
     written_perturbations,
 )
-from sudare.perturbation.shuffle import shuffled_together
 from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled_on_disk
 from sudare.perturbation.two_pass_source import CheckedRecords, checked_records, perturbed, perturbed_parts
+from sudare.perturbation.uniform_shuffle import shuffled_together
 from sudare.privacy.accounting import exact
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import promise, rows_per_unit, written_columns

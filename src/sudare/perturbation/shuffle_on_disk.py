@@ -23,7 +23,7 @@ from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.parquet import Columns, FileLayout
 from sudare.perturbation.perturbed_table import FileColumns, stored_shape
-from sudare.perturbation.shuffle import bucket_count, columns_of_bytes, row_bytes, rows_as_bytes, shuffled
+from sudare.perturbation.uniform_shuffle import bucket_count, columns_of_bytes, row_bytes, rows_as_bytes, shuffled
 from sudare.privacy.noise import NoiseSource
 
 Bytes = NDArray[np.uint8]

@@ -27,9 +27,9 @@ from sudare.privacy.accounting import (
     rational,
     rounded_up,
 )
+from sudare.privacy.confusable_names import same_letters
 from sudare.privacy.guarantee import NEIGHBOURS, UNITS, Neighbours, Unit, checked_delta, checked_epsilon, readable_up
 from sudare.privacy.ledger_chain import Entry, canonical_json
-from sudare.privacy.name_similarity import same_letters
 from sudare.privacy.source_identity import SliceIdentity, Source, covers, looked_at
 
 # Totals are exact fractions, and may have many digits.

@@ -21,8 +21,8 @@ from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.private_estimator import Mechanism
 from sudare.privacy.release_content import on_grid
 from sudare.schema import Number, Schema
+from sudare.schema.blockwise_encoding import EncodedArray, EncodedColumn, row_slices
 from sudare.schema.column_values import declared_numbers
-from sudare.schema.encoded_array import EncodedArray, EncodedColumn, row_slices
 from sudare.schema.encoder import opened_columns
 from sudare.schema.encodings import square_root_rounded_up
 

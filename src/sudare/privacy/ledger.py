@@ -39,6 +39,7 @@ from sudare.privacy import ledger_tables as tables
 from sudare.privacy.account_balance import AccountState, Amount, AskedTerms, Terms, is_raise, replayed
 from sudare.privacy.account_charges import asked_amount, budget_exceeded, in_relation, slice_of
 from sudare.privacy.accounting import Composition, Cost, Spent, decimal_up, exact
+from sudare.privacy.confusable_names import check_scripts
 from sudare.privacy.guarantee import (
     Guarantee,
     Neighbours,
@@ -58,7 +59,6 @@ from sudare.privacy.ledger_chain import (
     verify_contains,
 )
 from sudare.privacy.ledger_storage import Storage
-from sudare.privacy.name_similarity import check_scripts
 from sudare.privacy.source_identity import SliceIdentity, Source, check_free, check_unshared, covers
 from sudare.safe_text import escaped_in_json, name_fault, spreadsheet_safe, text_fault
 

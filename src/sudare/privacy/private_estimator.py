@@ -22,11 +22,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
+from sudare.frames.disjoint_subsets import Slice
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
 from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
-from sudare.frames.slices import Slice
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.array_checks import checked_matrix
+from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon
 from sudare.privacy.declared_columns import (
     given_bounds,
     is_from_bounds,
@@ -42,7 +43,6 @@ from sudare.privacy.guarantee import Guarantee, Neighbours, checked_delta, check
 from sudare.privacy.ledger import Account, Quote
 from sudare.privacy.ledger_chain import Receipt, canonical_json
 from sudare.privacy.noise import NoiseSource, row_secret
-from sudare.privacy.person_bound import BoundChoice, bound_epsilon
 from sudare.privacy.release import (
     Passage,
     check_unchanged,

@@ -36,7 +36,7 @@ from sudare.frames.addresses import (
     refuse_login,
 )
 from sudare.frames.databases import SqlSource
-from sudare.privacy.name_similarity import look_alike, same_letters
+from sudare.privacy.confusable_names import look_alike, same_letters
 
 # No path is longer. Entries of a ledger that are too long to be read again would end it.
 LONGEST_SOURCE: Final = 8192
@@ -227,8 +227,8 @@ def _with_files(text: str, paths: list[str]) -> Source:
 
 def given_source(data: object) -> Source | None:
     """The source of what a fit was given: what it is read from, letter by letter and never by a name. None for what is in memory."""
-    from sudare.frames.made_sources import MadeSource
-    from sudare.frames.slices import Slice
+    from sudare.frames.derived_sources import MadeSource
+    from sudare.frames.disjoint_subsets import Slice
     from sudare.schema import Table
 
     if isinstance(data, MadeSource):

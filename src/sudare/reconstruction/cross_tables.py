@@ -30,7 +30,7 @@ from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_b
 from sudare.reconstruction.joint_distribution import METHODS as NUMBER_METHODS
 from sudare.reconstruction.joint_distribution import MOST_STEPS, JointReconstruction
 from sudare.reconstruction.maximum_likelihood import maximum_likelihood
-from sudare.reconstruction.point_masses import detected_atoms
+from sudare.reconstruction.point_mass_detection import detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Layout
 from sudare.schema import Level
 

@@ -26,7 +26,7 @@ from sudare.reconstruction.channels import ProductChannel
 from sudare.reconstruction.iterative_bayes import FOLDS, random_parts, stopped_by_validation, uniform_start
 from sudare.reconstruction.model_average import Family, combined, mixture_families, smooth_family, whole_family
 from sudare.reconstruction.normal_mixture import MOST_COMPONENTS
-from sudare.reconstruction.point_masses import declared_atoms, detected_atoms
+from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout
 
 Atoms = Sequence[float] | Literal["auto"]

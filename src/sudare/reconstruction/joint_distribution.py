@@ -33,7 +33,7 @@ from sudare.reconstruction.multivariate_normal_mixture import (
     information_criterion,
     mixture_fits,
 )
-from sudare.reconstruction.point_masses import declared_atoms, detected_atoms
+from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout, drawn_rows
 
 Floats = NDArray[np.float64]

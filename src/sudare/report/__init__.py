@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sudare.lazy_exports import opened_on_use
 
 if TYPE_CHECKING:
-    from sudare.report.budget import BudgetBar
+    from sudare.report.budget_bar import BudgetBar
     from sudare.report.page import Page, Part, Table, Transcript, page_html
     from sudare.report.pattern_plots import dependency_graph, shaded, stacked_shares, timeline
     from sudare.report.plots import Picture, Series, compared_bars, curves, picture, rendered
@@ -14,7 +14,7 @@ else:
     __getattr__, __dir__ = opened_on_use(
         __name__,
         {
-            "budget": "BudgetBar",
+            "budget_bar": "BudgetBar",
             "privacy_card": "Card Strength card_text strength_of",
             "page": "Page Part Table Transcript page_html",
             "pattern_plots": "dependency_graph shaded stacked_shares timeline",

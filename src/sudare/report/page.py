@@ -16,7 +16,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from sudare.report.budget import BudgetBar
+from sudare.report.budget_bar import BudgetBar
 from sudare.report.plots import Picture
 from sudare.report.privacy_card import Card, card_rows, card_strength
 from sudare.safe_text import escaped_for_terminal

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
+from sudare.schema.blockwise_encoding import EncodedArray, is_plain, row_slices
 from sudare.schema.column_values import Codes, clipped_numbers, codes, declared_numbers, within_bounds
 from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
-from sudare.schema.encoded_array import EncodedArray, is_plain, row_slices
 from sudare.schema.encodings import Encoding, Floats, checked_encoding, encoded_numbers
 from sudare.schema.frame_conversion import as_table, column_names, refuse_missing_columns
 

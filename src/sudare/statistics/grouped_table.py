@@ -25,8 +25,8 @@ from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
 from sudare.privacy.release_content import Content, on_grid, unfit
 from sudare.schema import Category, Column, Label, Number, Schema
+from sudare.schema.blockwise_encoding import EncodedColumn
 from sudare.schema.column_values import clipped_numbers, declared_numbers
-from sudare.schema.encoded_array import EncodedColumn
 from sudare.schema.encoder import level_positions
 from sudare.schema.frame_conversion import as_table, no_rows
 from sudare.statistics.histogram import LARGEST_COUNT, group_levels

@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.consortium.network.message_dispatch import Envelope
-from sudare.consortium.tasks.sum_steps import COLLECT, PART_FOR_THE_LATE, Attempt, SumGroup, SumRequest, SumSteps
+from sudare.consortium.tasks.sum_message_envelopes import (
+    COLLECT,
+    PART_FOR_THE_LATE,
+    Attempt,
+    SumGroup,
+    SumRequest,
+    SumSteps,
+)
 from sudare.errors import MembersMissing, SumError
 from sudare.sums.blame import Transcript
 from sudare.sums.context import RELAY_NAME, Participant, SumContext

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.experts.batched_ridge_cross_validation import PENALTIES as STACKING_PENALTIES
+from sudare.experts.batched_ridge_cross_validation import batch_fitted, solved
 from sudare.experts.own_plus_consensus import PENALTIES, Consensus, consensus_without_each, own_plus_consensus
-from sudare.experts.penalised_fits import PENALTIES as STACKING_PENALTIES
-from sudare.experts.penalised_fits import batch_fitted, solved
 from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_calibration import penalty_needed, pure_rate

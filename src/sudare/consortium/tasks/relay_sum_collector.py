@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.checkpoints import CheckpointStore
-from sudare.consortium.tasks.sum_steps import (
+from sudare.consortium.tasks.sum_message_envelopes import (
     COLLECT,
     SUM,
     Attempt,

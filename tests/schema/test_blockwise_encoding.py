@@ -12,7 +12,7 @@ from sudare.errors import (
     MissingValue,
 )
 from sudare.schema import ENCODINGS, Number, Schema, counted, encode
-from sudare.schema.encoded_array import EncodedArray, block_rows
+from sudare.schema.blockwise_encoding import EncodedArray, block_rows
 from tests.schema_strategies import numbers
 
 

@@ -8,7 +8,7 @@ import pytest
 from sudare.errors import InvalidParameter
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.binning import counted
-from sudare.reconstruction.point_masses import declared_atoms, detected_atoms
+from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
 
 SIZE = 30_000
 PERTURBATION = LaplacePerturbation((0, 10), k=2, n_records=SIZE)

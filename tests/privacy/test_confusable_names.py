@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import InvalidParameter
-from sudare.privacy.name_similarity import check_scripts, look_alike, same_letters, skeleton
+from sudare.privacy.confusable_names import check_scripts, look_alike, same_letters, skeleton
 
 
 class TestNames:

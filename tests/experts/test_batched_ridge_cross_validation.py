@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sudare.experts.penalised_fits import batch_fitted, fold_numbers, solved
+from sudare.experts.batched_ridge_cross_validation import batch_fitted, fold_numbers, solved
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sudare.perturbation import shuffle
+from sudare.perturbation import uniform_shuffle
 from sudare.perturbation.shuffle_kernels import shuffle_buckets
 from sudare.privacy.noise import SeededNoise, SystemNoise
 
@@ -17,11 +17,11 @@ SMALLEST_P = 1e-9
 
 
 def in_buckets(rows: np.ndarray, source: object) -> np.ndarray:
-    return shuffle.shuffled_in_buckets(rows, source)  # type: ignore[arg-type]
+    return uniform_shuffle.shuffled_in_buckets(rows, source)  # type: ignore[arg-type]
 
 
 def by_keys(rows: np.ndarray, source: object) -> np.ndarray:
-    return rows[shuffle.order_by_keys(len(rows), source)]  # type: ignore[arg-type]
+    return rows[uniform_shuffle.order_by_keys(len(rows), source)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shuffled", [in_buckets, by_keys])
@@ -37,7 +37,7 @@ def test_all_orders_are_equally_likely(shuffled: object) -> None:
 def test_many_rows_lose_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a row ends up says nothing about where it began: a chi-square of 16 × 16 blocks, and no row is lost."""
     rows = np.arange(2**18, dtype=np.uint32)
-    drawn = shuffle.shuffled(rows, SystemNoise())
+    drawn = uniform_shuffle.shuffled(rows, SystemNoise())
     assert np.array_equal(np.sort(drawn), rows)
     table = np.zeros((16, 16))
     np.add.at(table, (np.arange(2**18) >> 14, drawn >> 14), 1)
@@ -47,7 +47,9 @@ def test_many_rows_lose_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_columns_stay_together() -> None:
     for rows in (1000, 2**17 + 3):
         numbers = np.arange(rows)
-        first, second = shuffle.shuffled_together([numbers, np.column_stack([numbers, -numbers])], SeededNoise(0))
+        first, second = uniform_shuffle.shuffled_together(
+            [numbers, np.column_stack([numbers, -numbers])], SeededNoise(0)
+        )
         assert np.array_equal(second, np.column_stack([first, -first]))
         assert not np.array_equal(first, numbers)
         assert np.array_equal(np.sort(first), numbers)
@@ -59,13 +61,13 @@ def test_narrow_columns_travel_in_one_word_and_stay_together() -> None:
     numbers = np.arange(rows, dtype=np.uint32)
     ticks = np.column_stack([numbers & 255, numbers >> 8 & 255, numbers >> 16]).astype(np.uint8)
     columns = [numbers, ticks, numbers % 3 == 0]
-    assert sum(map(shuffle.row_bytes, columns)) == 8
-    rows_of_bytes = shuffle.rows_as_bytes(columns)
+    assert sum(map(uniform_shuffle.row_bytes, columns)) == 8
+    rows_of_bytes = uniform_shuffle.rows_as_bytes(columns)
     assert rows_of_bytes.shape == (rows, 8)
-    for before, after in zip(columns, shuffle.columns_of_bytes(rows_of_bytes, columns), strict=True):
+    for before, after in zip(columns, uniform_shuffle.columns_of_bytes(rows_of_bytes, columns), strict=True):
         assert before.dtype == after.dtype
         assert np.array_equal(before, after)
-    first, second, third = shuffle.shuffled_together(columns, SeededNoise(0))
+    first, second, third = uniform_shuffle.shuffled_together(columns, SeededNoise(0))
     assert not np.array_equal(first, numbers)
     assert np.array_equal(np.sort(first), numbers)
     assert np.array_equal(second, ticks[first])
@@ -82,7 +84,7 @@ def test_ties_are_drawn_again() -> None:
             Tied.calls += 1
             return np.zeros(count, dtype=np.uint64) if Tied.calls == 1 else super().words(count)
 
-    assert sorted(shuffle.order_by_keys(5, Tied(0)).tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(uniform_shuffle.order_by_keys(5, Tied(0)).tolist()) == [0, 1, 2, 3, 4]
     assert Tied.calls == 2
 
 
@@ -96,7 +98,7 @@ def test_half_words_that_run_out_are_drawn_again() -> None:
             Unfair.calls += 1
             return np.zeros(count, dtype=np.uint64) if Unfair.calls == 2 else super().words(count)
 
-    drawn = shuffle.shuffled_in_buckets(np.arange(100, dtype=np.uint8), Unfair(0))
+    drawn = uniform_shuffle.shuffled_in_buckets(np.arange(100, dtype=np.uint8), Unfair(0))
     assert sorted(drawn.tolist()) == list(range(100))
     assert Unfair.calls > 2
 
@@ -125,4 +127,4 @@ def test_every_place_has_as_many_half_words(rows: int) -> None:
 
 
 def test_buckets_are_a_power_of_two_that_a_byte_can_choose() -> None:
-    assert [shuffle.bucket_count(rows, 2**12) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]
+    assert [uniform_shuffle.bucket_count(rows, 2**12) for rows in (3, 10**5, 10**6, 10**8)] == [2, 32, 256, 256]

@@ -18,9 +18,9 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.perturbation import RecordPerturbation
 from sudare.privacy import Ledger, Release, select_privately
 from sudare.privacy.accounting import exact
+from sudare.privacy.contribution_bound_selection import BOUND_SHARE, BoundChoice, bound_epsilon, candidate_bounds
 from sudare.privacy.discrete_exponential_mechanism import permuted_and_flipped
 from sudare.privacy.noise import SeededNoise
-from sudare.privacy.person_bound import BOUND_SHARE, BoundChoice, bound_epsilon, candidate_bounds
 from sudare.schema import Category, Label, Number, Person, Schema
 from sudare.statistics import GroupedTable, PrivateHistogram, PrivateMean, PrivateQuantiles, PrivateStandardScaler
 from sudare.synthesis import PrivateSynthesizer

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sudare.errors import ClusterFailed, DataError, ExtraMissing, InvalidParameter, SourceUnreadable, SudareError
+from sudare.frames.fixed_point_packing import Packed, packed
 from sudare.frames.fixed_tree import BLOCK_ROWS, Node, Sum, nodes_of, total_of
-from sudare.frames.packed_arrays import Packed, packed
 from sudare.frames.rows import (
     Arrays,
     Counts,

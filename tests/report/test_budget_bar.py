@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudare.report.budget import BAR_WIDTH, BudgetBar, entry_cells
+from sudare.report.budget_bar import BAR_WIDTH, BudgetBar, entry_cells
 
 BAR = BudgetBar("patients-2026", 1.5, 3.0, 1e-6, 1e-6, 3)
 

@@ -18,12 +18,12 @@ import pytest
 
 from sudare.consortium import DictionaryTask, Identity, LearningTask, Member, ModelsTask, Revocation, Statements, Task
 from sudare.consortium.agreement.signed_statements import now
+from sudare.consortium.collector_node import RelayNode
 from sudare.consortium.event_log import EventLog
 from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.network.transport.certificates import write_kits
-from sudare.consortium.node_requests import ask_running_node, states_of
-from sudare.consortium.relay_node import RelayNode
-from sudare.consortium.tasks.relayed_sums import RelayedSums
+from sudare.consortium.node_request_files import ask_running_node, states_of
+from sudare.consortium.tasks.relay_sum_collector import RelayedSums
 from sudare.consortium.tasks.release_exchange import FETCH, RELEASE, WITHDRAW
 from sudare.consortium.tasks.task_activities import activity_of
 from sudare.errors import AgreementMismatch, IdentityError, InvalidParameter

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
-from sudare.frames.cluster_rows import total_on
+from sudare.frames.dask_rows import total_on
+from sudare.frames.fixed_point_packing import packed
 from sudare.frames.fixed_tree import BLOCK_ROWS
-from sudare.frames.packed_arrays import packed
 from sudare.frames.rows import Tallied, checked_rows
 from sudare.frames.shards import shards_of
 from sudare.frames.sources import SqlSource, batches
@@ -183,14 +183,14 @@ def test_rows_of_a_cluster_do_not_come_here(client, folder):
 
 def test_a_worker_that_does_not_see_the_files_says_so(client, folder, monkeypatch):
     shards = [shard for shard in shards_of(folder, BLOCK_ROWS) if shard.files]
-    monkeypatch.setattr("sudare.frames.cluster_rows.os.path.exists", lambda path: False)
+    monkeypatch.setattr("sudare.frames.dask_rows.os.path.exists", lambda path: False)
     assert shards
     with pytest.raises(SourceUnreadable, match="A worker of the cluster does not find"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
 
 
 def test_other_versions_are_refused(client, folder, monkeypatch):
-    monkeypatch.setattr("sudare.frames.cluster_rows._VERSION", "0.0.1")
+    monkeypatch.setattr("sudare.frames.dask_rows._VERSION", "0.0.1")
     with pytest.raises(InvalidParameter, match=r"A worker of the cluster runs sudare 0\.0\.1"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
 
