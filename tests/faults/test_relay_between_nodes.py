@@ -6,6 +6,8 @@ Time is virtual. Every run ends: those who finish have the same exact totals, an
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +20,14 @@ from sudare.consortium.tasks.sum_runner import Total
 from sudare.errors import AgreementMismatch, MembersMissing, TaskStopped
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.wire import packed, unpacked_as
-from tests.consortium.simulated_consortium import IDENTITIES, Consortium, CrashingStore, RoughNetwork, SteppingWalk
+from tests.consortium.simulated_consortium import (
+    IDENTITIES,
+    Consortium,
+    CrashingStore,
+    Killed,
+    RoughNetwork,
+    SteppingWalk,
+)
 from tests.consortium.simulated_network import GoodNetwork
 from tests.consortium.test_dishonest_members import learners
 from tests.faults.test_consortium import KillingNetwork, addends_of, check_everyone_right, check_right
@@ -139,6 +148,54 @@ def test_a_relay_that_lost_its_state_between_sums_is_told_anew() -> None:
     check_everyone_right(consortium)
 
 
+@dataclass
+class RestoredStore(CrashingStore):
+    """A folder that at one save is put back to what it was after an earlier one, while the process ends."""
+
+    back_at: int = 0
+    back_to: int = 0
+    earlier: dict[int, dict[str, bytes]] = field(default_factory=lambda: {0: {}})
+
+    def save(self, name: str, content: bytes) -> None:
+        super().save(name, content)
+        self.earlier[self.saves] = dict(self.contents)
+        if self.saves == self.back_at:
+            self.contents = self.earlier[self.back_to]
+            raise Killed
+
+
+def check_restored(cases: Iterable[tuple[int, int]]) -> int:
+    """A relay whose folder is an old copy makes an attempt fail at most: no total is over two sets or wrong. How many cases there were."""
+    cases = list(cases)
+    for at, to in cases:
+        consortium = relayed(LateNetwork())
+        store = consortium.stores[RELAY_NAME] = RestoredStore(back_at=at, back_to=to)
+        assert consortium.run(1800.0), (at, to)
+        assert store.saves >= at
+        # The relay says other things than it said before; members vote once, and in another attempt say for whom.
+        assert set(consortium.results()) == set(consortium.names), (at, to, consortium.failures())
+        check_right(consortium, list(consortium.names))
+    return len(cases)
+
+
+@dataclass
+class LateNetwork:
+    """One member is slower than the others, so that what the relay does next depends on when it looks."""
+
+    def carried(self, sender: str, receiver: str, content: bytes, now: float) -> list[tuple[float, bytes]]:
+        return [(now + (0.7 if sender == "member-03" else 0.001), content)]
+
+
+def test_a_relay_whose_folder_was_put_back_signs_something_else_and_the_next_attempt_is_right() -> None:
+    # After the votes of the first or second sum, to when three of four vectors had come; to the sum before; and to nothing.
+    assert check_restored([(9, 6), (20, 17), (20, 10), (20, 0)]) == 4
+
+
+@pytest.mark.long
+def test_a_relay_whose_folder_was_put_back_to_any_of_its_copies_opens_nothing_more() -> None:
+    assert check_restored((at, to) for at in range(2, 23) for to in range(at)) == 252
+
+
 # A member is killed
 
 
@@ -169,6 +226,47 @@ def test_a_member_that_was_away_is_told_the_totals_and_looks_on() -> None:
     contents = consortium.stores["member-00"].contents
     included = [unpacked_as(Total, contents[f"total-{each:08d}"]).included for each in range(12)]
     assert included[-1] == frozenset({0, 1, 2})
+
+
+class ExactWalk(SteppingWalk):
+    """Totals without noise: all sums are over the members of the first."""
+
+    is_exact = True
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_exact_sums_wait_for_a_member_that_is_away_for_longer_than_a_deadline(relay: type[RelayedSums] | None) -> None:
+    consortium = Consortium(
+        4, 3, lambda position: ExactWalk(position, 3), GoodNetwork(0.05), SILENCE_SECONDS, relay=relay
+    )
+    simulation = consortium.simulation
+
+    def are_in_second_sum() -> bool:
+        return all(name in consortium.runners and consortium.runners[name].iteration == 1 for name in consortium.names)
+
+    assert simulation.run(are_in_second_sum, 60.0)
+    simulation.kill("member-03", 1.6 * SILENCE_SECONDS)
+    assert consortium.run()
+    check_everyone_right(consortium)
+    contents = consortium.stores["member-00"].contents
+    assert {unpacked_as(Total, contents[f"total-{each:08d}"]).included for each in range(3)} == {frozenset(range(4))}
+
+
+def test_an_exact_task_that_failed_without_a_member_goes_on_when_it_is_run_again() -> None:
+    consortium = Consortium(
+        4, 3, lambda position: ExactWalk(position, 3), GoodNetwork(0.05), SILENCE_SECONDS, relay=RelayedSums
+    )
+    simulation = consortium.simulation
+    assert simulation.run(lambda: "total-00000000" in consortium.stores["member-00"].contents, 60.0)
+    simulation.kill("member-03", math.inf)
+    assert consortium.run(1800.0, *consortium.names[:3])
+    assert not consortium.results()
+    assert any("missing: 'member-03'" in str(each) for each in consortium.failures().values())
+    consortium.runners.clear()
+    for name in (*consortium.names, RELAY_NAME):
+        simulation.kill(name, 1.0)
+    assert consortium.run()
+    check_everyone_right(consortium)
 
 
 # What single members say to the relay, and the relay beside sums

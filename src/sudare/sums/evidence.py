@@ -65,7 +65,7 @@ def signed_to_member(me: Participant, state: MemberState | ServerlessState) -> l
 def signed_to_collector(me: Participant, state: CollectorState) -> list[Statement]:
     """What a collector was told and took in."""
     dealers, included = frozenset(state.boxes), frozenset(state.inputs)
-    found = [*state.keys.values(), *state.shares.values()]
+    found = [*state.keys.values(), *state.aside.values(), *state.shares.values()]
     found += _of(me, "dealers", me.context.bitmap(dealers), state.inputs)
     found += _of(me, "vote", vote_content(me.context, dealers, included), state.votes)
     if state.total is not None:

@@ -16,7 +16,7 @@ from sudare.sums import collector
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
 from sudare.sums.evidence import signed_in, signed_to_collector
-from sudare.sums.messages import MESSAGE_CLASSES, Included, Members, Message, ToCollector
+from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.party import Persist
 from sudare.sums.statements import Statement
 from sudare.sums.wire import packed, unpacked_as
@@ -26,12 +26,11 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RelayState:
-    """What a relay saves of a sum. `included` is the bitmap of those whom it asked members to vote for, in this attempt or an earlier one."""
+    """What a relay saves of an attempt at a sum."""
 
     input_digest: bytes
     context_digest: bytes
     collector: CollectorState
-    included: bytes | None
     sent: tuple[Message, ...]
 
     def to_bytes(self) -> bytes:
@@ -50,8 +49,7 @@ _STATE_CLASSES: Final = (RelayState, CollectorState, *MESSAGE_CLASSES)
 class RelayCollector:
     """The relay in a sum over vectors of `length` words. `persist` gets the whole state before messages are handed out; `saved` is what it got last.
 
-    Saved state of the same attempt is taken up again; of another attempt at the same input it binds: members vote for one set only, so that
-    the same members are included again or none.
+    Saved state of the same attempt is taken up again. Nothing of other attempts binds it: whom members have voted for they say themselves.
     """
 
     def __init__(
@@ -63,12 +61,10 @@ class RelayCollector:
         before = None if saved is None else RelayState.from_bytes(saved)
         if before is not None and before.input_digest != me.context.input_digest:
             raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
-        self._included = None if before is None else before.included
         if before is not None and before.context_digest == me.context.digest:
             self._collector, self._sent = before.collector, before.sent
             return
-        among = None if self._included is None else me.context.members_in(self._included)
-        self._collector, self._sent = collector.begun(len(me.publics), length, among), ()
+        self._collector, self._sent = collector.begun(len(me.publics), length), ()
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: nothing at first, or after a restart all of it again."""
@@ -89,7 +85,7 @@ class RelayCollector:
     def state(self) -> RelayState:
         """What the relay remembers."""
         context = self.participant.context
-        return RelayState(context.input_digest, context.digest, self._collector, self._included, self._sent)
+        return RelayState(context.input_digest, context.digest, self._collector, self._sent)
 
     @property
     def total(self) -> Words | None:
@@ -124,9 +120,6 @@ class RelayCollector:
 
     def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """The same, remembered and saved before it is handed out."""
-        asked = next((each.body.included for each in outgoing if isinstance(each.body, Included)), None)
-        if asked is not None:
-            self._included = asked.content
         self._sent = (*self._sent, *outgoing)
         if self._persist is not None:
             self._persist(self.state.to_bytes())

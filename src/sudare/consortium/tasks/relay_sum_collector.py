@@ -49,14 +49,10 @@ class RelayedSum(SumSteps[RelayCollector]):
     """The relay in one sum."""
 
     def begin(self, number: int, saved: bytes | None, now: float) -> None:
-        """Begin an attempt, or take up what was saved: the same bytes again. What was saved of an earlier attempt binds."""
+        """Begin an attempt, or take up what was saved: the same bytes again."""
         me = Participant(self._context(number), self._group.position, self._group.keys)
         collector = RelayCollector(me, self.request.length, saved=saved)
         self._begin(number, collector, collector.begin(), now)
-
-    def begin_next(self, number: int, now: float) -> None:
-        """Begin a later attempt."""
-        self.begin(number, self._party.state.to_bytes(), now)
 
     def receive(self, sender: str, envelope: Envelope, now: float) -> bool:
         """Take a message in. True once it may be acknowledged; False also if it is of a later attempt. Those of earlier ones change nothing."""
@@ -153,7 +149,7 @@ class RelayedSums(SumActivity):
         current = self._sums.get(iteration)
         if current is not None:
             if iteration == self.iteration and number > current.number and request == current.request:
-                current.begin_next(number, now)
+                current.begin(number, None, now)
                 self._collect(current)
         elif iteration > self.iteration:
             self._begin_sum(request, Attempt(iteration, number, b""), now)
