@@ -17,7 +17,7 @@ from sudare.consortium.network.message_dispatch import STOP, Envelope
 from sudare.consortium.tasks.relay_sum_collector import CollectedAttempt, RelayedSums
 from sudare.consortium.tasks.sum_message_envelopes import COLLECT, SUM, Attempt, SumRequest
 from sudare.consortium.tasks.sum_runner import Total
-from sudare.errors import AgreementMismatch, MembersMissing, TaskStopped
+from sudare.errors import AgreementMismatch, MembersMissing, NotConnected, TaskStopped
 from sudare.sums.context import NO_HISTORY, RELAY_NAME
 from sudare.sums.wire import packed, unpacked_as
 from tests.consortium.simulated_consortium import (
@@ -216,6 +216,55 @@ def test_an_absent_member_is_waited_for_once_and_not_in_every_sum() -> None:
     assert consortium.run(600.0, *consortium.names[:3])
     check_right(consortium, list(consortium.names[:3]))
     assert consortium.simulation.now < 3 * SILENCE_SECONDS
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_a_member_that_never_came_is_left_out_after_a_deadline_if_it_signed_its_keys(
+    relay: type[RelayedSums] | None,
+) -> None:
+    for signed in (True, False):
+        consortium = Consortium(
+            4,
+            3,
+            lambda position: SteppingWalk(position, 3),
+            silence_seconds=SILENCE_SECONDS,
+            gathering_seconds=100.0,
+            relay=relay,
+            signed=signed,
+        )
+        consortium.simulation.at(0.0, partial(consortium.simulation.kill, "member-03", math.inf))
+        staying = consortium.names[:3]
+        assert consortium.run(1800.0, *staying)
+        if signed:
+            assert set(consortium.results()) == set(staying), consortium.failures()
+            check_right(consortium, list(staying))
+            assert consortium.simulation.now < 3 * SILENCE_SECONDS
+        else:
+            assert {type(each) for each in consortium.failures().values()} == {NotConnected}
+            assert "missing: 'member-03'" in str(consortium.failures()["member-00"])
+
+
+@pytest.mark.parametrize("relay", [RelayedSums, None], ids=["relay", "members"])
+def test_whoever_shows_other_keys_than_it_signed_is_left_out(relay: type[RelayedSums] | None) -> None:
+    consortium = Consortium(4, 3, silence_seconds=SILENCE_SECONDS, relay=relay, signed=True)
+
+    def lie() -> None:
+        dispatcher = consortium.simulation.dispatcher("member-03")
+        assert dispatcher is not None
+        dispatcher.session.publics = IDENTITIES[5].member_keys(b"test").public
+
+    consortium.simulation.at(0.0, lie)
+    staying = consortium.names[:3]
+    assert consortium.run(1800.0, *staying)
+    assert set(staying) <= set(consortium.results()), consortium.failures()
+    check_right(consortium, list(staying))
+
+
+def test_where_nobody_may_leave_all_are_waited_for_whatever_they_signed() -> None:
+    consortium = Consortium(3, silence_seconds=SILENCE_SECONDS, signed=True)
+    consortium.simulation.at(0.0, partial(consortium.simulation.kill, "member-02", 5 * SILENCE_SECONDS))
+    assert consortium.run()
+    check_everyone_right(consortium)
 
 
 def test_a_member_that_was_away_is_told_the_totals_and_looks_on() -> None:

@@ -103,9 +103,8 @@ class RelayNode:
         """Take part in the sums of a task, as far as its store says."""
         agreement = self.agreement
         counts = agreement.threshold, agreement.dishonest
-        group = SumGroup(
-            agreement.digest, agreement.member_names, RELAY_NAME, self._sum_keys, *counts, relay_collects=True
-        )
+        who = agreement.digest, agreement.member_names, RELAY_NAME, self._sum_keys
+        group = SumGroup(*who, *counts, relay_collects=True, signed=self._keys.for_sums)
         store = CheckpointStore(self.state_folder / "tasks" / agreement.digest[:16] / task)
         known = self.dispatcher.session.known_publics
         self.tasks[task] = RelayedSums(task, group, store, known, agreement.deadlines.round_seconds)

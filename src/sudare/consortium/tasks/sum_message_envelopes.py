@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from sudare.consortium.network.message_dispatch import Activity, Envelope
@@ -40,7 +40,7 @@ Known = Callable[[], Mapping[str, PublicKeys]]
 class SumGroup:
     """Among whom sums are made: the agreement's digest, its members in their order, the own name and keys, the threshold, how many may lie.
 
-    Where the relay collects it has a name and keys too, and is no member.
+    Where the relay collects it has a name and keys too, and is no member. `signed` are the public keys that members have signed with the agreement.
     """
 
     agreement: str
@@ -50,6 +50,7 @@ class SumGroup:
     threshold: int
     dishonest: int
     relay_collects: bool = False
+    signed: Mapping[str, PublicKeys] = field(default_factory=dict)
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -247,12 +248,18 @@ class SumActivity(Activity):
     def _gathered_publics(self) -> tuple[PublicKeys, ...] | None:
         """The participants' public keys, saved for the rest of the task; None as long as somebody has not shown its own.
 
+        Where members may leave, what they have signed with the agreement will do: they need not be there. Nobody can show others than it signed.
         Raise InvalidParameter, and save nothing, unless sums can be made with them: who showed a wrong key may show the right one in the next run.
         """
-        known = self._known()
-        if not all(name in known for name in self._group.participants):
+        known, signed = self._known(), self._group.signed
+        at_hand = (
+            {**known, **signed}
+            if self._group.may_lose_some
+            else {name: signed.get(name, known[name]) for name in known}
+        )
+        if not all(name in at_hand for name in self._group.participants):
             return None
-        publics = tuple(known[name] for name in self._group.participants)
+        publics = tuple(at_hand[name] for name in self._group.participants)
         Roster(self._group.participants, publics)
         keys = _Keys(tuple(each.exchange for each in publics), tuple(each.signing for each in publics))
         self._store.save(_KEYS, packed(keys))
