@@ -24,6 +24,7 @@ from sudare.consortium.tasks.sum_message_envelopes import (
 )
 from sudare.errors import AgreementMismatch, MessageMalformed, SudareError
 from sudare.sums.context import Participant
+from sudare.sums.keys import PublicKeys
 from sudare.sums.relay_collector import RelayCollector
 from sudare.sums.wire import packed, unpacked_as
 
@@ -66,6 +67,11 @@ class RelayedSum(SumSteps[RelayCollector]):
         self._present = present
         self._look_for_answers(now, deadline_seconds)
         self.flush()
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether there is a total."""
+        return self._party.total is not None
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -156,7 +162,7 @@ class RelayedSums(SumActivity):
 
     def _begin_sum(self, request: SumRequest, attempt: Attempt, now: float) -> None:
         """Collect a sum, as soon as everyone's keys are known."""
-        publics, iteration = self._saved_publics() or self._gathered_publics(), attempt.iteration
+        publics, iteration = self._current_publics(), attempt.iteration
         if publics is None:
             return
         before = self._sums.get(iteration - 1)
@@ -166,6 +172,17 @@ class RelayedSums(SumActivity):
         self.iteration = iteration
         begun.begin(attempt.number, attempt.sum_state or None, now)
         self._collect(begun)
+
+    def _current_publics(self) -> tuple[PublicKeys, ...] | None:
+        """Everyone's keys: those that the task was begun with, or as long as no sum was opened those that they show now."""
+        saved = self._saved_publics()
+        if saved is None:
+            return self._gathered_publics()
+        return saved if self._has_opened_any else self._renewed_publics(saved)
+
+    @property
+    def _has_opened_any(self) -> bool:
+        return any(each.is_opened for each in self._sums.values())
 
     def _saver(self, request: SumRequest) -> Callable[[Attempt], None]:
         """What saves an attempt: the current and the last sum are in two places that take turns."""
@@ -185,7 +202,10 @@ class RelayedSums(SumActivity):
         return is_saved
 
     def _look_around(self, now: float, present: frozenset[str]) -> None:
-        was_away = self._was_away(now)
+        was_away, current = self._was_away(now), self._sums.get(self.iteration)
+        is_new = current is not None and not self._has_opened_any
+        if current is not None and is_new and self._renewed_publics(current.publics) != current.publics:
+            self._begin_sum(current.request, Attempt(self.iteration, current.number, b""), now)
         for collected in self._sums.values():
             if was_away:
                 collected.wait_anew(now)
