@@ -58,8 +58,8 @@ def test_the_relay_collects_every_sum_and_waits_for_no_deadline() -> None:
     check_everyone_right(consortium)
     assert consortium.simulation.now < 1.0
     kept = consortium.stores[RELAY_NAME].contents
-    # Of a task it keeps the current sum and the one before.
-    assert set(kept) == {"keys", "sum-0", "sum-1"}
+    # Of a task it keeps the current sum and the one before, and of the last eight what was signed.
+    assert set(kept) == {"keys", "sum-0", "sum-1", *(f"transcript-{each:08d}" for each in range(2, 10))}
     assert unpacked_as(CollectedAttempt, kept["sum-1"], SumRequest, Attempt).attempt.iteration == 9
 
 
@@ -190,7 +190,7 @@ class LateNetwork:
 
 def test_a_relay_whose_folder_was_put_back_signs_something_else_and_the_next_attempt_is_right() -> None:
     # After the votes of the first or second sum, to when three of four vectors had come; to the sum before; and to nothing.
-    assert check_restored([(9, 6), (20, 17), (20, 10), (20, 0)]) == 4
+    assert check_restored([(9, 6), (21, 18), (21, 10), (21, 0)]) == 4
 
 
 @pytest.mark.long

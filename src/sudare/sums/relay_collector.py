@@ -15,7 +15,7 @@ from sudare.errors import InvalidParameter, SumError
 from sudare.sums import collector
 from sudare.sums.collector import CollectorState
 from sudare.sums.context import Participant
-from sudare.sums.evidence import signed_in, signed_to_collector
+from sudare.sums.evidence import signed_in, signed_to_collector, with_refused
 from sudare.sums.messages import MESSAGE_CLASSES, Members, Message, ToCollector
 from sudare.sums.party import Persist
 from sudare.sums.statements import Statement
@@ -32,6 +32,7 @@ class RelayState:
     context_digest: bytes
     collector: CollectorState
     sent: tuple[Message, ...]
+    refused: tuple[Statement, ...]
 
     def to_bytes(self) -> bytes:
         """The canonical form."""
@@ -62,9 +63,9 @@ class RelayCollector:
         if before is not None and before.input_digest != me.context.input_digest:
             raise SumError("What was saved is of another input.", "Give every iteration of a task its own place.")
         if before is not None and before.context_digest == me.context.digest:
-            self._collector, self._sent = before.collector, before.sent
+            self._collector, self._sent, self._refused = before.collector, before.sent, before.refused
             return
-        self._collector, self._sent = collector.begun(len(me.publics), length), ()
+        self._collector, self._sent, self._refused = collector.begun(len(me.publics), length), (), ()
 
     def begin(self) -> tuple[Message, ...]:
         """Everything sent so far: nothing at first, or after a restart all of it again."""
@@ -75,7 +76,9 @@ class RelayCollector:
         """What to send after a message came."""
         if not isinstance(message.body, ToCollector):
             return ()
-        return self._sent_out(collector.step(self.participant, self._collector, message))
+        outgoing = collector.step(self.participant, self._collector, message)
+        self._refused = with_refused(self.participant, self._refused, message.body, None, self._collector)
+        return self._sent_out(outgoing)
 
     def expire(self) -> tuple[Message, ...]:
         """What to send when the deadline of a round has passed."""
@@ -85,7 +88,7 @@ class RelayCollector:
     def state(self) -> RelayState:
         """What the relay remembers."""
         context = self.participant.context
-        return RelayState(context.input_digest, context.digest, self._collector, self._sent)
+        return RelayState(context.input_digest, context.digest, self._collector, self._sent, self._refused)
 
     @property
     def total(self) -> Words | None:
@@ -96,6 +99,11 @@ class RelayCollector:
     def included(self) -> Members:
         """Whose addends came."""
         return frozenset(self._collector.inputs)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self._collector.is_over
 
     @property
     def progress(self) -> str:
@@ -116,7 +124,8 @@ class RelayCollector:
     def statements(self) -> tuple[Statement, ...]:
         """Everything signed that the relay took in or said about the sum: what `sudare.sums.blame` looks at."""
         said = (each for message in self._sent for each in signed_in(message.body))
-        return tuple(dict.fromkeys((*signed_to_collector(self.participant, self._collector), *said)))
+        taken = signed_to_collector(self.participant, self._collector)
+        return tuple(dict.fromkeys((*taken, *said, *self._refused)))
 
     def _sent_out(self, outgoing: tuple[Message, ...]) -> tuple[Message, ...]:
         """The same, remembered and saved before it is handed out."""
