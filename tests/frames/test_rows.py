@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import tracemalloc
@@ -14,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from sudare.dictionary.e_step import gaussian_statistics
 from sudare.errors import DataError, InvalidParameter, MissingValue, PersonRowsExceeded
 from sudare.frames import rows as reader
 from sudare.frames import sources
+from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.rows import BLOCK_ROWS, Rows, Spool, checked_rows, fixed_blocks
 from sudare.frames.sources import SqlSource
 from sudare.linear import PrivateLogisticRegression, PrivateRidge
@@ -184,6 +187,50 @@ def test_what_comes_out_is_what_went_in(sizes, room, dtype, shape):
     assert second.dtype == dtype
     np.testing.assert_array_equal(first, matrix)
     np.testing.assert_array_equal(second, others)
+
+
+def e_step():
+    """One of two patterns, whose sums have other last bits in another order."""
+    return functools.partial(
+        gaussian_statistics,
+        log_weights=np.log([0.3, 0.7]),
+        means=np.array([[0.0, 0.5, 1.0], [1.0, 0.0, -1.0]]),
+        precision_choleskys=np.stack([np.eye(3), 1.5 * np.eye(3)]),
+        log_dets=np.array([0.0, 6 * np.log(1.5)]),
+    )
+
+
+@pytest.mark.parametrize("batch_rows", [5000, TREE_BLOCK_ROWS, 100_000])
+def test_totals_have_the_same_bits_in_any_batches(batch_rows):
+    matrix = np.random.default_rng(0).normal(size=(2 * TREE_BLOCK_ROWS + 12345, 3))
+    parts = [(matrix[start : start + batch_rows],) for start in range(0, len(matrix), batch_rows)]
+    total = Rows(lambda: parts, len(matrix), 3).total(e_step())
+    for ours, theirs in zip(total, e_step()(matrix), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_total_holds_one_block():
+    """Parts are asked for one by one: a source without end is not read ahead of its use."""
+    asked, seen = [], []
+
+    def parts():
+        for index in range(20):
+            asked.append(index)
+            yield (np.zeros((TREE_BLOCK_ROWS // 2, 3)),)
+
+    def function(block):
+        seen.append(len(asked))
+        return len(block)
+
+    assert Rows(parts, 10 * TREE_BLOCK_ROWS, 3).total(function) == 10 * TREE_BLOCK_ROWS
+    assert seen == list(range(2, 21, 2))
+
+
+def test_parts_must_have_the_same_columns():
+    with pytest.raises(DataError, match="has 2 columns, those before it 3"):
+        Rows(lambda: [(np.ones((2, 3)),), (np.ones((2, 2)),)], 4, 3).total(len)
+    with pytest.raises(DataError, match="no rows"):
+        Rows.held(np.empty((0, 3))).total(len)
 
 
 def test_files_have_no_name_and_end_with_the_rows(no_room, tmp_path, monkeypatch):

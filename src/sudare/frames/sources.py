@@ -19,7 +19,7 @@ import pyarrow.fs
 import pyarrow.parquet
 import sqlalchemy
 
-from sudare.errors import DataError, ExtraMissing, InvalidParameter, SourceUnreadable, WrongType
+from sudare.errors import DataError, InvalidParameter, SourceUnreadable, WrongType
 from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, is_text, parsed
 from sudare.frames.csv_dialects import CsvFile, described
 from sudare.frames.csv_files import csv_batches, csv_types, unreadable_csv
@@ -48,6 +48,7 @@ from sudare.frames.table_formats import (
     store_of,
 )
 from sudare.frames.wanted_columns import pieces, selected, unreadable, wanted_columns
+from sudare.optional_packages import optional_package
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, as_table, attempt, unique_names
 
@@ -424,13 +425,11 @@ def _duckdb_batches(
     url: sqlalchemy.URL, query: str, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
     """Rows of a DuckDB file, opened for reading only and kept from reading any other file."""
-    try:
-        import duckdb
-    except ImportError:
-        raise ExtraMissing(
-            "Databases of DuckDB are read by a package that is not installed.",
-            "Install it: pip install 'sudare[duckdb]'",
-        ) from None
+    duckdb = optional_package(
+        "duckdb",
+        "Databases of DuckDB are read by a package that is not installed.",
+        "Install it: pip install 'sudare[duckdb]'",
+    )
     refuse_writing(query, "duckdb")
     file = os.path.abspath(url.database or "")
     if not os.path.isfile(file):

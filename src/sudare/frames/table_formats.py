@@ -13,11 +13,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs
 
-from sudare.errors import ExtraMissing, SourceUnreadable
+from sudare.errors import SourceUnreadable
 from sudare.frames.addresses import STORES, ObjectAddress, TableAddress, parsed
 from sudare.frames.csv_files import declared_types
 from sudare.frames.file_discovery import PARQUET_ENDINGS, StoredObject, asked_of_store, opened_store, state_of
 from sudare.frames.record_source import FileList, Origin, RecordSource, arrow_batches, cannot_read, named_types, quietly
+from sudare.optional_packages import optional_package
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import Table, attempt
 
@@ -322,12 +323,8 @@ def _iceberg_options(address: ObjectAddress) -> dict[str, str]:
 
 
 def _imported(module: str, what: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ExtraMissing(
-            f"{what} are read by a package that is not installed.",
-            f"Run: pip install 'sudare[{extra}]'. Nothing was charged.",
-        ) from None
+    return optional_package(
+        module,
+        f"{what} are read by a package that is not installed.",
+        f"Run: pip install 'sudare[{extra}]'. Nothing was charged.",
+    )
