@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudare.errors import ColumnMissing, DataError, InvalidParameter, MissingValue, SchemaError
-from sudare.frames import PersonJoin, kept_persons, person_buckets, person_rows, read
+from sudare.frames import PersonJoin, kept_persons, person_buckets, read, spool
 from sudare.frames.keyed_tags import TagKeys, content_words, encrypted, person_texts, row_tags, tags_of_texts
 from sudare.frames.person_rows import KeptRows, PersonRows, kept_count
 from sudare.frames.sources import SqlSource
@@ -63,7 +63,7 @@ def rows_of(source):
 
 @pytest.mark.parametrize("room", [0, 2**27])
 def test_every_source_keeps_the_same_rows_in_the_same_order(room, tmp_path, monkeypatch):
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", room)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", room)
     table = visits()
     found = {name: kept_persons(source, SCHEMA, KEY) for name, source in sources(table, tmp_path).items()}
     expected = int(table.groupby("who").size().clip(upper=3).sum())
@@ -173,9 +173,8 @@ def test_no_person_is_written_to_a_file(tmp_path, monkeypatch):
         written.append(file)
         return file
 
-    for module in (person_rows, person_buckets):
-        monkeypatch.setattr(module.tempfile, "TemporaryFile", named)
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", 0)
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", named)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
     monkeypatch.setattr(person_buckets, "HELD_BYTES", 0)
     table = visits().assign(who=[f"Xylander-{row % 7}" for row in range(600)])
     kept_persons((table[start : start + 50] for start in range(0, 600, 50)), SCHEMA, KEY)
@@ -202,8 +201,8 @@ def test_a_full_disk_is_told(monkeypatch):
 
         closed = False
 
-    monkeypatch.setattr(person_rows.tempfile, "TemporaryFile", Full)
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", 0)
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", 0)
     with pytest.raises(DataError, match="temporary file"):
         kept_persons(iter([visits()]), SCHEMA, KEY)
 
@@ -269,7 +268,7 @@ def prescriptions():
 
 @pytest.mark.parametrize("room", [0, 2**27])
 def test_a_join_has_every_pair_of_kept_rows(room, tmp_path, monkeypatch):
-    monkeypatch.setattr(person_rows, "HELD_TABLE_BYTES", room)
+    monkeypatch.setattr(spool, "SPOOL_ABOVE_BYTES", room)
     left, right = visits()[["who", "dose"]], prescriptions()
     left.to_parquet(tmp_path / "left.parquet")
     right.to_csv(tmp_path / "right.csv", index=False)

@@ -6,15 +6,14 @@ without a name, is tags under a key that nobody else has: no person, no value.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from typing import IO, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.errors import DataError
 from sudare.frames.keyed_tags import Words, copy_priorities
+from sudare.frames.spool import Spool
 
 PERSON_BUCKETS: Final = 64
 ROW_BUCKETS: Final = 32
@@ -29,9 +28,10 @@ class Buckets:
     def __init__(self, count: int) -> None:
         self._count = count
         self._waiting: list[tuple[Words, NDArray[np.int64]]] = []
-        self._waiting_rows, self._held_bytes = 0, 0
-        self._chunks: list[tuple[Words | tuple[int, int, int], NDArray[np.int64]]] = []
-        self._file: IO[bytes] | None = None
+        self._waiting_rows = 0
+        self._spool = Spool(HELD_BYTES, "What is counted of each person does", "Point TMPDIR at a folder with room.")
+        # Where the buckets of each sorted chunk begin among all records.
+        self._starts: list[NDArray[np.int64]] = []
 
     def append(self, records: Words, buckets: NDArray[np.int64]) -> None:
         """Add records that belong to these buckets."""
@@ -49,42 +49,19 @@ class Buckets:
         self._waiting, self._waiting_rows = [], 0
         order = np.argsort(buckets, kind="stable")
         starts = np.searchsorted(buckets[order], np.arange(self._count + 1)).astype(np.int64)
-        self._chunks.append((self._stored(records[order]), starts))
-
-    def _stored(self, records: Words) -> Words | tuple[int, int, int]:
-        self._held_bytes += records.nbytes
-        if self._held_bytes <= HELD_BYTES:
-            return records
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its records are needed
-        place = self._file.seek(0, 2)
-        try:
-            self._file.write(records.data)
-            self._file.flush()
-        except OSError as error:
-            raise DataError(
-                f"What is counted of each person does not fit into a temporary file ({error.strerror}).",
-                "Point TMPDIR at a folder with room.",
-            ) from None
-        return place, *records.shape
+        self._starts.append(self._spool.count + starts)
+        self._spool.append((records[order],))
 
     def span(self, first: int, last: int) -> Words:
         """The records of the buckets from `first` to before `last`."""
-        found = [self._part(stored, int(starts[first]), int(starts[last])) for stored, starts in self._chunks]
-        return np.concatenate(found) if found else np.empty((0, 1), np.uint64)
+        if not self._starts:
+            return np.empty((0, 1), np.uint64)
+        (records,) = self._spool.together()
+        return np.concatenate([records[starts[first] : starts[last]] for starts in self._starts])
 
     def rows_in(self, first: int, last: int) -> int:
         """How many records the buckets from `first` to before `last` have."""
-        return sum(int(starts[last] - starts[first]) for _, starts in self._chunks)
-
-    def _part(self, stored: Words | tuple[int, int, int], start: int, end: int) -> Words:
-        if isinstance(stored, np.ndarray):
-            return stored[start:end]
-        place, _, words = stored
-        if self._file is None or start == end:
-            return np.empty((0, words), np.uint64)
-        self._file.seek(place + 8 * words * start)
-        return np.fromfile(self._file, np.uint64, words * (end - start)).reshape(-1, words)
+        return sum(int(starts[last] - starts[first]) for starts in self._starts)
 
 
 class PersonCounts:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from sudare.errors import InvalidParameter, SchemaError
 from sudare.frames.derived_sources import MadeSource
 from sudare.frames.keyed_tags import TagKeys, Words
-from sudare.frames.person_rows import PersonRows, TableStore, new_key, tags_in, with_tags
+from sudare.frames.person_rows import PersonRows, new_key, tags_in, with_tags
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types
+from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces, selected
 from sudare.schema import Person, Schema, Table
 
@@ -26,7 +27,7 @@ JOIN_BUCKETS: Final = 64
 # Rows of one side that are sorted into buckets at once.
 CHUNK_ROWS: Final = 2**18
 
-Places = list[list[pa.Table | int]]
+Places = list[list[slice]]
 
 
 class PersonJoin(MadeSource):
@@ -52,7 +53,7 @@ class PersonJoin(MadeSource):
             raise InvalidParameter(
                 "most_rows is not two whole numbers from 1.", "Give the rows kept of a person on either side: (3, 4)."
             )
-        self._sides, self._key = (left, right), key or new_key()
+        self._sides, self._key, self._spool = (left, right), key or new_key(), TableSpool()
         self._person, self._bounds = schema.person, (bounds[0], bounds[1])
         self._schemas = _divided(schema, [set(column_types(side).names) for side in self._sides], self._bounds)
         self.joined_schema = _with_product(schema, bounds[0] * bounds[1])
@@ -80,12 +81,8 @@ class PersonJoin(MadeSource):
                 for part in _joined(self._together(left), self._together(right), self._person.column, batch_rows):
                     yield from pieces(selected(Table(part), columns, schema), batch_rows)
 
-    def _together(self, places: list[pa.Table | int]) -> pa.Table:
-        return pa.concat_tables([self._store.get(place) for place in places], promote_options="permissive")
-
-    @cached_property
-    def _store(self) -> TableStore:
-        return TableStore()
+    def _together(self, places: list[slice]) -> pa.Table:
+        return pa.concat_tables([self._spool.get(place) for place in places], promote_options="permissive")
 
     @cached_property
     def _buckets(self) -> tuple[Places, Places]:
@@ -120,7 +117,7 @@ class PersonJoin(MadeSource):
         for bucket in range(JOIN_BUCKETS):
             rows = int(starts[bucket + 1] - starts[bucket])
             if rows:
-                found[bucket].append(self._store.put(ordered.slice(int(starts[bucket]), rows).combine_chunks()))
+                found[bucket].append(self._spool.put(ordered.slice(int(starts[bucket]), rows).combine_chunks()))
 
 
 def _divided(schema: Schema, present: list[set[str]], bounds: tuple[int, int]) -> list[Schema]:

@@ -8,11 +8,10 @@ persons and, only where somebody has too many, once more to choose.
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -33,12 +32,11 @@ from sudare.frames.keyed_tags import (
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, column_types
 from sudare.frames.sources import source as source_of
+from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces
 from sudare.schema import Person, Schema, Table
 from sudare.schema.frame_conversion import as_column, as_table, attempt, column_names
 
-# A public number: above so many bytes, rows that come once wait in a file.
-HELD_TABLE_BYTES: Final = 2**27
 # Rows whose persons are told apart at once.
 COUNTED_ROWS: Final = 2**16
 
@@ -74,40 +72,6 @@ def kept_count(source: Any, schema: Schema) -> int:
     """How many rows are kept of all persons: the same under every key."""
     rows = PersonRows.of(source, schema)
     return rows.counts.kept(rows.person.bound)
-
-
-class TableStore:
-    """Tables that are put aside: in memory up to a public size, beyond it in a file without a name, which vanishes with the process."""
-
-    def __init__(self) -> None:
-        self._bytes = 0
-        self._file: IO[bytes] | None = None
-
-    def put(self, table: pa.Table) -> pa.Table | int:
-        """The place of a table. Raise DataError where it fits neither into memory nor into the temporary folder."""
-        self._bytes += table.nbytes
-        if self._bytes <= HELD_TABLE_BYTES:
-            return table
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its rows are needed
-        place = self._file.seek(0, 2)
-        try:
-            with pa.ipc.new_stream(self._file, table.schema) as stream:
-                stream.write_table(table)
-            self._file.flush()
-        except OSError as error:
-            raise DataError(
-                f"The rows do not fit into a temporary file ({error.strerror}).",
-                "Point TMPDIR at a folder with room; or give the path of a Parquet file, which is read anew at every pass.",
-            ) from None
-        return place
-
-    def get(self, place: pa.Table | int) -> pa.Table:
-        """The table at a place."""
-        if isinstance(place, pa.Table) or self._file is None:
-            return place
-        self._file.seek(place)
-        return pa.ipc.open_stream(self._file).read_all()
 
 
 @dataclass(eq=False, repr=False)
@@ -240,20 +204,20 @@ class WaitingTables(MadeSource):
     """Tables that came once, without the names of persons, which are replaced by their tags."""
 
     origins: tuple[object, ...] = ()
-    _store: TableStore = field(default_factory=TableStore)
-    _places: list[pa.Table | int] = field(default_factory=list)
+    _spool: TableSpool = field(default_factory=TableSpool)
+    _places: list[slice] = field(default_factory=list)
 
     def append(self, table: pa.Table) -> None:
         """Add rows below the others."""
-        self._places.append(self._store.put(table))
+        self._places.append(self._spool.put(table))
 
     def types(self, expected: Collection[str]) -> pa.Schema:
         """The names and types of the columns."""
-        return self._store.get(self._places[0]).schema if self._places else pa.schema([])
+        return self._spool.get(self._places[0]).schema if self._places else pa.schema([])
 
     def batches(self, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None) -> Iterator[Table]:
         """The rows in the order in which they came."""
-        return batches((Table(self._store.get(place)) for place in self._places), columns, batch_rows, schema)
+        return batches((Table(self._spool.get(place)) for place in self._places), columns, batch_rows, schema)
 
 
 def changed() -> DataError:

@@ -1,20 +1,19 @@
 """The one reader of rows: checked and counted before anything is charged, then given again as often as a learner asks.
 
 A source is a table in memory, which is converted once; files, which are read anew at every pass or, by those who need many, kept; or what comes once, or in any
-order it likes (an iterator of tables, a database, a lazy frame), and is kept: in memory up to a public size, beyond it in files that have no name. Those are
-unlinked as soon as they are open, so they vanish with the process, however it ends. They lie where the system keeps temporary
-files (TMPDIR) and hold encoded records in clear. With a cluster, workers read the rows and keep them (`frames.dask_rows`).
+order it likes (an iterator of tables, a database, a lazy frame), and is kept (`frames.spool`). With a cluster, workers read the rows and keep them
+(`frames.dask_rows`).
 """
 
 from __future__ import annotations
 
 import collections
 import itertools
+import math
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +27,7 @@ from sudare.frames.fixed_tree import Sum, pairwise_total
 from sudare.frames.record_source import RecordSource
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
 from sudare.frames.sources import source as source_of
+from sudare.frames.spool import Spool
 from sudare.schema import Schema, Table
 from sudare.schema.frame_conversion import no_rows
 
@@ -37,9 +37,7 @@ Arrays = tuple[NDArray[Any], ...]
 Counts = NDArray[np.int64]
 
 BLOCK_ROWS: Final = 1024
-# A public number: whether a file is used depends on the size of the table alone.
-SPOOL_ABOVE_BYTES: Final = 2**27
-# A public number, too: rows of a file or database that take more are read anew at every pass.
+# A public number: rows of a file or database that take more are read anew at every pass.
 MOST_KEPT_BYTES: Final = 2**34
 
 
@@ -162,7 +160,9 @@ def checked_rows(
         else:
             rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
     elif not is_held:
-        rows = _kept_rows(batches(opened, columns, batch_rows, schema), arrays_of, schema, Spool(in_memory=in_memory))
+        rows = _kept_rows(
+            batches(opened, columns, batch_rows, schema), arrays_of, schema, Spool(math.inf if in_memory else None)
+        )
     else:
         check_persons(source, schema)
         made = tallied(arrays_of(_table_of(source)))
@@ -320,70 +320,3 @@ def _joined(parts: list[Arrays]) -> Arrays:
 def array_width(array: NDArray[Any]) -> int:
     """How many columns an array has."""
     return int(array.shape[1]) if array.ndim > 1 else 1
-
-
-class Spool:
-    """Rows collected part by part, in memory or, above a public size and unless told otherwise, in unnamed files."""
-
-    def __init__(self, *, in_memory: bool = False) -> None:
-        self._in_memory = in_memory
-        self._stacks: list[_Stack] = []
-        self.count, self.bytes = 0, 0
-
-    def append(self, part: Arrays) -> None:
-        """Add rows below the others. Raise DataError where they fit neither into memory nor into the temporary folder."""
-        self._stacks = self._stacks or [_Stack() for _ in part]
-        self.count += len(part[0])
-        self.bytes += sum(array.nbytes for array in part)
-        for stack, array in zip(self._stacks, part, strict=True):
-            stack.append(array)
-        if not self._in_memory and sum(stack.held_bytes for stack in self._stacks) > SPOOL_ABOVE_BYTES:
-            for stack in self._stacks:
-                stack.spill()
-
-    def together(self) -> Arrays:
-        """All rows; those in files are paged in as they are looked at."""
-        return tuple(stack.together() for stack in self._stacks)
-
-
-class _Stack:
-    """Arrays of one shape and type but for their length, one below the other."""
-
-    def __init__(self) -> None:
-        self._held: list[NDArray[Any]] = []
-        self._file: IO[bytes] | None = None
-        self.rows, self.held_bytes = 0, 0
-
-    def append(self, array: NDArray[Any]) -> None:
-        self.rows += len(array)
-        self._shape, self._dtype = array.shape[1:], array.dtype
-        if self._file is None:
-            self._held.append(array)
-            self.held_bytes += array.nbytes
-        else:
-            _write(self._file, [array])
-
-    def spill(self) -> None:
-        """Write what is held, and what comes after, to a file."""
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="sudare-")  # noqa: SIM115 - open as long as its rows are needed
-            _write(self._file, self._held)
-            self._held, self.held_bytes = [], 0
-
-    def together(self) -> NDArray[Any]:
-        if self._file is None:
-            return self._held[0] if len(self._held) == 1 else np.concatenate(self._held)
-        return np.asarray(np.memmap(self._file, dtype=self._dtype, mode="r", shape=(self.rows, *self._shape)))
-
-
-def _write(file: IO[bytes], arrays: list[NDArray[Any]]) -> None:
-    """Add arrays to a file, down to the system; nothing was charged yet if that fails."""
-    try:
-        for array in arrays:
-            file.write(np.ascontiguousarray(array).data)
-        file.flush()
-    except OSError as error:
-        raise DataError(
-            f"The rows of an iterator do not fit into a temporary file ({error.strerror}).",
-            "Point TMPDIR at a folder with room; or give the path of a Parquet file, which is read anew at every pass.",
-        ) from None

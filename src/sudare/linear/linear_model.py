@@ -20,7 +20,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import DataError, InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, Rows, Spool, checked_rows, in_memory, is_read_once, is_spark, is_stored, placed
+from sudare.frames.rows import Arrays, Rows, checked_rows, in_memory, is_read_once, is_spark, is_stored, placed
+from sudare.frames.spool import Spool
 from sudare.linear.losses import Loss
 from sudare.linear.mechanism import Facts, LinearMechanism
 from sudare.linear.method_choice import METHODS, MethodName, chosen_method, planned, public_penalty
@@ -297,7 +298,7 @@ class PrivateLinearModel(PrivateEstimator):
 
         `X` and `y` are arrays; or `X` is whatever `sudare.frames.source` takes, with a schema that declares the target; or, without a
         schema, an iterator of pairs (X, y). Encoded rows of a source wait in memory or, where they are more than
-        `sudare.frames.rows.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
+        `sudare.frames.spool.SPOOL_ABOVE_BYTES`, in an unnamed temporary file.
         """
         self._forget()
         self._check_parameters()
