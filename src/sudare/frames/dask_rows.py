@@ -31,12 +31,11 @@ from sudare.frames.rows import (
     checked_rows,
     cut,
     fixed_blocks,
-    is_stored,
     tallied,
     with_beside,
 )
 from sudare.frames.shards import shards_of
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, row_count
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, has_local_files, is_stored, row_count
 from sudare.frames.worker_answers import WorkerReader, checked_answer, guarded
 from sudare.schema import Schema
 from sudare.schema.frame_conversion import attempt, no_rows

@@ -30,7 +30,7 @@ from sudare.frames.keyed_tags import (
     tags_of_texts,
 )
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, column_types
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory
 from sudare.frames.sources import source as source_of
 from sudare.frames.spool import TableSpool
 from sudare.frames.wanted_columns import pieces
@@ -94,13 +94,13 @@ class PersonRows:
         if schema.person is None:
             raise ValueError("no person is declared")
         keys, counts, name = TagKeys.of(key or new_key()), PersonCounts(), schema.person.column
-        if _is_read_again(source):
+        if source_of(source).is_repeatable:
             for part in batches(source, [name], COUNTED_ROWS, schema):
                 counts.append(_tags(part, name, keys))
-        elif not _is_held(source):
+        elif not is_in_memory(source):
             source = _waiting(source, schema, keys, counts, beside)
         else:
-            source = source.table if isinstance(source, HeldTable) else source
+            source = in_memory(source)
             counts.append(_tags(as_table(source, [name], names_arrays=False), name, keys))
         return cls(source, schema, schema.person, keys, y, counts, tuple(beside))
 
@@ -110,7 +110,7 @@ class PersonRows:
             return Kept(self.source, self.y, 0)
         packed, kept = self._choice.kept(most_rows), self.counts.kept(most_rows)
         cut = self.counts.rows - kept
-        if _is_read_again(self.source):
+        if source_of(self.source).is_repeatable:
             return Kept(
                 KeptRows(self.source, self.person, packed, self.keys, self.counts, kept, most_rows), self.y, cut
             )
@@ -120,7 +120,7 @@ class PersonRows:
     @cached_property
     def _choice(self) -> RowChoice:
         choice, name = RowChoice(self.keys.copies), self.person.column
-        if _is_read_again(self.source):
+        if source_of(self.source).is_repeatable:
             for part in _read_batches(self.source, self.schema, self.beside):
                 persons = tags_in(self.source, part, name, self.keys)
                 choice.append(persons, self._row_tags(part, persons, None))
@@ -269,18 +269,6 @@ def tags_in(source: object, table: Table, name: str, keys: TagKeys) -> Words:
 
 def _tags(table: Table, name: str, keys: TagKeys) -> Words:
     return tags_of_texts(person_texts(table.column(name), name), keys.persons)
-
-
-def _is_read_again(source: Any) -> bool:
-    """Whether a source gives the same rows in the same order at every pass: files, and what is made of such."""
-    opened = source_of(source)
-    return opened.is_stored and opened.is_steady
-
-
-def _is_held(source: Any) -> bool:
-    """Whether a source is a table in memory."""
-    opened = source_of(source)
-    return opened.is_steady and not opened.is_stored
 
 
 def _filtered(source: Any, mask: NDArray[np.bool_]) -> Any:

@@ -10,22 +10,19 @@ from __future__ import annotations
 import collections
 import itertools
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.databases import SqlSource
 from sudare.frames.derived_sources import MadeSource
 from sudare.frames.fixed_tree import BLOCK_ROWS as TREE_BLOCK_ROWS
 from sudare.frames.fixed_tree import Sum, pairwise_total
 from sudare.frames.record_source import RecordSource
-from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, PassingTables, batches, read
+from sudare.frames.sources import DEFAULT_BATCH_ROWS, HeldTable, batches, in_memory, is_stored
 from sudare.frames.sources import source as source_of
 from sudare.frames.spool import Spool
 from sudare.schema import Schema, Table
@@ -135,41 +132,45 @@ def checked_rows(
 
         return rows_on(cluster, source, arrays_of, schema, columns, batch_rows)
     opened = source_of(source)
-    is_held = opened.is_steady and not opened.is_stored
-    if opened.is_stored and opened.is_steady and not in_memory:
-        state, count, width, tally = opened.state(), 0, 0, None
+    if isinstance(opened, HeldTable):
         check_persons(opened, schema)
-
-        def parts() -> Iterator[Tallied]:
-            check_unchanged(opened, state, " What was charged stays charged." if count else "")
-            return (tallied(arrays_of(table)) for table in batches(opened, columns, batch_rows, schema))
-
-        rows_seen = 0
-        spool = Spool() if keep else None
-        for part in parts():
-            spool = _with_rows(spool, part.arrays)
-            rows_seen, width, tally = (
-                rows_seen + len(part.arrays[0]),
-                array_width(part.arrays[0]),
-                added(tally, part.tally),
-            )
-        count = rows_seen
-        check_unchanged(opened, state)
-        if spool is not None and count > 0:
-            rows = replace(Rows.held(*spool.together()), tally=tally)
-        else:
-            rows = Rows(lambda: (part.arrays for part in parts()), count, width, tally)
-    elif not is_held:
-        rows = _kept_rows(
-            batches(opened, columns, batch_rows, schema), arrays_of, schema, Spool(math.inf if in_memory else None)
-        )
-    else:
-        check_persons(source, schema)
-        made = tallied(arrays_of(_table_of(source)))
+        made = tallied(arrays_of(opened.table))
         rows = replace(Rows.held(*made.arrays), tally=made.tally)
+    elif opened.is_repeatable and not in_memory:
+        rows = _repeated_rows(opened, arrays_of, schema, columns, batch_rows, keep=keep)
+    else:
+        tables = batches(opened, columns, batch_rows, schema)
+        rows = _kept_rows(tables, arrays_of, schema, Spool(math.inf if in_memory else None))
     if rows.count == 0:
         raise no_rows()
     return rows
+
+
+def _repeated_rows(
+    opened: RecordSource,
+    arrays_of: Callable[[Any], Arrays | Tallied],
+    schema: Schema | None,
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    *,
+    keep: bool,
+) -> Rows:
+    """Rows that are read anew at every pass, unless they are kept and there is room."""
+    state = opened.state()
+    check_persons(opened, schema)
+
+    def parts(aside: str = "") -> Iterator[Tallied]:
+        check_unchanged(opened, state, aside)
+        return (tallied(arrays_of(table)) for table in batches(opened, columns, batch_rows, schema))
+
+    count, width, tally, spool = 0, 0, None, Spool() if keep else None
+    for part in parts():
+        spool = _with_rows(spool, part.arrays)
+        count, width, tally = count + len(part.arrays[0]), array_width(part.arrays[0]), added(tally, part.tally)
+    check_unchanged(opened, state)
+    if spool is not None and count > 0:
+        return replace(Rows.held(*spool.together()), tally=tally)
+    return Rows(lambda: (part.arrays for part in parts(" What was charged stays charged.")), count, width, tally)
 
 
 def is_spark(source: object) -> bool:
@@ -194,10 +195,6 @@ def tallied(made: Arrays | Tallied) -> Tallied:
 def added(tally: Counts | None, other: Counts) -> Counts:
     """The sum of two tallies, of which the first may not have begun."""
     return other if tally is None else tally + other
-
-
-def _table_of(source: Any) -> Any:
-    return source.table if isinstance(source, HeldTable) else source
 
 
 def _with_rows(spool: Spool | None, arrays: Arrays) -> Spool | None:
@@ -243,26 +240,6 @@ def check_unchanged(source: RecordSource, state: object, aside: str = "") -> Non
         )
 
 
-def is_stored(source: object) -> bool:
-    """Whether a source is a file, a folder, a database or a lazy frame: something that can be read again in batches."""
-    return isinstance(source, str | os.PathLike | SqlSource) or source_of(source).is_stored
-
-
-def is_read_once(source: object) -> bool:
-    """Whether the rows of a source come only once."""
-    return isinstance(source, Iterator | pa.RecordBatchReader | PassingTables)
-
-
-def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Any:
-    """A table in memory as it is; all rows of every other source, in one table."""
-    return read(source, columns, schema) if is_stored(source) or is_read_once(source) else _table_of(source)
-
-
-def steadied(source: Any, schema: Schema | None = None) -> Any:
-    """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
-    return source if source_of(source).is_steady else in_memory(source, schema)
-
-
 def changed_source() -> DataError:
     """What is raised where a source no longer has the rows that were counted."""
     return DataError(
@@ -275,7 +252,8 @@ def check_persons(source: Any, schema: Schema | None) -> None:
     """Raise PersonRowsExceeded where a person has more rows in the source than the schema allows."""
     known = source.most_rows if isinstance(source, MadeSource) else None
     if schema is not None and schema.person is not None and (known is None or known > schema.person.bound):
-        schema.check_person(batches(source, [schema.person.column], schema=schema) if is_stored(source) else source)
+        is_read = is_stored(source)
+        schema.check_person(batches(source, [schema.person.column], schema=schema) if is_read else in_memory(source))
 
 
 def fixed_blocks(parts: Iterable[Arrays], rows: int) -> Iterator[Arrays]:

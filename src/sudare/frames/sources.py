@@ -201,6 +201,33 @@ def column_types(source: object, expected: Collection[str] = ()) -> pa.Schema:
     return _opened(source).types(expected)
 
 
+def is_stored(source: object) -> bool:
+    """Whether a source is a file, a folder, a database or a lazy frame: something that can be read again in batches."""
+    return isinstance(source, str | os.PathLike | SqlSource) or _opened(source).is_stored
+
+
+def is_read_once(source: object) -> bool:
+    """Whether the rows of a source come only once."""
+    return isinstance(source, Iterator | pa.RecordBatchReader | PassingTables)
+
+
+def is_in_memory(source: object) -> bool:
+    """Whether a source is a table in memory; all others are read in batches."""
+    return not is_stored(source) and not is_read_once(source)
+
+
+def in_memory(source: Any, schema: Schema | None = None, columns: Sequence[str] | None = None) -> Any:
+    """A table in memory as it is; all rows of every other source, in one table."""
+    if not is_in_memory(source):
+        return read(source, columns, schema)
+    return source.table if isinstance(source, HeldTable) else source
+
+
+def steadied(source: Any, schema: Schema | None = None) -> Any:
+    """A source that gives the same rows in the same order whenever it is read: itself, or its rows in memory."""
+    return source if _opened(source).is_steady else in_memory(source, schema)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class HeldTable(RecordSource):
     """A table in memory: a frame, a dictionary of columns, an array. It may have been read from somewhere."""

@@ -24,7 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
 from sudare.frames.disjoint_subsets import Slice
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
-from sudare.frames.rows import Rows, Tallied, checked_rows, in_memory, is_read_once, is_stored
+from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.sources import in_memory, is_in_memory
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.contribution_bound_selection import BoundChoice, bound_epsilon
@@ -275,7 +276,7 @@ class PrivateEstimator(BaseEstimator):
     def _read(self, X: object, *, reset: bool) -> Floats:
         """The encoded matrix of a table, by declared facts only. With `reset` this is a fit: declarations are kept."""
         table = self._open(X, reset=reset)
-        if is_stored(table) or is_read_once(table):
+        if not is_in_memory(table):
             table = in_memory(table, self.declared_)
             if reset:
                 self.declared_.check_person(table)
@@ -299,7 +300,7 @@ class PrivateEstimator(BaseEstimator):
         if isinstance(X, Slice):
             # Read here and by nobody else: what somebody has read is charged for all records.
             X = in_memory(X)
-        if not by_schema and (is_stored(X) or is_read_once(X)):
+        if not by_schema and not is_in_memory(X):
             raise InvalidParameter("A data source needs a schema.", "Give schema=Schema.load(…).")
         table = X if by_schema else checked_matrix(self, X, reset=reset)
         if reset:
@@ -310,7 +311,7 @@ class PrivateEstimator(BaseEstimator):
         """The encoded rows of an opened table or source, all checked, here or kept by the workers of a cluster."""
         declared = self.declared_
         # Persons of a table in memory were counted when it was opened.
-        schema = declared if is_stored(table) or is_read_once(table) else None
+        schema = None if is_in_memory(table) else declared
         arrays_of = functools.partial(_encoded_arrays, declared, self.encoding)
         rows = checked_rows(table, arrays_of, schema, cluster=self.cluster)
         numbers = [name for name, column in declared.features.items() if isinstance(column, Number)]
@@ -351,7 +352,7 @@ class PrivateEstimator(BaseEstimator):
     @staticmethod
     def _check_persons_in_memory(X: object, declared: Schema) -> None:
         """Raise PersonRowsExceeded where a person has too many rows in a table in memory; in a source they are counted as it is read."""
-        if not is_stored(X) and not is_read_once(X):
+        if is_in_memory(X):
             declared.check_person(X)
 
     def _keep(self, declared: Schema, schema_digest: str | None) -> None:
