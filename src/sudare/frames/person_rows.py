@@ -19,15 +19,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sudare.errors import DataError
-from sudare.frames.derived_sources import MadeSource
+from sudare.frames.derived_sources import MadeSource, origins_of
 from sudare.frames.keyed_tags import (
-    BLOCK_BYTES,
     TagKeys,
     Words,
     content_words,
     person_texts,
     row_tags,
+    tags_in_place,
     tags_of_texts,
+    with_tags,
 )
 from sudare.frames.person_buckets import PersonCounts, RowChoice, sequence_check
 from sudare.frames.sources import DEFAULT_BATCH_ROWS, batches, column_types, in_memory, is_in_memory
@@ -165,7 +166,7 @@ class KeptRows(MadeSource):
     @property
     def origins(self) -> tuple[object, ...]:
         """What an account pays for."""
-        return self.base.origins if isinstance(self.base, MadeSource) else (self.base,)
+        return origins_of(self.base)
 
     def __len__(self) -> int:
         return self.rows
@@ -250,21 +251,11 @@ def _waiting(source: Any, schema: Schema, keys: TagKeys, counts: PersonCounts, b
     return waiting
 
 
-def with_tags(table: pa.Table, name: str, persons: Words) -> pa.Table:
-    """The table with tags in place of persons."""
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(persons))]
-    tags = pa.FixedSizeBinaryArray.from_buffers(pa.binary(BLOCK_BYTES), len(persons), buffers)
-    return table.set_column(table.column_names.index(name), name, tags)
-
-
 def tags_in(source: object, table: Table, name: str, keys: TagKeys) -> Words:
     """The tags of the persons of a table of this source; those of tables that waited are there already."""
-    if not isinstance(source, WaitingTables):
-        return _tags(table, name, keys)
-    values = pa.concat_arrays(table.column(name).chunks)
-    start = BLOCK_BYTES * values.offset
-    found = np.frombuffer(values.buffers()[1], np.uint8)[start : start + BLOCK_BYTES * len(values)]
-    return found.view(np.uint64).reshape(-1, 2)
+    if isinstance(source, WaitingTables):
+        return tags_in_place(table.arrow, name)
+    return _tags(table, name, keys)
 
 
 def _tags(table: Table, name: str, keys: TagKeys) -> Words:

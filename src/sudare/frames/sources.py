@@ -338,7 +338,7 @@ def file_batches(
 ) -> Iterator[Table]:
     """The tables of one file."""
     if is_parquet(file):
-        return quietly(parquet_batches(file, columns, batch_rows, schema), lambda error: unreadable(file, "Parquet"))
+        return parquet_batches(file, columns, batch_rows, schema)
     rows = csv_batches(file, columns, batch_rows, schema, said)
     return quietly(rows, lambda error: unreadable_csv(error, file, schema, said))
 
@@ -354,14 +354,24 @@ def opened_parquet(file: DataFile) -> Any:
 
 
 def parquet_batches(
-    file: DataFile, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
+    file: DataFile,
+    columns: Sequence[str] | None,
+    batch_rows: int,
+    schema: Schema | None,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[Table]:
-    with opened_parquet(file) as parquet:
-        yield from arrow_batches(
-            # Threads would share out the columns of one batch at a time, which costs more than it brings.
-            lambda stored: parquet.iter_batches(batch_size=batch_rows, columns=stored, use_threads=False),
-            parquet.schema_arrow.names, columns, batch_rows, schema,
-        )  # fmt: skip
+    """The tables of a Parquet file, or of some of its row groups."""
+
+    def tables() -> Iterator[Table]:
+        # Threads would share out the columns of one batch at a time, which costs more than it brings.
+        asked: dict[str, Any] = {"batch_size": batch_rows, "row_groups": row_groups, "use_threads": False}
+        with opened_parquet(file) as parquet:
+            yield from arrow_batches(
+                lambda stored: parquet.iter_batches(columns=stored, **asked),
+                parquet.schema_arrow.names, columns, batch_rows, schema,
+            )  # fmt: skip
+
+    return quietly(tables(), lambda error: unreadable(file, "Parquet"))
 
 
 def has_local_files(data: object) -> bool:
