@@ -8,12 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
-from sudare.frames.fixed_point_packing import packed
 from sudare.frames.fixed_tree import BLOCK_ROWS
 from sudare.frames.rows import Rows, Tallied, checked_rows, placed
 from sudare.frames.shards import shards_of
@@ -201,33 +197,3 @@ def test_other_versions_are_refused(client, folder, monkeypatch):
     monkeypatch.setattr("sudare.frames.worker_answers._VERSION", "0.0.1")
     with pytest.raises(InvalidParameter, match=r"A worker of the cluster runs sudare 0\.0\.1"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
-
-
-@pytest.mark.parametrize("shard_rows", [1, BLOCK_ROWS, 2 * BLOCK_ROWS, 10**9])
-def test_shards_have_every_row_once_and_begin_at_blocks(table, folder, shard_rows):
-    shards = shards_of(folder, shard_rows)
-    parts = [[part.arrow for part in shard.tables(None, 10_000, SCHEMA)] for shard in shards]
-    lengths = [sum(len(part) for part in tables) for tables in parts]
-    assert all(length % BLOCK_ROWS == 0 for length in lengths[:-1])
-    assert len(shards) == (1 if shard_rows == 10**9 else len(shards))
-    assert pa.concat_tables(part for tables in parts for part in tables).equals(table)
-
-
-@given(
-    arrays.arrays(np.float64, st.tuples(st.integers(0, 9), st.integers(1, 3)), elements=st.floats(allow_nan=False))
-    | arrays.arrays(np.float64, 5, elements=st.integers(-(2**40), 2**40).map(lambda whole: whole * 2.0**-26))
-    | arrays.arrays(np.float64, 5, elements=st.sampled_from([0.0, -0.0, 1.0, -128.0, 2.0**-1074, 2.0**1023]))
-    | arrays.arrays(np.int64, 4)
-)
-def test_packing_changes_no_number(array):
-    found = packed(array).unpacked()
-    assert found.dtype == array.dtype
-    np.testing.assert_array_equal(found, array)
-
-
-def test_grids_are_packed_small():
-    rows = np.round(np.random.default_rng(0).uniform(-1, 1, (1000, 3)) * 2**26) / 2**26
-    assert packed(rows).nbytes == rows.nbytes // 2
-    assert packed((rows > 0).astype(np.float64)).nbytes == rows.nbytes // 8
-    assert packed(np.zeros((4, 2))).nbytes == 8
-    assert packed(functools.reduce(np.multiply, [rows] * 3)).nbytes == rows.nbytes
