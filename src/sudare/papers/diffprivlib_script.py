@@ -1,0 +1,40 @@
+"""Logistic regressions of diffprivlib for studies; runs in an interpreter of its own, which has numpy and diffprivlib and not sudare.
+
+Reads the arrays of `sudare.papers.diffprivlib_models` from standard input, as numpy's npz, and writes coefficients to standard output, as npy.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Fit a model to the rows of every member, at every ε, in every repetition."""
+    import numpy as np
+    from diffprivlib.models import LogisticRegression
+
+    given = np.load(io.BytesIO(sys.stdin.buffer.read()))
+    rows, labels, generator = given["rows"], given["labels"], np.random.default_rng(int(given["seed"]))
+
+    def coefficients(epsilon: float, member_rows: Any, member_labels: Any) -> Any:
+        model = LogisticRegression(
+            epsilon=float(epsilon),
+            data_norm=1.0,
+            C=float(given["C"]),
+            fit_intercept=False,
+            max_iter=1000,
+            random_state=int(generator.integers(2**31)),
+        )
+        return model.fit(member_rows, member_labels).coef_[0]
+
+    found = [
+        [[coefficients(epsilon, *member) for member in zip(*repetition, strict=True)] for epsilon in given["epsilons"]]
+        for repetition in zip(rows, labels, strict=True)
+    ]
+    np.save(sys.stdout.buffer, np.array(found))
+
+
+if __name__ == "__main__":
+    main()
