@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.audit import Audit, distinguish_gaussian
 from sudare.audit.canaries import canary_audit
 from sudare.neural import per_row_clipping as network
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training_methods import Floats
 from sudare.papers.p002_networks.canaries import CLIP, STRENGTH, Trial, canary_scores, planted
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee

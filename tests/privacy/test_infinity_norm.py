@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sudare.array_types import Floats
 from sudare.audit import distinguish
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy import noise as noise_module
 from sudare.privacy.accounting import exact
 from sudare.privacy.mechanisms import InfinityNorm
-from sudare.privacy.noise import Floats, SeededNoise, SystemNoise
+from sudare.privacy.noise import SeededNoise, SystemNoise
 from sudare.statistics.noise_intervals import infinity_norm_quantile
 from tests.guarantees.gates import EPSILONS, SMALLEST_CHI_SQUARE_P, follows, has_mass_function, real_draws
 

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Dictionary, Initial, Terms
-from sudare.dictionary.families import Family, Floats, Patterns
+from sudare.dictionary.families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
 from sudare.dictionary.member_records import (

@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from sudare.array_types import Booleans, Floats
 from sudare.errors import InvalidParameter
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 # Below this a weight counts as zero; its logarithm is still a number.
 SMALLEST_WEIGHT: Final = 1e-300

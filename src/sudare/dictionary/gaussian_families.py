@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sudare.array_types import Booleans, Floats
 from sudare.dictionary.dependency_selection import description_length
 from sudare.dictionary.e_step import diagonal_gaussian_statistics, gaussian_statistics
 from sudare.dictionary.families import (
-    Booleans,
     Expected,
     Family,
-    Floats,
     Frame,
     Overall,
     Patterns,

@@ -13,10 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.distributed_noise import NoisePlan, Release, on_grid_towards_zero
 from sudare.dictionary.em import implausible
-from sudare.dictionary.families import Family, Floats, Frame, Patterns, log_weights, symmetric, upper
+from sudare.dictionary.families import Family, Frame, Patterns, log_weights, symmetric, upper
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.sum_questions import Own, Question

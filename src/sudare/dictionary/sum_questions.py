@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Expected, Family, Floats, Frame, Patterns, log_weights, upper
+from sudare.array_types import Floats
+from sudare.dictionary.families import Expected, Family, Frame, Patterns, log_weights, upper
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.member_weights import inherited_weights, updated_weights
 from sudare.errors import InvalidParameter

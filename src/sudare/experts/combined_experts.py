@@ -17,12 +17,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.expert_set import (
     CannotBeScored,
     Combine,
     ExpertSet,
-    Floats,
     Interval,
     frame_of,
     knows_several_classes,

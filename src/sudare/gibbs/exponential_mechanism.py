@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.ball_precision import ball_precision
 from sudare.errors import DataError
 from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms
@@ -23,9 +23,6 @@ from sudare.gibbs.potentials import Potential, envelope_at, isotropic_envelope
 from sudare.gibbs.rejection_decisions import Undecided, chosen, chosen_exactly, is_less
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Losses are taken to be evaluated to within this part of their range; the envelope is raised by what that can amount to.
 _EVALUATION_ERROR: Final = 2.0**-32

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from sudare.array_types import Floats, Words
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
@@ -25,10 +25,8 @@ from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, LazyUniforms
 from sudare.gibbs.posteriors import LOGISTIC, Posterior
 from sudare.gibbs.rejection_decisions import Undecided, is_less
 from sudare.privacy.accounting import rounded_up
-from sudare.privacy.noise import NoiseSource, Words
+from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
-
-Floats = NDArray[np.float64]
 
 # Acceptance of a proposal is e^{−4} at least on average, for the stiffest rows there can be.
 _LARGEST_RESIDUAL: Final = 4.0

@@ -14,13 +14,12 @@ import numpy as np
 from flint import arb, fmpz
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Words
 from sudare.ball_precision import ball_precision
 from sudare.gibbs.gaussian_envelope import Envelope, Piece
 from sudare.gibbs.lazy_uniforms import LazyUniforms, normal_balls, uniforms
 from sudare.gibbs.posteriors import Posterior
-from sudare.privacy.noise import NoiseSource, Words
-
-Floats = NDArray[np.float64]
+from sudare.privacy.noise import NoiseSource
 
 # The words of a proposal: piece, row, tail, side, acceptance; then two for every two coordinates.
 PIECE, ROW, TAIL, SIDE, ACCEPTANCE, FIRST_NORMAL = range(6)

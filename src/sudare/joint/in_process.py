@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter, MembersMissing
 from sudare.experts import OwnPlusConsensus
 from sudare.joint.learning_script import LearnedTogether, LearningWalk, Terms
 from sudare.joint.member_rows import MemberTable, ModelReading
-from sudare.joint.noise_shares import Words
 from sudare.joint.one_sum import Learned
 from sudare.joint.results import combination_of, model_of
 from sudare.joint.sum_script import Finished, Walk

@@ -14,15 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
 from sudare.frames.rows import Rows, checked_rows, in_memory, is_read_once, is_stored
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.privacy.source_identity import given_source
 from sudare.schema import Encoding, Number, Schema, encode
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Reading(Protocol):

@@ -15,10 +15,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from sudare.array_types import Floats, Integers
 from sudare.dictionary.distributed_noise import NoisePlan, check_colluders
 from sudare.joint.member_rows import MomentReading
-from sudare.joint.noise_shares import GaussianShares, Integers, ShareNoise
-from sudare.joint.sum_requests import CentreSum, Floats, Request, SpreadSum, row_count
+from sudare.joint.noise_shares import GaussianShares, ShareNoise
+from sudare.joint.sum_requests import CentreSum, Request, SpreadSum, row_count
 from sudare.joint.training_terms import promised, pure_scaler, scaler_releases, with_common_scales
 from sudare.privacy.accounting import Cost, pure_cost
 from sudare.privacy.column_sums import fixed_point_step, on_grid_within, public_grid

@@ -13,15 +13,13 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers, Words
 from sudare.errors import ImplausibleTotal, InvalidParameter
 from sudare.joint.member_rows import MemberTable, Reading
-from sudare.joint.noise_shares import Integers, ShareNoise, Words
+from sudare.joint.noise_shares import ShareNoise
 from sudare.linear.losses import Logistic
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 # Computed norms are this much below their bounds, so that rounding cannot lift them above.
 _NORM_MARGIN: Final = 1 - 2.0**-40

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.array_types import Floats
 from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.targets import (
@@ -28,8 +29,6 @@ from sudare.linear.targets import (
 from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
-
-Floats = NDArray[np.float64]
 
 
 class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):

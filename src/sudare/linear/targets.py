@@ -15,10 +15,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.schema import Number, Schema
-
-Floats = NDArray[np.float64]
 
 # Kinds of numpy types: booleans and integers.
 WHOLE: Final = "biu"

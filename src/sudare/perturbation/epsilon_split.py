@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.perturbation.categorical import (
     CategoryPerturbation,
@@ -29,8 +29,6 @@ from sudare.privacy.guarantee import group_epsilon
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Plan
 from sudare.schema import Category, Column, Label, Number, Schema
-
-Floats = NDArray[np.float64]
 
 AUTOMATIC: Final = "auto"
 OF_NUMBERS: Final[dict[str, type[SquareWave] | type[LaplacePerturbation]]] = {

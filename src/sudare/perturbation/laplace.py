@@ -9,12 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.perturbation.exact_draws import StepNoise, step_noise
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # The grid is about this part of the noise and of the range: what rounding to it loses is far below the noise.
 _STEPS_IN_SCALE: Final = 256

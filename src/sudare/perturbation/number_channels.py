@@ -14,14 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter, WrongType
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.exact_draws import CHUNK_VALUES, MANY_ROWS
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bounds = tuple[float, float]
 
 # Values of y that were computed as low + n·grid may be a rounding error away from it.

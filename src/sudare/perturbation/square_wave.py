@@ -9,12 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.perturbation.exact_draws import WORD_BITS, ratio_within
 from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _STEPS_IN_RANGE: Final = 1024
 _STEPS_IN_WAVE: Final = 64

@@ -20,7 +20,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from flint import arb, fmpz
-from numpy.typing import NDArray
 
 # Not `opendp.prelude`, which imports polars, pandas and half of scikit-learn: 60 MB.
 from opendp.domains import atom_domain, vector_domain
@@ -29,12 +28,9 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import Measurement, enable_features
 from sklearn.utils import check_random_state
 
+from sudare.array_types import Floats, Integers, Words
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 enable_features("contrib")
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS
 from sudare.perturbation.categorical import CategoryPerturbation
@@ -34,7 +35,6 @@ from sudare.reconstruction.point_mass_detection import detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Layout
 from sudare.schema import Level
 
-Floats = NDArray[np.float64]
 Edges = ArrayLike | None
 
 BINS: Final = 10

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
@@ -36,7 +37,6 @@ from sudare.reconstruction.multivariate_normal_mixture import (
 from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout, drawn_rows
 
-Floats = NDArray[np.float64]
 Method = Literal["auto", "bayes", "mixture"]
 METHODS: Final = get_args(Method)
 ColumnAtoms = Sequence[Sequence[float]] | Literal["auto"]

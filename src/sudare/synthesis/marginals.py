@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers, Positions
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import WholeNoise
@@ -43,9 +44,6 @@ from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
 from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.intp]
 Tensors = Mapping[str, NDArray[Any]]
 
 STAGES: Final = 3

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.intp]
+from sudare.array_types import Floats, Positions
 
 
 def generator_of(random_state: int | np.random.Generator | None) -> np.random.Generator:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import logsumexp
 
+from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, Terms
 from sudare.dictionary.families import Patterns, log_weights, upper
 from sudare.dictionary.gaussian_families import SparseGaussian
@@ -27,8 +27,6 @@ from sudare.dictionary.training import trained
 from sudare.papers.repetitions import repeated_results
 from sudare.papers.study import ResultTable, Tell
 from sudare.privacy.noise import NoiseSource, SeededNoise
-
-Floats = NDArray[np.float64]
 
 ATTACKED_ROWS: Final = 10
 ATTACK_EPSILON: Final = 10.0
