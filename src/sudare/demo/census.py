@@ -112,7 +112,7 @@ def _agreements(true: Floats, seen: Floats, made: Floats) -> tuple[str, str]:
 
 def _number(table: PerturbedTable, answers: pd.DataFrame, name: str) -> Compared:
     edges, unit = NUMBERS[name]
-    found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_  # type: ignore[arg-type]
+    found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_
     true, seen = (_shares(np.asarray(column), edges) for column in (answers[name], table.column(name)))
     made = found.histogram(edges)
     panel = histogram_panel(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -37,6 +38,7 @@ _BATCH_ROWS: Final = 200_000
 _BATCH_BYTES: Final = 2**27
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSynthesizer(PrivateEstimator):
     """ε-DP or (ε, δ)-DP synthetic rows, replace-one or add/remove rows. Proof: proofs/synthesis.md.
 
@@ -66,36 +68,18 @@ class PrivateSynthesizer(PrivateEstimator):
     relations = NEIGHBOURS
     extra_parameters = ("engine", "groups", "label", "tree")
 
-    released_: Mapping[str, NDArray[Any]]
-    label_: str | None
-    pairs_: list[tuple[str, str]]
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        *,
-        label: str | None = None,
-        engine: EngineName = "marginals",
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        tree: Sequence[tuple[str, str]] | None = None,
-        groups: int = 20,
-        bounds: Bounds | None = None,
-        neighbours: Neighbours = "replace-one",
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.schema = schema
-        self.label = label
-        self.engine = engine
-        self.epsilon = epsilon
-        self.delta = delta
-        self.tree = tree
-        self.groups = groups
-        self.bounds = bounds
-        self.neighbours = neighbours
-        self.account = account
-        self.random_state = random_state
+    schema: Schema | None = None
+    _: KW_ONLY
+    label: str | None = None
+    engine: EngineName = "marginals"
+    epsilon: float = 1.0
+    delta: float = 0.0
+    tree: Sequence[tuple[str, str]] | None = None
+    groups: int = 20
+    bounds: Bounds | None = None
+    neighbours: Neighbours = "replace-one"
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: object, y: object = None) -> Self:
         """Look through the rows, charge, and count with noise. X is whatever `sudare.frames.source` takes.
