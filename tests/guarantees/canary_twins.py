@@ -40,7 +40,7 @@ def audit_of_sums(
         with jax.enable_x64(True):
             whole = network.mapped(lambda part: jnp.rint(part.astype(jnp.float64) / unit).astype(jnp.int64), total)
             drawn = seed.noise(step, network.parameter_count(trial.sizes))
-            state = network.noisy_step(state, whole, drawn, settings)
+            state = jax.jit(network.with_noise)(state, whole, drawn, settings)
     moves = np.asarray(state.average[0][0] - start[0][0], dtype=np.float64)
     return canary_audit(canary_scores(moves, rows, start), rows.included, trial.claimed, confidence)
 

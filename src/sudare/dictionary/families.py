@@ -214,15 +214,10 @@ def positive(name: str, value: float) -> None:
         raise InvalidParameter(f"{name} must be above 0, got {value!r}.", "Leave it out for the default.")
 
 
-def upper(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of a symmetric matrix's upper triangle, row by row."""
-    return np.triu_indices(size)
-
-
 def symmetric(triangle: Floats, size: int) -> Floats:
     """Symmetric matrices from upper triangles in the last axis."""
     matrices = np.zeros((*triangle.shape[:-1], size, size))
-    rows, columns = upper(size)
+    rows, columns = np.triu_indices(size)
     matrices[..., rows, columns] = triangle
     matrices[..., columns, rows] = triangle
     return matrices

@@ -256,13 +256,6 @@ def one_vs_rest_targets(targets: Floats, outputs: int) -> Floats:
     return np.where(targets == np.arange(outputs)[:, np.newaxis], 1.0, -1.0)
 
 
-def one_vs_rest_probabilities(scores: Floats) -> Floats:
-    """Probabilities from log-odds of each class against all others (rows × classes): divided by their sum, as PrivateLogisticRegression does."""
-    chances = expit(scores)
-    total = chances.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(chances, total, out=np.full_like(chances, 1 / chances.shape[1]), where=total > 0))
-
-
 def _summed(answers: Floats, weights: Floats) -> Floats:
     """Answers (rows × experts × outputs) added up with one weight an expert, or with some of its own for every output (outputs × experts)."""
     if weights.ndim == 1:

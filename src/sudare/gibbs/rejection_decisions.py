@@ -6,9 +6,10 @@ decides in floats; what rounding leaves open there is decided here in ball arith
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from flint import arb, fmpz
@@ -69,17 +70,30 @@ def chosen(log_weights: Floats, words: Words) -> NDArray[np.int64]:
     return np.where(at_start | at_end, -1, index)
 
 
+Decision = TypeVar("Decision")
+
+
 class Undecided(Exception):
     """A decision that the known bits leave open."""
 
 
 def decided_exactly(sampler: Sampler, words: Words, source: NoiseSource) -> tuple[float, Floats]:
     """The decision about one proposal, with as many bits as it takes."""
+    return decided_with_enough_bits(words, source, lambda chance: _decided_in_balls(sampler, words, chance))
+
+
+def decided_with_enough_bits(
+    words: Words, source: NoiseSource, decision: Callable[[list[arb]], Decision], more_bits: int = 128
+) -> Decision:
+    """A decision from balls around uniform numbers that begin with these words; as often as it is `Undecided`, their known bits double.
+
+    Balls have twice the bits of the numbers, and `more_bits`.
+    """
     lazy = LazyUniforms(words, source)
     while True:
-        with ball_precision(2 * lazy.bits + 128):
+        with ball_precision(2 * lazy.bits + more_bits):
             try:
-                return _decided_in_balls(sampler, words, lazy.balls())
+                return decision(lazy.balls())
             except Undecided:
                 lazy.refine()
 

@@ -24,6 +24,7 @@ from sudare.linear.targets import (
     checked_numbers,
     checked_target_bounds,
     class_codes,
+    one_vs_rest_probabilities,
     unknown_label,
 )
 from sudare.parameter_checks import Numbers
@@ -117,12 +118,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
-        probabilities: Floats = expit(self._scores(X))
-        if self._outputs() == 1:
-            return np.hstack([1 - probabilities, probabilities])
-        total = probabilities.sum(axis=1, keepdims=True)
-        even = np.full_like(probabilities, 1 / probabilities.shape[1])
-        return np.asarray(np.divide(probabilities, total, out=even, where=total > 0))
+        scores = self._scores(X)
+        if self._outputs() > 1:
+            return one_vs_rest_probabilities(scores)
+        second = expit(scores)
+        return np.hstack([1 - second, second])
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities."""

@@ -32,15 +32,19 @@ _MOST_CELLS_AT_ONCE: Final = 2**21
 class NumberPerturbation(Perturbation):
     """ε-local DP for one number between public bounds; values outside count as the nearer one.
 
-    Subclasses give the law, and `grid`: the step between possible inputs and outputs.
+    Subclasses give the law, and `grid`, the step between possible inputs and outputs.
     """
-
-    grid: float
 
     column_type = np.float64
 
     def __init__(
-        self, bounds: Bounds, *, epsilon: float | None, k: int | None, n_records: int | None, whole: bool
+        self,
+        bounds: Bounds,
+        *,
+        epsilon: float | None = None,
+        k: int | None = None,
+        n_records: int | None = None,
+        whole: bool = False,
     ) -> None:
         super().__init__(epsilon=epsilon, k=k, n_records=n_records)
         low, high = checked_bounds(bounds)
@@ -51,7 +55,13 @@ class NumberPerturbation(Perturbation):
             # Few steps of more than one, where there are very many numbers: the upper bound is then the next whole step.
             self.grid = self.whole_grid(high - low)
             high = low + self.grid * math.ceil((high - low) / self.grid)
+        else:
+            self.grid = self.fine_grid(high - low)
         self.bounds = low, high
+
+    @abstractmethod
+    def fine_grid(self, width: float) -> float:
+        """The step for a range of this width where values need not be whole: far below the noise."""
 
     @abstractmethod
     def whole_grid(self, width: float) -> float:

@@ -24,7 +24,6 @@ from sudare.perturbation.release_format import (
     check_rows,
     check_size,
     fits_inside,
-    named_pieces,
     written_perturbations,
 )
 from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled_on_disk
@@ -233,7 +232,7 @@ class RecordPerturbation(PrivateEstimator):
             "shuffled": table.shuffled,
         }
         if file is None:
-            return Content(parameters, {}, {}, Beside(ROWS_SUFFIX, lambda: named_pieces(table, digest)))
+            return Content(parameters, {}, {}, Beside(ROWS_SUFFIX, table.parquet))
         return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
 
     @classmethod

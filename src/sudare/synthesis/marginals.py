@@ -22,6 +22,7 @@ from sudare.array_types import Floats, Integers, Positions
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import WholeNoise
+from sudare.privacy.release_file import Tensors
 from sudare.synthesis.column_pairs import (
     Pair,
     Pairs,
@@ -43,8 +44,6 @@ from sudare.synthesis.consistent_counts import (
 from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
 from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout
-
-Tensors = Mapping[str, NDArray[Any]]
 
 STAGES: Final = 3
 MOST_COLUMNS: Final = 100
