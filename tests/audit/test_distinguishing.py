@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sudare.array_types import Floats
 from sudare.audit import distinguish, distinguish_gaussian
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.accounting import gaussian_delta, gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sudare.array_types import Floats
 from sudare.audit.epsilon_lower_bounds import (
     Audit,
     Counts,
-    Floats,
     checked_sampling,
     epsilon_bound,
     lower_limit,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sudare.array_types import Integers
 from sudare.audit import linear_laws
 from sudare.audit.linear_audits import CASES, LinearCase
 from sudare.audit.linear_laws import (
@@ -24,7 +25,6 @@ from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.mechanism import Facts
 from sudare.linear.objective_perturbation import ObjectivePerturbation
-from sudare.privacy.noise import Integers
 from tests.guarantees.linear_densities import gaussian_objective_log_density
 
 LOSSES = [Logistic(), SmoothedHinge(0.5), CappedSquares(1.0)]

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.audit import Audit, distinguish_gaussian
 from sudare.audit.canaries import canary_audit
 from sudare.neural import per_row_clipping as network
 from sudare.neural.seeded_randomness import RunSeed
-from sudare.neural.training_methods import Floats
 from sudare.papers.p002_networks.canaries import CLIP, STRENGTH, Trial, canary_scores, planted
 from sudare.privacy.accounting import gaussian_epsilon
 from sudare.privacy.guarantee import Guarantee
@@ -40,7 +40,7 @@ def audit_of_sums(
         with jax.enable_x64(True):
             whole = network.mapped(lambda part: jnp.rint(part.astype(jnp.float64) / unit).astype(jnp.int64), total)
             drawn = seed.noise(step, network.parameter_count(trial.sizes))
-            state = network.noisy_step(state, whole, drawn, settings)
+            state = jax.jit(network.with_noise)(state, whole, drawn, settings)
     moves = np.asarray(state.average[0][0] - start[0][0], dtype=np.float64)
     return canary_audit(canary_scores(moves, rows, start), rows.included, trial.claimed, confidence)
 

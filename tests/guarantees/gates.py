@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from sudare.array_types import Floats, Integers
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
-from sudare.privacy.noise import Floats, Integers, SystemNoise
+from sudare.privacy.noise import SystemNoise
 
 # Kolmogorov–Smirnov p-values are exact or conservative here. Chi-square p-values are approximate in the far tail even
 # with a hundred expected in every cell, so that gate is a thousand times stricter than the false-alarm rate it promises.

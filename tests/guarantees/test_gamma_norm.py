@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sudare.array_types import Floats
 from sudare.audit import distinguish
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy import noise
 from sudare.privacy.mechanisms import GammaNorm
-from sudare.privacy.noise import Floats
 from tests.guarantees.gates import EPSILONS, follows, real_draws
 
 PAIR = np.zeros(2), np.array([0.6, 0.8])

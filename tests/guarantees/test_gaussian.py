@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import ndtr
 
+from sudare.array_types import Floats, Integers
 from sudare.audit import Audit, distinguish_gaussian
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import Gaussian
-from sudare.privacy.noise import Floats, Integers, SystemNoise, _discrete_gaussian
+from sudare.privacy.noise import SystemNoise, _discrete_gaussian
 from tests.guarantees.gates import EPSILONS, follows, has_mass_function, real_draws
 
 DELTA = 1e-6

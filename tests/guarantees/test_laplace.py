@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sudare.array_types import Floats, Integers
 from sudare.audit import distinguish
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.accounting import exact, rounded_up
 from sudare.privacy.mechanisms import Laplace
-from sudare.privacy.noise import Floats, Integers, SystemNoise, _discrete_laplace
+from sudare.privacy.noise import SystemNoise, _discrete_laplace
 from tests.guarantees.gates import EPSILONS, follows, has_mass_function, real_draws
 
 

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sudare.array_types import Floats
 from sudare.audit import Audit, distinguish, distinguish_gaussian
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
-from sudare.privacy.noise import Floats, SystemNoise
+from sudare.privacy.noise import SystemNoise
 from tests.guarantees.gates import EPSILONS, real_draws
 
 Batched = Callable[[Any, int], Floats]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sudare.array_types import Floats
 from sudare.audit import distinguish_lowest_bits
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
-from sudare.privacy.noise import Floats
 from tests.guarantees.gates import real_draws
 
 Batched = Callable[[Any, int], Floats]

@@ -570,7 +570,7 @@ def test_rows_beside_a_release_leave_after_they_are_entered(
     assert (tmp_path / "p.rows.parquet").read_text() == "mine"
 
     model.table_.stored["sex"][0] ^= 1
-    with pytest.raises(NotCharged, match="changed after they were perturbed"):
+    with pytest.raises(NotCharged, match="not the one it names"):
         leaving.save(tmp_path / "q.sudare", KEY)
     model.table_.stored["sex"][0] ^= 1
     assert not list(tmp_path.glob("q*")) + list(tmp_path.glob(".sudare*"))

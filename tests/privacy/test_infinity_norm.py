@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sudare.array_types import Floats
 from sudare.audit import distinguish
 from sudare.audit.density_ratios import exact_epsilon
 from sudare.privacy import noise as noise_module
 from sudare.privacy.accounting import exact
 from sudare.privacy.mechanisms import InfinityNorm
-from sudare.privacy.noise import Floats, SeededNoise, SystemNoise
+from sudare.privacy.noise import NoiseSource, SeededNoise, SystemNoise
 from sudare.statistics.noise_intervals import infinity_norm_quantile
 from tests.guarantees.gates import EPSILONS, SMALLEST_CHI_SQUARE_P, follows, has_mass_function, real_draws
 
@@ -49,14 +50,14 @@ class QuietInfinityNorm(InfinityNorm):
         return 0.8 * InfinityNorm(self.sensitivity, self.epsilon, self.dimension, self.integer_grid).scale_in_steps
 
 
-def without_rejection(dimension: int, scale: Fraction) -> int:
+def without_rejection(dimension: int, scale: Fraction, source: NoiseSource) -> int:
     """The planted bug: a sum of as many geometric variables as there are coordinates and one, every one of them kept."""
-    return sum(noise_module._geometric(scale) for _ in range(dimension + 1))
+    return sum(noise_module.geometric(scale, source) for _ in range(dimension + 1))
 
 
-def one_too_few(dimension: int, scale: Fraction) -> int:
+def one_too_few(dimension: int, scale: Fraction, source: NoiseSource) -> int:
     """The planted bug: the law of the shell's radius taken for that of the cube's half side."""
-    return RIGHT(dimension - 1, scale)
+    return RIGHT(dimension - 1, scale, source)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_the_law_of_the_half_side() -> None:
 
 @pytest.mark.parametrize("scale", [0.4, 3.0])
 def test_geometric_draws(scale: float) -> None:
-    drawn = np.array([noise_module._geometric(Fraction(scale)) for _ in range(20_000)])
+    drawn = np.array([noise_module.geometric(Fraction(scale), SystemNoise()) for _ in range(20_000)])
     decay = math.exp(-1 / scale)
     assert has_mass_function(drawn, lambda k: np.where(k >= 0, (1 - decay) * decay ** np.maximum(k, 0), 0.0), most=100)
 

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidCost, InvalidParameter
 from sudare.privacy.accounting import exact, gaussian_cost, gaussian_mu_within, pure_cost, total_variation_delta
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace, power_of_two_below
-from sudare.privacy.noise import Floats, Integers, SeededNoise, SystemNoise
+from sudare.privacy.noise import SeededNoise, SystemNoise
 
 Mechanism = Laplace | Gaussian | GammaNorm
 

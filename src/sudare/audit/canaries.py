@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from scipy.stats import binom
 
-from sudare.audit.epsilon_lower_bounds import DEFAULT_CONFIDENCE, Audit, Counts, Floats
+from sudare.array_types import Floats
+from sudare.audit.epsilon_lower_bounds import DEFAULT_CONFIDENCE, Audit, Counts
 from sudare.errors import InvalidParameter
 from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import Guarantee

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from sudare.audit.epsilon_lower_bounds import Floats
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 

@@ -16,10 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sudare.array_types import Floats
 from sudare.audit.epsilon_lower_bounds import (
     DEFAULT_CONFIDENCE,
     Audit,
-    Floats,
     Parts,
     Score,
     checked_sampling,

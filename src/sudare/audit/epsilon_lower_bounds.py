@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
+from sudare.array_types import Floats
 from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import Guarantee
 
-Floats = NDArray[np.float64]
 Score = Callable[[Floats], Floats]
 # From bounds on an event's two probabilities (low for the likelier side, high for the other) to a lower bound.
 Bound = Callable[[Floats, Floats], Floats]

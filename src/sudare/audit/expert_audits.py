@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from sudare.array_types import Floats
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.experts import PrivateExponentialWeights
 from sudare.privacy.discrete_exponential_mechanism import GibbsDraws
 from sudare.privacy.guarantee import Guarantee

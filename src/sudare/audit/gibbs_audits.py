@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
 from sudare.audit.density_ratios import epsilon_of_cells
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.audit.linear_audits import Table, flipped_pair, misclassified_pair
 from sudare.frames.rows import Rows
 from sudare.gibbs.exact_draws import exact_draws

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from sklearn.base import clone
 
+from sudare.array_types import Floats
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.audit.linear_laws import law_epsilon
 from sudare.frames.rows import Rows
 from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge

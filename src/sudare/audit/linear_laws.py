@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from scipy.signal import lfilter
 
+from sudare.array_types import Floats
 from sudare.audit.density_ratios import exact_epsilon, gaussian_epsilon_at, largest_loss
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.frames.rows import Rows
 from sudare.linear.descent import GradientDescent, Recipe
 from sudare.linear.losses import Loss

@@ -14,16 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.audit.distinguishing import Mechanism, sampled
-from sudare.audit.epsilon_lower_bounds import (
-    DEFAULT_CONFIDENCE,
-    Audit,
-    Floats,
-    Parts,
-    Score,
-    epsilon_bound,
-    strongest_evidence,
-)
+from sudare.audit.epsilon_lower_bounds import DEFAULT_CONFIDENCE, Audit, Parts, Score, epsilon_bound, strongest_evidence
 from sudare.privacy.guarantee import Guarantee
 
 Cells = Callable[[Floats], NDArray[np.int64]]

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from sklearn.base import clone
 
+from sudare.array_types import Floats
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
 from sudare.audit.density_ratios import exact_epsilon
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.noise import SystemNoise

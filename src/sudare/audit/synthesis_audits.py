@@ -15,10 +15,10 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
+from sudare.array_types import Floats, Integers
 from sudare.audit.comparison import AuditedMechanism, NamedAudit
-from sudare.audit.epsilon_lower_bounds import Floats
 from sudare.privacy.guarantee import Guarantee
-from sudare.privacy.noise import Integers, SystemNoise, WholeNoise
+from sudare.privacy.noise import SystemNoise, WholeNoise
 from sudare.schema import Category, Label, Number, Schema
 from sudare.synthesis.marginals import STAGES as MARGINAL_STAGES
 from sudare.synthesis.marginals import MarginalEngine

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.demo.scenario_output import Line, Scene, Tell
 from sudare.perturbation import PerturbedTable, RecordPerturbation
 from sudare.privacy import Ledger, Release
@@ -22,8 +22,6 @@ from sudare.report import Part, Table, compared_bars, picture
 from sudare.report.numbers import nearest
 from sudare.report.plots import Panel
 from sudare.schema import Category, Number, Schema
-
-Floats = NDArray[np.float64]
 
 HOUSEHOLDS: Final = 100_000
 K: Final = 2
@@ -114,7 +112,7 @@ def _agreements(true: Floats, seen: Floats, made: Floats) -> tuple[str, str]:
 
 def _number(table: PerturbedTable, answers: pd.DataFrame, name: str) -> Compared:
     edges, unit = NUMBERS[name]
-    found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_  # type: ignore[arg-type]
+    found = Reconstruction(table.perturbations[name]).fit(table.column(name)).distribution_
     true, seen = (_shares(np.asarray(column), edges) for column in (answers[name], table.column(name)))
     made = found.histogram(edges)
     panel = histogram_panel(

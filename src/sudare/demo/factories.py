@@ -21,8 +21,6 @@ from sudare.report.plots import Series
 from sudare.schema import Number, Schema
 from sudare.sums.minimum_members import check_exact_sums
 
-Floats = NDArray[np.float64]
-
 NAMES: Final = ("Ando", "Brink", "Coast", "Delta", "Ember")
 SENSORS: Final = ("temperature", "pressure", "vibration", "current", "speed")
 SCHEMA: Final = Schema(

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import digamma, gammaincinv, gammaln, polygamma
 from scipy.stats import poisson
 
-from sudare.dictionary.families import Family, Floats, Frame, Overall, Patterns, positive
+from sudare.array_types import Floats
+from sudare.dictionary.families import Family, Frame, Overall, Patterns, positive
 from sudare.errors import InvalidParameter
 
 _EULER: Final = float(np.euler_gamma)

@@ -10,8 +10,8 @@ from typing import Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.dictionary.distributed_noise import NoisePlan, Release
-from sudare.dictionary.families import Floats
 
 # Patterns may merge in the last third: before, those that overlap have not yet come apart.
 _MERGED_FROM: Final = 2 / 3

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.families import Booleans, Floats
+from sudare.array_types import Booleans, Floats
 from sudare.dictionary.graphical_lasso import graphical_lasso
 
 SUPPORT_WEIGHT: Final = 0.5

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Floats
+from sudare.array_types import Floats
 from sudare.errors import InvalidCost, InvalidParameter
 from sudare.privacy.accounting import Cost, gaussian_cost, gaussian_mu_within, rounded_up
 from sudare.privacy.noise import NoiseSource

@@ -14,10 +14,10 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.fixed_tree import BLOCK_ROWS, pairwise_total
 
-Floats = NDArray[np.float64]
 Precision = type[np.float64] | type[np.float32]
 
 # A power of two of chunks makes a block, so that a block's own total is a part of the tree over all chunks.

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.compiled_loops import compiled
 
-Floats = NDArray[np.float64]
 # Float64 or float32.
 Reals = NDArray[Any]
 # Constants, scratch memory of two rows, the same memory as integers, and how many bits stand behind the exponent.

@@ -15,7 +15,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from sudare.dictionary.families import Booleans, Family, Floats, Frame, Overall, Patterns, symmetric
+from sudare.array_types import Booleans, Floats
+from sudare.dictionary.families import Family, Frame, Overall, Patterns, symmetric
 from sudare.dictionary.sum_questions import (
     Branch,
     Counts,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.dictionary.column_families import Categorical, Gamma, Poisson
 from sudare.dictionary.em import Dictionary, Initial, Terms
-from sudare.dictionary.families import Family, Floats, Patterns
+from sudare.dictionary.families import Family, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian, SparseGaussian
 from sudare.dictionary.member_model import FALSE_ALARM_RATES, MemberModel
 from sudare.dictionary.member_records import (
@@ -63,6 +64,7 @@ _NUMBERS: Final[dict[str, Numbers]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class PatternDictionary(BaseEstimator):
     """Patterns that members learn together and mix by weights of their own, without a server (Ide 2021).
 
@@ -98,52 +100,28 @@ class PatternDictionary(BaseEstimator):
     guarantee_, receipt_ : what is promised (nothing without `epsilon`), and the ledger entry that was written first.
     """
 
-    def __init__(
-        self,
-        n_patterns: int = 8,
-        *,
-        family: str = "sparse_gaussian",
-        bounds: Bounds | None = None,
-        schema: Schema | None = None,
-        sparsity: float = 0.5,
-        shrinkage: float = 0.1,
-        concentration: float = 1.01,
-        min_others: float = 3.0,
-        search: bool = True,
-        max_iter: int = 300,
-        tol: float = 1e-6,
-        false_alarm_rate: float = 0.01,
-        hide: Hide = "masks",
-        dtype: Literal["float64", "float32"] = "float64",
-        cluster: Any = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        colluders: int = 1,
-        private_iterations: int | None = None,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_patterns = n_patterns
-        self.family = family
-        self.bounds = bounds
-        self.schema = schema
-        self.sparsity = sparsity
-        self.shrinkage = shrinkage
-        self.concentration = concentration
-        self.min_others = min_others
-        self.search = search
-        self.max_iter = max_iter
-        self.tol = tol
-        self.false_alarm_rate = false_alarm_rate
-        self.hide = hide
-        self.dtype = dtype
-        self.cluster = cluster
-        self.epsilon = epsilon
-        self.delta = delta
-        self.colluders = colluders
-        self.private_iterations = private_iterations
-        self.account = account
-        self.random_state = random_state
+    n_patterns: int = 8
+    _: KW_ONLY
+    family: str = "sparse_gaussian"
+    bounds: Bounds | None = None
+    schema: Schema | None = None
+    sparsity: float = 0.5
+    shrinkage: float = 0.1
+    concentration: float = 1.01
+    min_others: float = 3.0
+    search: bool = True
+    max_iter: int = 300
+    tol: float = 1e-6
+    false_alarm_rate: float = 0.01
+    hide: Hide = "masks"
+    dtype: Literal["float64", "float32"] = "float64"
+    cluster: Any = None
+    epsilon: float | None = None
+    delta: float | None = None
+    colluders: int = 1
+    private_iterations: int | None = None
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: Sequence[object], y: object = None) -> Self:
         """Train on a list with one table or path per member."""

@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from sudare.array_types import Booleans, Floats
 from sudare.errors import InvalidParameter
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 # Below this a weight counts as zero; its logarithm is still a number.
 SMALLEST_WEIGHT: Final = 1e-300
@@ -216,15 +214,10 @@ def positive(name: str, value: float) -> None:
         raise InvalidParameter(f"{name} must be above 0, got {value!r}.", "Leave it out for the default.")
 
 
-def upper(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of a symmetric matrix's upper triangle, row by row."""
-    return np.triu_indices(size)
-
-
 def symmetric(triangle: Floats, size: int) -> Floats:
     """Symmetric matrices from upper triangles in the last axis."""
     matrices = np.zeros((*triangle.shape[:-1], size, size))
-    rows, columns = upper(size)
+    rows, columns = np.triu_indices(size)
     matrices[..., rows, columns] = triangle
     matrices[..., columns, rows] = triangle
     return matrices

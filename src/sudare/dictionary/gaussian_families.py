@@ -15,20 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sudare.array_types import Booleans, Floats
 from sudare.dictionary.dependency_selection import description_length
 from sudare.dictionary.e_step import diagonal_gaussian_statistics, gaussian_statistics
 from sudare.dictionary.families import (
-    Booleans,
     Expected,
     Family,
-    Floats,
     Frame,
     Overall,
     Patterns,
     log_weights,
     positive,
     symmetric,
-    upper,
 )
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.errors import DataError, InvalidParameter
@@ -89,7 +87,7 @@ class SparseGaussian(_Gaussian):
 
     def statistics(self, Z: Floats) -> Floats:
         """x and the upper triangle of xxᵀ (1.57)."""
-        rows, columns = upper(Z.shape[1])
+        rows, columns = np.triu_indices(Z.shape[1])
         return np.hstack([Z, Z[:, rows] * Z[:, columns]])
 
     def statistic_limits(self, overall: Overall) -> Floats:
@@ -101,7 +99,7 @@ class SparseGaussian(_Gaussian):
         """Mean zero, and N times the correlations."""
         roots = overall.deviation
         correlations = overall.covariance / np.outer(roots, roots)
-        return overall.rows * np.concatenate([np.zeros(len(roots)), correlations[upper(len(roots))]])
+        return overall.rows * np.concatenate([np.zeros(len(roots)), correlations[np.triu_indices(len(roots))]])
 
     def log_densities(self, Z: Floats, patterns: Patterns) -> Floats:
         """(1.54)."""
@@ -120,7 +118,7 @@ class SparseGaussian(_Gaussian):
         counts, sums, moments, log_likelihood = gaussian_statistics(
             Z, log_weights(weights), patterns["means"], choleskys, log_dets, self.precision
         )
-        rows, columns = upper(Z.shape[1])
+        rows, columns = np.triu_indices(Z.shape[1])
         return Expected(counts, np.hstack([sums, moments[:, rows, columns]]), float(log_likelihood))
 
     def conditional_log_densities(self, Z: Floats, patterns: Patterns) -> Floats:

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats
 from sudare.dictionary.graphical_lasso_newton_steps import Start, newton_solution, point_at
 from sudare.errors import DataError, InvalidParameter, NotSolved
 from sudare.parameter_checks import Numbers
 from sudare.schema.frame_conversion import attempt
-
-Floats = NDArray[np.float64]
 
 _ASYMMETRY: Final = 1e-8
 # In nats.

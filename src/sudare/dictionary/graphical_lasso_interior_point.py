@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvalsh, lapack, solve_triangular
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from sudare.array_types import Floats, Integers
 
 MOST_PAIRS: Final = 2600
 _MOST_STEPS: Final = 80

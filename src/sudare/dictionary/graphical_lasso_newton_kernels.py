@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers, Singles
 from sudare.compiled_loops import compiled
 from sudare.dictionary.graphical_lasso_pair_kernels import (
-    Floats,
-    Integers,
     Model,
     Pairs,
     conjugate_step,
@@ -33,8 +31,6 @@ from sudare.dictionary.graphical_lasso_pair_kernels import (
     squares_beyond_zero,
     strong_entries,
 )
-
-Singles = NDArray[np.float32]
 
 MOST_FACES: Final = 5
 MOST_SWEEPS: Final = 50

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 _MOST_STEPS: Final = 30
 _TRUSTING_STEPS: Final = 10

@@ -12,12 +12,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.compiled_loops import compiled
 
-Floats = NDArray[np.float64]
 # Float64 or float32.
 Reals = NDArray[Any]
-Integers = NDArray[np.int64]
 # Unsigned, because an index that cannot be negative need not be compared with zero.
 Places = NDArray[np.uint32]
 

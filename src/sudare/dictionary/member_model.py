@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import qmc
 
-from sudare.dictionary.families import Booleans, Family, Floats, Patterns
+from sudare.array_types import Booleans, Floats
+from sudare.dictionary.families import Family, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian, partial_correlations
 from sudare.dictionary.member_records import finite_matrix
 from sudare.errors import DataError, InvalidParameter

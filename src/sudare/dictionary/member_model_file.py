@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.dictionary.column_families import Categorical
 from sudare.dictionary.estimators import FAMILIES
-from sudare.dictionary.families import Family, Floats, Patterns
+from sudare.dictionary.families import Family, Patterns
 from sudare.dictionary.member_model import MemberModel
 from sudare.dictionary.member_records import Layout, declared_layout, levels_of
 from sudare.errors import DataError

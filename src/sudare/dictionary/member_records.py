@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sudare.dictionary.families import Family, Floats
+from sudare.array_types import Floats
+from sudare.dictionary.families import Family
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames import column_types
 from sudare.frames.fixed_tree import Sum

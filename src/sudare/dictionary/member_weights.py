@@ -11,7 +11,8 @@ from typing import Final
 import numpy as np
 from scipy.special import logsumexp
 
-from sudare.dictionary.families import Booleans, Family, Floats, Frame, Patterns, log_weights
+from sudare.array_types import Booleans, Floats
+from sudare.dictionary.families import Family, Frame, Patterns, log_weights
 from sudare.dictionary.member_records import Records
 from sudare.frames.rows import Rows
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sudare.array_types import Floats
 from sudare.dictionary.component_merging import (
     SPARE_SHARE,
     NoisyPatterns,
@@ -24,7 +25,7 @@ from sudare.dictionary.component_merging import (
 )
 from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Script, Terms, implausible
-from sudare.dictionary.families import Family, Floats, Frame, Patterns
+from sudare.dictionary.families import Family, Frame, Patterns
 from sudare.dictionary.gaussian_families import DiagonalGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.dictionary.pattern_selection import normal_points

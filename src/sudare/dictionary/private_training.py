@@ -14,10 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.dictionary.column_families import ColumnFamily
 from sudare.dictionary.distributed_noise import NoisePlan, Release
 from sudare.dictionary.em import Dictionary, Script, Terms, row_count
-from sudare.dictionary.families import Family, Floats, Overall
+from sudare.dictionary.families import Family, Overall
 from sudare.dictionary.private_column_patterns import STATISTIC_SENSITIVITY, noisy_columns
 from sudare.dictionary.private_gaussian_patterns import (
     MOMENT_SENSITIVITY,

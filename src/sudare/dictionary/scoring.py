@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sudare.dictionary.families import Floats
+from sudare.array_types import Floats
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_model import MemberModel, worst_columns
 from sudare.errors import DataError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sudare.dictionary.families import Floats
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, MembersMissing
 from sudare.sums.fixed_point import FixedPoint
 from sudare.sums.in_process import HIDES, Hide, secure_sum

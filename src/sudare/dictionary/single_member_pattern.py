@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 from scipy.special import logsumexp
 
+from sudare.array_types import Booleans, Floats
 from sudare.dictionary.dependency_selection import edge_price, fitted_on, support_by_ebic
 from sudare.dictionary.em import Dictionary
-from sudare.dictionary.families import Booleans, Expected, Floats, Frame, Patterns, symmetric
+from sudare.dictionary.families import Expected, Frame, Patterns, symmetric
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.member_weights import needed_weights

@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from sudare.dictionary.families import Expected, Family, Floats, Frame, Patterns, log_weights, upper
+from sudare.array_types import Floats
+from sudare.dictionary.families import Expected, Family, Frame, Patterns, log_weights
 from sudare.dictionary.member_records import Records, total_over
 from sudare.dictionary.member_weights import inherited_weights, updated_weights
 from sudare.errors import InvalidParameter
@@ -127,7 +128,7 @@ class OpeningSquares(Question):
     def _of_block(self, block: Floats) -> Floats:
         centred = (self.family.opening(block) - self.centre) / self.scale
         if self.family.opens_with_pairs:
-            return np.asarray((centred.T @ centred)[upper(len(self.centre))])
+            return np.asarray((centred.T @ centred)[np.triu_indices(len(self.centre))])
         return np.asarray(np.einsum("ij,ij->j", centred, centred))
 
 
@@ -190,7 +191,7 @@ class Overlaps(Question):
     def answer(self, records: Records, own: Own, noise: NoiseSource | None) -> tuple[Own, Floats]:
         """The member's overlaps."""
         total = total_over(records, partial(self._of_block, own.weights[self.branch.number]))
-        return own, np.asarray(total[upper(len(self.patterns))])
+        return own, np.asarray(total[np.triu_indices(len(self.patterns))])
 
     def _of_block(self, weights: Floats, block: Floats) -> Floats:
         shares = self.family.responsibilities(self.frame.applied(block), weights, self.patterns)

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, Terms, implausible, opened
-from sudare.dictionary.families import Floats
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.member_weights import needed_weights

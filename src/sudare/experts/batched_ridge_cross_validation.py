@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import Logistic
-
-Floats = NDArray[np.float64]
 
 PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e3, 1e-2, 11))
 FOLDS: Final = 5

@@ -17,12 +17,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.expert_set import (
     CannotBeScored,
     Combine,
     ExpertSet,
-    Floats,
     Interval,
     frame_of,
     knows_several_classes,
@@ -254,13 +254,6 @@ def one_vs_rest_targets(targets: Floats, outputs: int) -> Floats:
     if outputs == 1:
         return targets[np.newaxis]
     return np.where(targets == np.arange(outputs)[:, np.newaxis], 1.0, -1.0)
-
-
-def one_vs_rest_probabilities(scores: Floats) -> Floats:
-    """Probabilities from log-odds of each class against all others (rows × classes): divided by their sum, as PrivateLogisticRegression does."""
-    chances = expit(scores)
-    total = chances.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(chances, total, out=np.full_like(chances, 1 / chances.shape[1]), where=total > 0))
 
 
 def _summed(answers: Floats, weights: Floats) -> Floats:

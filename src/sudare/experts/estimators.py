@@ -13,10 +13,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.batched_ridge_cross_validation import PENALTIES, batch_fitted
-from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_probabilities, one_vs_rest_targets, positive
-from sudare.experts.expert_set import CannotBeScored, Combine, Floats, Interval
+from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_targets, positive
+from sudare.experts.expert_set import CannotBeScored, Combine, Interval
 from sudare.experts.weights import (
     BRIER_TEMPERATURE,
     LARGEST_CLASS_SCORE,
@@ -27,7 +28,7 @@ from sudare.experts.weights import (
     softmax_temperature,
     squared_temperature,
 )
-from sudare.linear.targets import checked_target_bounds
+from sudare.linear.targets import checked_target_bounds, one_vs_rest_probabilities
 
 Temperature = float | Literal["theory"]
 

@@ -26,6 +26,7 @@ from sklearn.linear_model import (
 from sklearn.svm import LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.weights import cached_rows
 from sudare.frames.sources import in_memory
@@ -33,7 +34,6 @@ from sudare.linear import PrivateLinearSVC, PrivateLogisticRegression, PrivateRi
 from sudare.privacy import Guarantee, Release
 from sudare.schema import Schema, Table, as_table, encode
 
-Floats = NDArray[np.float64]
 Combine = Literal["scores", "probabilities", "votes"]
 Task = Literal["classification", "regression"]
 Interval = tuple[float, float]

@@ -12,14 +12,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataError
 from sudare.experts.batched_ridge_cross_validation import batch_fitted
-from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_probabilities, one_vs_rest_targets, positive
+from sudare.experts.combined_experts import CombinedExperts, one_vs_rest_targets, positive
 from sudare.experts.expert_set import Task
-
-Floats = NDArray[np.float64]
+from sudare.linear.targets import one_vs_rest_probabilities
 
 PENALTIES: Final = tuple(float(penalty) for penalty in np.geomspace(1e2, 1e-4, 7))
 LEAST_DOUBT: Final = 1e-6

@@ -19,18 +19,10 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.experts.combined_experts import labels_of
-from sudare.experts.expert_set import (
-    ExpertSet,
-    Floats,
-    Interval,
-    Task,
-    frame_of,
-    knows_several_classes,
-    row_count,
-    task_of,
-)
+from sudare.experts.expert_set import ExpertSet, Interval, Task, frame_of, knows_several_classes, row_count, task_of
 from sudare.experts.weights import brier_losses, gibbs_residual
 from sudare.linear.rows import norm_bounded_columns
 from sudare.linear.targets import (

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 LOGISTIC_TEMPERATURE: Final = math.e
 """β_φ of condition (19) for φ(z) = log(1 + e^z) on |z| ≤ 1: φ'²/φ'' = e^z, so e is enough, and no less is."""

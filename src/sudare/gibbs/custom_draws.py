@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.gibbs.exponential_mechanism import ExponentialLaw, candidate_draws, grid_draws
 from sudare.gibbs.float_rejection_sampler import MOST_PROPOSALS, rejection_draws
@@ -26,7 +26,6 @@ from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
 
-Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]
 
 CustomSampler = Literal["exact", "rejection", "proximal", "langevin"]

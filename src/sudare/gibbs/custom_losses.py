@@ -7,9 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.frames.sources import in_memory
 from sudare.gibbs.custom_draws import CUSTOM_SAMPLERS, CandidateDraws, CustomDraws
@@ -27,7 +28,6 @@ from sudare.privacy.release_content import Content, on_grid
 from sudare.safe_text import told
 from sudare.schema import Schema, Table
 
-Floats = NDArray[np.float64]
 Function = Callable[..., Any]
 
 _LARGEST: Final = 2.0**100

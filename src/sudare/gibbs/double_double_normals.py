@@ -10,13 +10,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Words
 from sudare.ball_precision import ball_precision
 from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms
-from sudare.privacy.noise import NoiseSource, Words
-
-Floats = NDArray[np.float64]
+from sudare.privacy.noise import NoiseSource
 
 # Normal numbers are drawn on multiples of 2⁻¹⁰¹ below 16, in cells of this width.
 _CELL: Final = 2.0**-5

@@ -12,10 +12,10 @@ import math
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas
 from scipy.special import log_ndtr, ndtri_exp
 
+from sudare.array_types import Booleans, Floats, Words
 from sudare.errors import NotSolved
 from sudare.gibbs.gaussian_envelope import Envelope, Piece
 from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, log_uniforms, normals
@@ -31,10 +31,7 @@ from sudare.gibbs.rejection_decisions import (
     chosen,
     decided_exactly,
 )
-from sudare.privacy.noise import NoiseSource, Words
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
+from sudare.privacy.noise import NoiseSource
 
 _BLOCK_ENTRIES: Final = 4_000_000
 _LARGEST_BLOCK: Final = 4096

@@ -14,18 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
-from sudare.ball_precision import ball_precision
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError
-from sudare.gibbs.lazy_uniforms import LazyUniforms, log_uniforms
+from sudare.gibbs.lazy_uniforms import log_uniforms
 from sudare.gibbs.potentials import Potential, envelope_at, isotropic_envelope
-from sudare.gibbs.rejection_decisions import Undecided, chosen, chosen_exactly, is_less
+from sudare.gibbs.rejection_decisions import chosen, chosen_exactly, decided_with_enough_bits, is_less
 from sudare.privacy.column_sums import exact_sums, fixed_point_step
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Losses are taken to be evaluated to within this part of their range; the envelope is raised by what that can amount to.
 _EVALUATION_ERROR: Final = 2.0**-32
@@ -68,18 +64,16 @@ def _picked(weight: float, totals: Floats, priors: Floats, log_weights: Floats, 
     index = int(chosen(log_weights, words)[0])
     if index >= 0:
         return index
-    lazy = LazyUniforms(words, source)
-    while True:
-        with ball_precision(2 * lazy.bits + 128):
-            start = arb(float(totals.min()))
-            weights = [
-                (-arb(weight) * (arb(float(total)) - start) + arb(float(prior))).exp()
-                for total, prior in zip(totals, priors, strict=True)
-            ]
-            try:
-                return chosen_exactly(weights, lazy.balls()[0])
-            except Undecided:
-                lazy.refine()
+
+    def picked_exactly(chance: list[arb]) -> int:
+        start = arb(float(totals.min()))
+        weights = [
+            (-arb(weight) * (arb(float(total)) - start) + arb(float(prior))).exp()
+            for total, prior in zip(totals, priors, strict=True)
+        ]
+        return chosen_exactly(weights, chance[0])
+
+    return decided_with_enough_bits(words, source, picked_exactly)
 
 
 def grid_draws(
@@ -152,12 +146,9 @@ class _Proposals:
         return self._is_accepted_exactly(rise, prior, square, words, source)
 
     def _is_accepted_exactly(self, rise: float, prior: float, square: int, words: Any, source: NoiseSource) -> bool:
-        lazy = LazyUniforms(words, source)
-        while True:
-            with ball_precision(2 * lazy.bits + 256):
-                height = arb(square) / (2 * arb(self.scale) * arb(self.scale))
-                change = -arb(self.law.weight) * arb(rise) + (arb(prior) - arb(self.log_prior))
-                try:
-                    return is_less(lazy.balls()[0].log(), change + height - arb(self.log_constant))
-                except Undecided:
-                    lazy.refine()
+        def is_below(chance: list[arb]) -> bool:
+            height = arb(square) / (2 * arb(self.scale) * arb(self.scale))
+            change = -arb(self.law.weight) * arb(rise) + (arb(prior) - arb(self.log_prior))
+            return is_less(chance[0].log(), change + height - arb(self.log_constant))
+
+        return decided_with_enough_bits(words, source, is_below, more_bits=256)

@@ -6,14 +6,12 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, NotSolved
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
 from sudare.gibbs.potentials import LARGEST_GRADIENT_COST, Potential, isotropic_envelope
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 MOST_PROPOSALS: Final = 100_000
 _BLOCK: Final = 64

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from scipy.special import expit, log_ndtr
 
+from sudare.array_types import Floats
 from sudare.errors import NotSolved
 from sudare.frames.rows import BLOCK_ROWS
 from sudare.gibbs.lazy_uniforms import UNIT_ROUNDOFF
 from sudare.gibbs.posteriors import Posterior, softplus
-
-Floats = NDArray[np.float64]
 
 # Part of the penalty that pays for the gradient that is left at the computed mode.
 GRADIENT_SHARE: Final = 2.0**-20

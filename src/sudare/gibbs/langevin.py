@@ -12,14 +12,12 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.gibbs.lazy_uniforms import normals
 from sudare.gibbs.potentials import Curvature, Potential
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 MOST_STEPS: Final = 200_000
 # The step is so many times shorter than the largest for which steps contract.

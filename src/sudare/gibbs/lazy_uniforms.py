@@ -11,11 +11,9 @@ from typing import Final
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
-from sudare.privacy.noise import NoiseSource, Words
-
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats, Words
+from sudare.privacy.noise import NoiseSource
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 _WORD: Final = 2.0**-64

@@ -10,8 +10,8 @@ from numbers import Real
 from typing import Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.gibbs.mechanisms import (
@@ -39,8 +39,6 @@ from sudare.privacy.ledger import Account
 from sudare.privacy.private_estimator import Plan
 from sudare.safe_text import told
 from sudare.schema import Encoding, Schema
-
-Floats = NDArray[np.float64]
 
 _METHOD: Final = "gibbs"
 _RADIUS: Final = Numbers(2.0**-100, 2.0**100, optional=True)

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.gibbs.gaussian_envelope import GRADIENT_SHARE, Envelope, gradient_cost, rounding_of_factor
 from sudare.gibbs.lazy_uniforms import UNIT_ROUNDOFF
@@ -39,8 +39,6 @@ from sudare.privacy.release_content import on_grid
 from sudare.schema import Schema
 from sudare.statistics import PrivateMean
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level
-
-Floats = NDArray[np.float64]
 
 _LARGEST: Final = 2.0**100
 

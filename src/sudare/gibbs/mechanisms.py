@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.frames.rows import Rows
 from sudare.gibbs.exact_draws import Draws, exact_draws
@@ -43,7 +43,6 @@ from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
 
-Floats = NDArray[np.float64]
 SamplerName = Literal["exact", "proximal"]
 SAMPLERS: Final = ("auto", *get_args(SamplerName))
 

@@ -10,11 +10,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.gibbs.posteriors import Posterior, softplus
-
-Floats = NDArray[np.float64]
 
 MISSED_WITH_PROBABILITY: Final = 0.05
 _BISECTIONS: Final = 80

@@ -10,9 +10,8 @@ from typing import Final, Protocol
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 
 class ScoreLoss(Protocol):

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from sudare.array_types import Floats
 from sudare.errors import DataError
 from sudare.linear.solvers import nesterov_step
-
-Floats = NDArray[np.float64]
 
 # Part of the precision that pays for the gradient that is left at the computed mode.
 SHARE: Final = 2.0**-10

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.parameter_checks import Numbers
-
-Floats = NDArray[np.float64]
 
 _CURVATURES = Numbers(0, 2.0**100)
 _OPTIONAL_CURVATURES = Numbers(0, 2.0**100, optional=True)

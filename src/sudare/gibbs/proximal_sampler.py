@@ -14,21 +14,18 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from sudare.ball_precision import ball_precision
+from sudare.array_types import Floats, Words
 from sudare.errors import InvalidParameter, NotSolved
 from sudare.gibbs.double_double_normals import DoubleDouble, double_double_normals
-from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, LazyUniforms, log_uniforms
+from sudare.gibbs.lazy_uniforms import LIBRARY_ULPS, UNIT_ROUNDOFF, log_uniforms
 from sudare.gibbs.posteriors import LOGISTIC, Posterior
-from sudare.gibbs.rejection_decisions import Undecided, is_less
+from sudare.gibbs.rejection_decisions import decided_with_enough_bits, is_less
 from sudare.privacy.accounting import rounded_up
-from sudare.privacy.noise import NoiseSource, Words
+from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
-
-Floats = NDArray[np.float64]
 
 # Acceptance of a proposal is e^{−4} at least on average, for the stiffest rows there can be.
 _LARGEST_RESIDUAL: Final = 4.0
@@ -341,13 +338,9 @@ def _summed_rises(weights: Floats, changes: Floats) -> Floats:
 
 def _is_accepted(law: _Restricted, point: DoubleDouble, noise: DoubleDouble, word: Words, source: NoiseSource) -> bool:
     """The same decision for one proposal, in ball arithmetic with as many bits as it takes."""
-    lazy = LazyUniforms(word, source)
-    while True:
-        with ball_precision(2 * lazy.bits + 128):
-            try:
-                return is_less(lazy.balls()[0].log(), _log_acceptance(law, point, noise))
-            except Undecided:
-                lazy.refine()
+    return decided_with_enough_bits(
+        word, source, lambda chance: is_less(chance[0].log(), _log_acceptance(law, point, noise))
+    )
 
 
 def _log_acceptance(law: _Restricted, point: DoubleDouble, noise: DoubleDouble) -> arb:

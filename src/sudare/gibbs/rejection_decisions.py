@@ -6,21 +6,21 @@ decides in floats; what rounding leaves open there is decided here in ball arith
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from flint import arb, fmpz
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Words
 from sudare.ball_precision import ball_precision
 from sudare.gibbs.gaussian_envelope import Envelope, Piece
 from sudare.gibbs.lazy_uniforms import LazyUniforms, normal_balls, uniforms
 from sudare.gibbs.posteriors import Posterior
-from sudare.privacy.noise import NoiseSource, Words
-
-Floats = NDArray[np.float64]
+from sudare.privacy.noise import NoiseSource
 
 # The words of a proposal: piece, row, tail, side, acceptance; then two for every two coordinates.
 PIECE, ROW, TAIL, SIDE, ACCEPTANCE, FIRST_NORMAL = range(6)
@@ -70,17 +70,30 @@ def chosen(log_weights: Floats, words: Words) -> NDArray[np.int64]:
     return np.where(at_start | at_end, -1, index)
 
 
+Decision = TypeVar("Decision")
+
+
 class Undecided(Exception):
     """A decision that the known bits leave open."""
 
 
 def decided_exactly(sampler: Sampler, words: Words, source: NoiseSource) -> tuple[float, Floats]:
     """The decision about one proposal, with as many bits as it takes."""
+    return decided_with_enough_bits(words, source, lambda chance: _decided_in_balls(sampler, words, chance))
+
+
+def decided_with_enough_bits(
+    words: Words, source: NoiseSource, decision: Callable[[list[arb]], Decision], more_bits: int = 128
+) -> Decision:
+    """A decision from balls around uniform numbers that begin with these words; as often as it is `Undecided`, their known bits double.
+
+    Balls have twice the bits of the numbers, and `more_bits`.
+    """
     lazy = LazyUniforms(words, source)
     while True:
-        with ball_precision(2 * lazy.bits + 128):
+        with ball_precision(2 * lazy.bits + more_bits):
             try:
-                return _decided_in_balls(sampler, words, lazy.balls())
+                return decision(lazy.balls())
             except Undecided:
                 lazy.refine()
 

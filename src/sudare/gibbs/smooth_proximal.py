@@ -12,16 +12,14 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.gibbs.float_rejection_sampler import check_log_ratio
 from sudare.gibbs.lazy_uniforms import log_uniforms, normals
 from sudare.gibbs.potentials import Curvature, Mode, Potential, mode_in_ball
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 # Acceptance of a proposal is e^{−2} at least on average, as far as the curvature's trace goes.
 _LARGEST_RESIDUAL: Final = 2.0

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from sudare.array_types import Floats
 from sudare.gibbs.custom_losses import GibbsPosterior
 from sudare.parameter_checks import Numbers
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.gibbs.gaussian_envelope import (
     Envelope,
     Piece,
@@ -24,8 +24,6 @@ from sudare.gibbs.gaussian_envelope import (
 )
 from sudare.gibbs.lazy_uniforms import UNIT_ROUNDOFF
 from sudare.gibbs.posteriors import LINEAR, SQUARED, Posterior
-
-Floats = NDArray[np.float64]
 
 _BISECTIONS: Final = 60
 # Of the rounding of a gradient at the mode; one step of refinement leaves no more than that.

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.joint.member_rows import ModelReading, MomentReading
 from sudare.joint.one_sum import Learned, one_sum
 from sudare.joint.scaler import Script, common_scales
-from sudare.joint.sum_requests import Floats, GradientSum, row_count
+from sudare.joint.sum_requests import GradientSum, row_count
 from sudare.joint.training_terms import LearningPlan, LearningTerms
 from sudare.linear.descent import Recipe
 from sudare.linear.mechanism import public_grid

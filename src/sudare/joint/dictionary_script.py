@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Words
 from sudare.dictionary.em import Dictionary, Script
-from sudare.dictionary.families import Floats
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.single_member_pattern import OwnPart
@@ -21,8 +20,6 @@ from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.noise import NoiseSource
 from sudare.sums.sum_script_position import ScriptReplay
 from sudare.sums.wire import packed, unpacked
-
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

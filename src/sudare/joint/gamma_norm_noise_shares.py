@@ -17,7 +17,7 @@ from typing import Final
 from flint import arb
 
 from sudare.ball_precision import ball_precision
-from sudare.privacy.noise import NoiseSource
+from sudare.privacy.noise import NoiseSource, geometric
 
 RealNumber = Callable[[int], arb]
 
@@ -170,24 +170,10 @@ def _is_kept(size: int, scale: int, variance: RandomVariance, source: NoiseSourc
 def discrete_laplace(scale: int, source: NoiseSource) -> int:
     """A whole number z with probability ∝ exp(−|z|/scale) (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
     while True:
-        low = source.integer_below(scale)
-        if not _happens_exponentially(low, scale, source):
-            continue
-        high = 0
-        while _happens_exponentially(1, 1, source):
-            high += 1
-        size = low + scale * high
+        size = geometric(Fraction(scale), source)
         is_negative = source.integer_below(2) == 1
         if size or not is_negative:
             return -size if is_negative else size
-
-
-def _happens_exponentially(numerator: int, denominator: int, source: NoiseSource) -> bool:
-    """True with probability exp(−numerator/denominator), a ratio of at most one (their Algorithm 1)."""
-    count = 1
-    while source.integer_below(denominator * count) < numerator:
-        count += 1
-    return count % 2 == 1
 
 
 def gamma_norm_share(size: int, shape: Fraction, rate: float, source: NoiseSource) -> list[int]:

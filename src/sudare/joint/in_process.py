@@ -6,16 +6,15 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
-from sklearn.utils import check_random_state
 
+from sudare.array_types import Words
 from sudare.errors import InvalidParameter, MembersMissing
 from sudare.experts import OwnPlusConsensus
 from sudare.joint.learning_script import LearnedTogether, LearningWalk, Terms
 from sudare.joint.member_rows import MemberTable, ModelReading
-from sudare.joint.noise_shares import Words
 from sudare.joint.one_sum import Learned
 from sudare.joint.results import combination_of, model_of
 from sudare.joint.sum_script import Finished, Walk
@@ -24,6 +23,7 @@ from sudare.linear import PrivateLogisticRegression
 from sudare.parameter_checks import Numbers
 from sudare.privacy.guarantee import checked_delta, checked_epsilon
 from sudare.privacy.ledger import Account
+from sudare.privacy.noise import seeded_generator
 from sudare.schema import Encoding, Schema
 from sudare.sums.context import (
     NO_HISTORY,
@@ -34,13 +34,13 @@ from sudare.sums.context import (
     noise_colluders,
     usual_dishonest,
 )
+from sudare.sums.in_process import Hide
 from sudare.sums.keys import MemberKeys
 from sudare.sums.messages import history_after
 from sudare.sums.neighbour_graph import sum_neighbourhood
 from sudare.sums.party import Party
 from sudare.sums.simulation import failure_of, simulate
 
-HideWords = Literal["masks", "nothing"]
 Present = tuple[int, ...]
 _ARGUMENTS: Final = {
     "colluders": Numbers(whole=True),
@@ -97,7 +97,7 @@ def consortium_model(
     scaler_share: float = 0.0,
     accounts: Sequence[Account] | None = None,
     random_state: int | np.random.RandomState | None = None,
-    hide: HideWords = "masks",
+    hide: Hide = "masks",
     cluster: Any = None,
 ) -> ConsortiumModel:
     """ε-DP or (ε, δ)-DP logistic model of everybody's rows, replace-one rows, in one process. Proof: proofs/noise_shares.md.
@@ -127,22 +127,12 @@ def consortium_model(
     return learned_together(terms, tables, accounts, random_state, hide)
 
 
-def _random(random_state: int | np.random.RandomState) -> np.random.RandomState:
-    try:
-        found: np.random.RandomState = check_random_state(random_state)
-    except ValueError:
-        raise InvalidParameter(
-            "random_state is neither a seed nor a RandomState.", "Give a whole number from 0 to 4294967295."
-        ) from None
-    return found
-
-
 def learned_together(
     terms: Terms,
     tables: Sequence[MemberTable],
     accounts: Sequence[Account] | None = None,
     random_state: int | np.random.RandomState | None = None,
-    hide: HideWords = "masks",
+    hide: Hide = "masks",
     leave_before: Mapping[int, int] | None = None,
 ) -> ConsortiumModel:
     """All members' walks to the end. `leave_before` names members that fall silent, and before which sum.
@@ -152,7 +142,7 @@ def learned_together(
     if len(tables) != terms.members or (accounts is not None and len(accounts) != terms.members):
         raise InvalidParameter(f"There are {terms.members} members.", "Give a table, and an account or none, for each.")
     paying: list[Account | None] = [None] * terms.members if accounts is None else list(accounts)
-    random = None if random_state is None else _random(random_state)
+    random = None if random_state is None else seeded_generator(random_state)
     walks = [LearningWalk(terms, table, account, random) for table, account in zip(tables, paying, strict=True)]
     threshold = threshold_for(terms) if leave_before else terms.members
     add_up = masked_adder(terms, threshold) if hide == "masks" else plain_adder(threshold)
@@ -265,6 +255,3 @@ def _reading(
 
 def _table(member: Any, schema: Schema | None, cluster: Any) -> MemberTable:
     return MemberTable(member, cluster=cluster) if schema is not None else MemberTable(*member, cluster=cluster)
-
-
-__all__ = ["ConsortiumModel", "consortium_model", "learned_together"]

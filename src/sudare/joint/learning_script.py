@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sudare.array_types import Words
 from sudare.errors import NotCharged, NotSolved
 from sudare.joint.descent import learned
 from sudare.joint.member_rows import MemberTable
-from sudare.joint.noise_shares import Words
 from sudare.joint.one_sum import Learned
 from sudare.joint.scaler import CommonScales, ScalerTerms, Script, scaled
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.person_rows import kept_persons
 from sudare.frames.rows import Rows, checked_rows
@@ -21,9 +22,6 @@ from sudare.frames.sources import in_memory, is_in_memory, is_read_once
 from sudare.linear.rows import bias_beside, bounded_rows, has_one_hot, joint_norm, row_step, with_bias
 from sudare.privacy.source_identity import given_source
 from sudare.schema import Encoding, Number, Schema, encode
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Reading(Protocol):

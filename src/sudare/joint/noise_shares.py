@@ -13,16 +13,13 @@ from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Integers, Words
 from sudare.dictionary.distributed_noise import NoisePlan, Release, check_colluders
 from sudare.errors import InvalidParameter
 from sudare.joint.gamma_norm_noise_shares import VARIANCE_FLOOR, gamma_norm_share
 from sudare.privacy.accounting import Cost, exact, pure_cost, rounded_down
 from sudare.privacy.noise import NoiseSource
-
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 # What a number's being discrete costs of ε, for each member: far more than 10·e^(−16π²) (proofs/noise_shares.md).
 LATTICE_LOSS: Final = Fraction(1, 2**200)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.joint.member_rows import ModelReading
 from sudare.joint.scaler import Script
-from sudare.joint.sum_requests import Floats, MeanSum
+from sudare.joint.sum_requests import MeanSum
 from sudare.joint.training_terms import LearningPlan
 from sudare.linear.losses import Logistic
 from sudare.linear.mechanism import public_grid

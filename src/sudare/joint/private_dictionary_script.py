@@ -11,15 +11,15 @@ from typing import Final
 
 import numpy as np
 
+from sudare.array_types import Floats, Words
 from sudare.dictionary.distributed_noise import NoisePlan
 from sudare.dictionary.em import Terms, implausible, row_count
-from sudare.dictionary.families import Floats
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.private_training import PrivateTerms
 from sudare.dictionary.secure_totals import ADDENDS
 from sudare.dictionary.training import trained
 from sudare.errors import NotSolved
-from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, Words, totals_heard
+from sudare.joint.dictionary_script import DictionaryWalk, TrainedDictionary, totals_heard
 from sudare.joint.single_charge import Entrance, check_present, new_mark, receipt_text
 from sudare.joint.sum_script import Finished
 from sudare.privacy.guarantee import Guarantee

@@ -84,6 +84,3 @@ def combination_of(found: LearnedTogether) -> OwnPlusConsensus:
     return OwnPlusConsensus(
         [model_of(found)], doubt=found.outcome.doubt, fit_intercept=bool(found.outcome.reading.bias)
     )
-
-
-__all__ = ["combination_of", "model_of", "scaler_of"]

@@ -15,14 +15,15 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from sudare.array_types import Floats, Integers
 from sudare.dictionary.distributed_noise import NoisePlan, check_colluders
 from sudare.joint.member_rows import MomentReading
-from sudare.joint.noise_shares import GaussianShares, Integers, ShareNoise
-from sudare.joint.sum_requests import CentreSum, Floats, Request, SpreadSum, row_count
-from sudare.joint.training_terms import promised, pure_scaler, scaler_releases, with_common_scales
+from sudare.joint.noise_shares import GaussianShares, ShareNoise
+from sudare.joint.sum_requests import CentreSum, Request, SpreadSum, row_count
+from sudare.joint.training_terms import pure_scaler, scaler_releases, with_common_scales
 from sudare.privacy.accounting import Cost, pure_cost
 from sudare.privacy.column_sums import fixed_point_step, on_grid_within, public_grid
-from sudare.privacy.declared_columns import natural_bounds
+from sudare.privacy.declared_columns import natural_bounds, promise
 from sudare.privacy.guarantee import Guarantee, checked_delta, checked_epsilon
 from sudare.schema import Schema
 
@@ -59,7 +60,7 @@ class ScalerTerms:
     @property
     def guarantee(self) -> Guarantee:
         """What is promised."""
-        return promised(self.epsilon, self.delta, self.schema)
+        return promise(self.epsilon, self.delta, "replace-one", self.schema)
 
     def plan(self, rows: int) -> ScalerPlan:
         """The noise of the sum, and what it costs."""

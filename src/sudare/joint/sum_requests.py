@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers, Words
 from sudare.errors import ImplausibleTotal, InvalidParameter
 from sudare.joint.member_rows import MemberTable, Reading
-from sudare.joint.noise_shares import Integers, ShareNoise, Words
+from sudare.joint.noise_shares import ShareNoise
 from sudare.linear.losses import Logistic
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 # Computed norms are this much below their bounds, so that rounding cannot lift them above.
 _NORM_MARGIN: Final = 1 - 2.0**-40
@@ -177,11 +174,7 @@ def row_count(reading: Reading) -> RowCount:
 
 def exact_answer(table: MemberTable, request: NoisySum) -> Integers:
     """A member's sums without noise. They never leave as they are."""
-    return table.total(request.reading, partial(_block_sums, request))
-
-
-def _block_sums(request: NoisySum, block: Floats) -> Integers:
-    return request.block_sums(block)
+    return table.total(request.reading, request.block_sums)
 
 
 def answered(table: MemberTable, request: Request, noise: NoiseSource | None) -> Words:
@@ -191,17 +184,3 @@ def answered(table: MemberTable, request: Request, noise: NoiseSource | None) ->
     if not isinstance(request, NoisySum) or noise is None:
         raise TypeError("A noisy sum needs a source of noise.")
     return request.noise.noisy(exact_answer(table, request), noise)
-
-
-__all__ = [
-    "CentreSum",
-    "GradientSum",
-    "MeanSum",
-    "NoisySum",
-    "Request",
-    "RowCount",
-    "SpreadSum",
-    "answered",
-    "exact_answer",
-    "row_count",
-]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-Words = NDArray[np.uint64]
+from sudare.array_types import Words
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class LearningTerms:
     @property
     def guarantee(self) -> Guarantee:
         """What is promised to a record, or to a person where the schema knows persons."""
-        return promised(self.epsilon, self.delta, self.reading.schema)
+        return promise(self.epsilon, self.delta, "replace-one", self.reading.schema)
 
     @property
     def scaled_reading(self) -> ModelReading:
@@ -158,11 +158,6 @@ def _bias(reading: ModelReading, bound: float) -> float:
     return ModelReading.of_schema(reading.schema, fit_intercept=True, norm_bound=bound).bias
 
 
-def promised(epsilon: float, delta: float, schema: Schema | None) -> Guarantee:
-    """The guarantee towards everyone, t colluding members included."""
-    return promise(epsilon, delta, "replace-one", schema)
-
-
 # Common means and scales: two sums, of vectors of length at most one
 
 
@@ -191,13 +186,9 @@ def pure_scaler(
 
 
 def _columns(schema: Schema | None) -> int:
-    return len(MomentReading(_declared(schema)).numbers.columns)
-
-
-def _declared(schema: Schema | None) -> Schema:
     if schema is None:
         raise InvalidParameter("Common scales need a schema with bounds.", "Give a schema.")
-    return schema
+    return len(MomentReading(schema).numbers.columns)
 
 
 def with_common_scales(schema: Schema, means: dict[str, float], scales: dict[str, float]) -> Schema:

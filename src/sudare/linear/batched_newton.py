@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.linear.losses import Loss
-
-Floats = NDArray[np.float64]
 
 _MOST_STEPS: Final = 100
 _MOST_HALVINGS: Final = 40

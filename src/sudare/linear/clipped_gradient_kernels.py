@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.compiled_loops import compiled
 
-Floats = NDArray[np.float64]
 Positions = NDArray[np.unsignedinteger[Any]]
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
@@ -37,8 +38,6 @@ from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource, WordSource
 from sudare.privacy.release_content import on_grid
-
-Floats = NDArray[np.float64]
 
 _SUM_BITS: Final = 52
 _NOISE_BITS: Final = 30

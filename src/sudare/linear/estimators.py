@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.array_types import Floats
 from sudare.linear.linear_model import PrivateLinearModel
 from sudare.linear.losses import CappedSquares, Logistic, Loss, SmoothedHinge
 from sudare.linear.targets import (
@@ -23,13 +24,12 @@ from sudare.linear.targets import (
     checked_numbers,
     checked_target_bounds,
     class_codes,
+    one_vs_rest_probabilities,
     unknown_label,
 )
 from sudare.parameter_checks import Numbers
 from sudare.privacy.ledger import Account
 from sudare.schema import Encoding, Schema
-
-Floats = NDArray[np.float64]
 
 
 class PrivateLinearClassifier(ClassTarget, PrivateLinearModel):
@@ -118,12 +118,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes; one-against-the-rest probabilities divided by their sum where there are several."""
-        probabilities: Floats = expit(self._scores(X))
-        if self._outputs() == 1:
-            return np.hstack([1 - probabilities, probabilities])
-        total = probabilities.sum(axis=1, keepdims=True)
-        even = np.full_like(probabilities, 1 / probabilities.shape[1])
-        return np.asarray(np.divide(probabilities, total, out=even, where=total > 0))
+        scores = self._scores(X)
+        if self._outputs() > 1:
+            return one_vs_rest_probabilities(scores)
+        second = expit(scores)
+        return np.hstack([1 - second, second])
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities."""

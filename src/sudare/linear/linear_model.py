@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.frames.rows import Arrays, Rows, checked_rows, is_spark, placed
 from sudare.frames.sources import in_memory, is_in_memory
@@ -37,8 +38,6 @@ from sudare.privacy.selection import Selection, selection_plan
 from sudare.safe_text import told
 from sudare.schema import ENCODINGS, Schema, encode
 from sudare.schema.encoder import one_positions
-
-Floats = NDArray[np.float64]
 
 _LARGEST_NORM: Final = 2.0**100
 

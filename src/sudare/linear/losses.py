@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
-
-Floats = NDArray[np.float64]
 
 
 class Loss(ABC):

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Floats
 from sudare.frames.rows import Rows
 from sudare.linear.losses import Loss
 from sudare.linear.solvers import WorstCase
 from sudare.privacy.accounting import Cost
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
 
 _GRID_BITS: Final = 16
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.noise_calibration import laplace_is_quieter
@@ -18,8 +18,6 @@ from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, Laplace
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
-
-Floats = NDArray[np.float64]
 
 _SUM_BITS: Final = 52
 

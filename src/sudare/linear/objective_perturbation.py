@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
@@ -30,8 +30,6 @@ from sudare.privacy.guarantee import group_delta
 from sudare.privacy.mechanisms import GammaNorm, power_of_two_below
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
-
-Floats = NDArray[np.float64]
 
 # Part of ε that pays for solver error and rounding.
 FINISHING_SHARE: Final = Fraction(1, 100)

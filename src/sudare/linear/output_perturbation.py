@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.frames.rows import Rows
 from sudare.linear.mechanism import Facts, LinearMechanism, public_grid
 from sudare.linear.solvers import Objective, solved
@@ -16,8 +16,6 @@ from sudare.privacy.accounting import Cost, rounded_up_root
 from sudare.privacy.mechanisms import GammaNorm, Gaussian
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release_content import on_grid
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.privacy.accounting import rounded_up
 from sudare.privacy.declared_columns import number_within, unnamed_columns
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.schema import Encoding, Number, Schema
-
-Floats = NDArray[np.float64]
 
 ROW_BITS: Final = 26
 

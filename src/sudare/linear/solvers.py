@@ -15,15 +15,13 @@ from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from scipy.sparse.linalg import LinearOperator, cg
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import BLOCK_ROWS, Rows
 from sudare.linear.losses import Loss
-
-Floats = NDArray[np.float64]
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 _MOST_STEPS: Final = 400

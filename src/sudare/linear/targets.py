@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.schema import Number, Schema
-
-Floats = NDArray[np.float64]
 
 # Kinds of numpy types: booleans and integers.
 WHOLE: Final = "biu"
@@ -148,6 +148,13 @@ def check_lengths(rows: int, targets: int) -> None:
             f"Found input variables with inconsistent numbers of samples: [{rows}, {targets}].",
             "Give one target a row.",
         )
+
+
+def one_vs_rest_probabilities(scores: Floats) -> Floats:
+    """Probabilities from log-odds of each class against all others (rows × classes): divided by their sum."""
+    chances: Floats = expit(scores)
+    total = chances.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(chances, total, out=np.full_like(chances, 1 / chances.shape[1]), where=total > 0))
 
 
 def unknown_label() -> DataError:

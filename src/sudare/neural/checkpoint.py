@@ -20,10 +20,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from sudare.array_types import Singles
 from sudare.errors import DataError
 from sudare.files import write_atomically
 from sudare.neural.seeded_randomness import RunState
-from sudare.neural.training_methods import Singles
 from sudare.parsing import parsed_json
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.sums.streams import SEED_BYTES, fresh_seed

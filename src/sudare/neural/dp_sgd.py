@@ -13,10 +13,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
+from sudare.array_types import Singles
 from sudare.errors import InvalidParameter
 from sudare.linear.descent import sampled_cost, sampled_multiplier
 from sudare.neural.seeded_randomness import RunSeed, RunState
-from sudare.neural.training_methods import Facts, Layers, Singles, check_inputs, parameters_in
+from sudare.neural.training_methods import Facts, Layers, check_inputs, parameters_in
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import (
     Cost,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from sudare.array_types import Floats, Singles
 from sudare.errors import InvalidParameter, SchemaError
 from sudare.frames.rows import Arrays, checked_rows
 from sudare.frames.sources import is_in_memory
@@ -39,10 +40,8 @@ from sudare.neural.seeded_randomness import RunSeed, RunState
 from sudare.neural.training_methods import (
     VACUOUS_EPSILON,
     Facts,
-    Floats,
     Layers,
     LossName,
-    Singles,
     TrainingMethod,
     check_inputs,
     flattened,

@@ -217,9 +217,6 @@ def with_noise(state: State, total: Parameters, noise: Array, settings: StepSett
     return stepped(state, jax.tree.unflatten(structure, parts), settings)
 
 
-noisy_step = jax.jit(with_noise)
-
-
 @jax.jit
 def sampled_step(
     state: State,

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sudare.array_types import Booleans, Singles, Words
 from sudare.linear.descent import poisson_sample
 from sudare.privacy.discrete_gaussian import MORE_BITS, WORDS_PER_NUMBER, discrete_gaussian
-from sudare.privacy.noise import Words, WordSource
+from sudare.privacy.noise import WordSource
 from sudare.sums.streams import SEED_BYTES, derived, stretched, unit_floats
 
-Booleans = NDArray[np.bool_]
 Places = NDArray[np.int32]
-Singles = NDArray[np.float32]
 
 _SAMPLE: Final = b"sudare neural sample"
 _SLOTS: Final = b"sudare neural slots"

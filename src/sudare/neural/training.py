@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sudare.array_types import Singles
 from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe, slots_for
 from sudare.neural.seeded_randomness import RunSeed, RunState
-from sudare.neural.training_methods import Layers, Singles, flattened, layered
+from sudare.neural.training_methods import Layers, flattened, layered
 
 # Smaller weights than ordinary learning starts from: what noise does to a network grows with them (docs/neural.md).
 _START_GAIN: Final = 0.5

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Singles
 from sudare.errors import ExtraMissing, SchemaError
 from sudare.privacy.accounting import Cost
 from sudare.privacy.guarantee import Guarantee, Neighbours
 from sudare.privacy.noise import NoiseSource
 from sudare.schema import Encoding, Schema
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 Layers = tuple[tuple[Floats, Floats], ...]
 LossName = Literal["cross_entropy", "squared"]
 

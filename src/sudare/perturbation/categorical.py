@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Integers
 from sudare.errors import DataError, SchemaError, UnknownCategory
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.exact_draws import CHUNK_VALUES, WORD_BITS, ratio_within
@@ -24,7 +25,6 @@ from sudare.schema import Category, Level
 from sudare.schema.column_values import codes as level_codes
 from sudare.schema.frame_conversion import as_column
 
-Integers = NDArray[np.int64]
 Ticks = NDArray[np.bool_]
 
 MOST_VALUES: Final = 4096

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Integers
 from sudare.errors import DataError
 from sudare.perturbation.exact_draws import CHUNK_VALUES, loss_of
 from sudare.perturbation.linkage_risk import Statement, resolved_epsilon
@@ -22,8 +23,6 @@ from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.release import pass_through
 from sudare.report.numbers import whole
-
-Integers = NDArray[np.int64]
 
 
 def unsigned_type(count: int) -> np.dtype[Any]:

@@ -7,10 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Integers, Words
 from sudare.compiled_loops import compiled
-
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 # Far above the error of a product of fewer than 2²⁰ steps, which is below 2⁻³⁰.
 _NEAR_MIDDLE: Final = 2.0**-20

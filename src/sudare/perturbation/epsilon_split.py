@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.perturbation.categorical import (
     CategoryPerturbation,
@@ -28,9 +28,7 @@ from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.guarantee import group_epsilon
 from sudare.privacy.noise import NoiseSource
 from sudare.privacy.private_estimator import Plan
-from sudare.schema import Category, Column, Label, Number, Schema
-
-Floats = NDArray[np.float64]
+from sudare.schema import Column, Number, Schema
 
 AUTOMATIC: Final = "auto"
 OF_NUMBERS: Final[dict[str, type[SquareWave] | type[LaplacePerturbation]]] = {
@@ -150,9 +148,4 @@ def perturbation_of(column: Column, kind: str, epsilon: float) -> Perturbation:
         number_kind = SquareWave if kind == AUTOMATIC else OF_NUMBERS[kind]
         return number_kind((column.low, column.high), epsilon=epsilon, whole=column.whole)
     chosen = best_kind(len(column.levels), epsilon) if kind == AUTOMATIC else OF_CATEGORIES[kind]
-    return chosen(listed_values(column), epsilon=epsilon, missing=column.missing)
-
-
-def listed_values(column: Category | Label) -> tuple[Any, ...]:
-    """The categories or classes as they were declared, with the one for others."""
-    return column.listed_levels
+    return chosen(column.listed_levels, epsilon=epsilon, missing=column.missing)

@@ -17,14 +17,11 @@ from typing import Final
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
+from sudare.array_types import Integers, Words
 from sudare.ball_precision import ball_precision
 from sudare.privacy.accounting import decimal_up, exact
 from sudare.privacy.noise import NoiseSource
-
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 WORD_BITS: Final = 64
 # Values treated at once: their words, indices and outputs stay in the processor's cache.

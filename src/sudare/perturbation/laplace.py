@@ -9,12 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.perturbation.exact_draws import StepNoise, step_noise
-from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
+from sudare.perturbation.number_channels import NumberPerturbation, grid_of
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # The grid is about this part of the noise and of the range: what rounding to it loses is far below the noise.
 _STEPS_IN_SCALE: Final = 256
@@ -37,19 +35,9 @@ class LaplacePerturbation(NumberPerturbation):
 
     kind = "laplace"
 
-    def __init__(
-        self,
-        bounds: Bounds,
-        *,
-        epsilon: float | None = None,
-        k: int | None = None,
-        n_records: int | None = None,
-        whole: bool = False,
-    ) -> None:
-        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records, whole=whole)
-        low, high = self.bounds
-        if not whole:
-            self.grid = public_grid(high - low, self.epsilon)
+    def fine_grid(self, width: float) -> float:
+        """About a 256th of noise and range, or less; coarser where ε is below 0.06."""
+        return public_grid(width, self.epsilon)
 
     def whole_grid(self, width: float) -> float:
         """1, or more where the noise scale of a range of this width would have more than 8192 steps."""

@@ -14,14 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter, WrongType
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.exact_draws import CHUNK_VALUES, MANY_ROWS
 from sudare.privacy.mechanisms import power_of_two_below
 from sudare.privacy.noise import NoiseSource
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bounds = tuple[float, float]
 
 # Values of y that were computed as low + n·grid may be a rounding error away from it.
@@ -33,15 +32,19 @@ _MOST_CELLS_AT_ONCE: Final = 2**21
 class NumberPerturbation(Perturbation):
     """ε-local DP for one number between public bounds; values outside count as the nearer one.
 
-    Subclasses give the law, and `grid`: the step between possible inputs and outputs.
+    Subclasses give the law, and `grid`, the step between possible inputs and outputs.
     """
-
-    grid: float
 
     column_type = np.float64
 
     def __init__(
-        self, bounds: Bounds, *, epsilon: float | None, k: int | None, n_records: int | None, whole: bool
+        self,
+        bounds: Bounds,
+        *,
+        epsilon: float | None = None,
+        k: int | None = None,
+        n_records: int | None = None,
+        whole: bool = False,
     ) -> None:
         super().__init__(epsilon=epsilon, k=k, n_records=n_records)
         low, high = checked_bounds(bounds)
@@ -52,7 +55,13 @@ class NumberPerturbation(Perturbation):
             # Few steps of more than one, where there are very many numbers: the upper bound is then the next whole step.
             self.grid = self.whole_grid(high - low)
             high = low + self.grid * math.ceil((high - low) / self.grid)
+        else:
+            self.grid = self.fine_grid(high - low)
         self.bounds = low, high
+
+    @abstractmethod
+    def fine_grid(self, width: float) -> float:
+        """The step for a range of this width where values need not be whole: far below the noise."""
 
     @abstractmethod
     def whole_grid(self, width: float) -> float:

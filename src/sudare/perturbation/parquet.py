@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Bytes
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.parquet_columns import TEXT, ColumnCode, column_code
 from sudare.perturbation.thrift_compact_writer import Value, int32, int64, listed, record, text
 
-Bytes = NDArray[np.uint8]
 Columns = Mapping[str, NDArray[Any]]
 
 # Sizes of pages are 32-bit numbers in the format.

@@ -12,14 +12,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Bytes
 from sudare.perturbation.categorical import CategoryPerturbation, SetPerturbation
 from sudare.perturbation.column_perturbation import Perturbation, unsigned_type
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.thrift_compact_writer import varint
 from sudare.schema import Level
 from sudare.schema.columns import level_text
-
-Bytes = NDArray[np.uint8]
 
 BOOLEAN: Final = 0
 INT64: Final = 2

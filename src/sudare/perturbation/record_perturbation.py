@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +24,6 @@ from sudare.perturbation.release_format import (
     check_rows,
     check_size,
     fits_inside,
-    named_pieces,
     written_perturbations,
 )
 from sudare.perturbation.shuffle_on_disk import HELD_BYTES, check_room, shuffled_on_disk
@@ -41,6 +40,7 @@ from sudare.report.numbers import whole
 from sudare.schema import Number, Schema
 
 
+@dataclass(eq=False, repr=False)
 class RecordPerturbation(PrivateEstimator):
     """ε-local DP for every record; with k, 1/k is the most a row can be linked with.
 
@@ -72,33 +72,17 @@ class RecordPerturbation(PrivateEstimator):
     chooses_bound = False
     delta = 0.0
 
-    table_: PerturbedTable
-    split_: Mapping[str, float]
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        *,
-        epsilon: float | None = None,
-        k: int | None = None,
-        n_records: int | None = None,
-        split: Mapping[str, float] | None = None,
-        methods: Mapping[str, str] | None = None,
-        bounds: Bounds | None = None,
-        shuffle: bool = True,
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon  # type: ignore[assignment]
-        self.k = k
-        self.n_records = n_records
-        self.split = split
-        self.methods = methods
-        self.bounds = bounds
-        self.shuffle = shuffle
-        self.account = account
-        self.random_state = random_state
+    schema: Schema | None = None
+    _: KW_ONLY
+    epsilon: float | None = None  # type: ignore[assignment]
+    k: int | None = None
+    n_records: int | None = None
+    split: Mapping[str, float] | None = None
+    methods: Mapping[str, str] | None = None
+    bounds: Bounds | None = None
+    shuffle: bool = True
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: object, y: object = None) -> Self:
         """Look through the rows, charge, and perturb them. X is whatever `sudare.frames.source` takes."""
@@ -190,10 +174,10 @@ class RecordPerturbation(PrivateEstimator):
     def _check_parameters(self) -> None:
         if (self.epsilon is None) == (self.k is None):
             raise InvalidParameter("Records need either epsilon or k.", "Give epsilon=… or k=….")
-        if self.k is None:
-            checked_epsilon(self.epsilon)
-        else:
+        if self.k is not None:
             checked_count("k", self.k, 2)
+        elif self.epsilon is not None:
+            checked_epsilon(self.epsilon)
         if self.n_records is not None:
             checked_count("n_records", self.n_records, 2)
         if not isinstance(self.shuffle, bool):
@@ -248,7 +232,7 @@ class RecordPerturbation(PrivateEstimator):
             "shuffled": table.shuffled,
         }
         if file is None:
-            return Content(parameters, {}, {}, Beside(ROWS_SUFFIX, lambda: named_pieces(table, digest)))
+            return Content(parameters, {}, {}, Beside(ROWS_SUFFIX, table.parquet))
         return Content(parameters, {ROWS_TENSOR: np.frombuffer(file, dtype=np.uint8)}, {ROWS_TENSOR: None})
 
     @classmethod

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from sudare.errors import InvalidParameter, NotCharged, SudareError
+from sudare.errors import InvalidParameter, SudareError
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.epsilon_split import RecordPlan, perturbation_of
 from sudare.perturbation.parquet import LARGEST_PAGE_BYTES, FileLayout
-from sudare.perturbation.perturbed_table import PerturbedTable, described
+from sudare.perturbation.perturbed_table import described
 from sudare.privacy.declared_columns import read_columns
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.privacy.release_content import Content, unfit
@@ -31,18 +31,6 @@ _SAME: Final = 1e-6
 def fits_inside(layout: FileLayout) -> bool:
     """Whether a release holds so many rows; if not, they leave in a file of their own that it names."""
     return layout.size <= LARGEST_FILE_BYTES - LARGEST_HEADER_BYTES - 2**10
-
-
-def named_pieces(table: PerturbedTable, digest: str) -> Iterator[bytes]:
-    """The file of rows piece by piece, if it still is the one that a release names: otherwise it does not come to its end."""
-    hashed = hashlib.sha256()
-    for piece in table.parquet():
-        hashed.update(piece)
-        yield piece
-    if hashed.hexdigest() != digest:
-        raise NotCharged(
-            "The rows were changed after they were perturbed.", "Refit with account=…; release it as it is."
-        )
 
 
 def check_rows(content: Content, perturbations: Mapping[str, Perturbation]) -> None:

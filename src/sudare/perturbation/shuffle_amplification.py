@@ -12,10 +12,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 _BLOCKS: Final = 200
 _BISECTIONS: Final = 30

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Integers
 from sudare.compiled_loops import compiled
-
-Integers = NDArray[np.int64]
 
 
 @compiled()

@@ -17,16 +17,14 @@ from typing import IO, Final, Self
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from numpy.typing import NDArray
 
+from sudare.array_types import Bytes
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.column_perturbation import Perturbation
 from sudare.perturbation.parquet import Columns, FileLayout
 from sudare.perturbation.perturbed_table import FileColumns, stored_shape
 from sudare.perturbation.uniform_shuffle import bucket_count, columns_of_bytes, row_bytes, rows_as_bytes, shuffled
 from sudare.privacy.noise import NoiseSource
-
-Bytes = NDArray[np.uint8]
 
 # Where the rows take more than this, they are shuffled on disk.
 HELD_BYTES: Final = 2**26

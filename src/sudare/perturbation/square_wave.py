@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers
 from sudare.perturbation.exact_draws import WORD_BITS, ratio_within
-from sudare.perturbation.number_channels import Bounds, NumberPerturbation, grid_of
+from sudare.perturbation.number_channels import NumberPerturbation, grid_of
 from sudare.privacy.noise import NoiseSource
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _STEPS_IN_RANGE: Final = 1024
 _STEPS_IN_WAVE: Final = 64
@@ -32,35 +31,33 @@ class SquareWave(NumberPerturbation):
 
     kind = "square-wave"
 
-    def __init__(
-        self,
-        bounds: Bounds,
-        *,
-        epsilon: float | None = None,
-        k: int | None = None,
-        n_records: int | None = None,
-        whole: bool = False,
-    ) -> None:
-        super().__init__(bounds, epsilon=epsilon, k=k, n_records=n_records, whole=whole)
-        low, high = self.bounds
-        half_width = wave_half_width(self.epsilon)
-        fine = min(1 / _STEPS_IN_RANGE, half_width / _STEPS_IN_WAVE)
-        # About a 1024th of the range and a 64th of the wave, or less.
-        if not whole:
-            self.grid = grid_of(high - low, (high - low) * max(fine, 2 / _MOST_STEPS_IN_RANGE))
-        self._overshoot = math.floor(half_width * self.steps)
-        self.far_weight, self.near_weight, self._ratio = wave_weights(
-            self.steps, self._overshoot, ratio_within(self.epsilon)
-        )
+    def fine_grid(self, width: float) -> float:
+        """About a 1024th of the range and a 64th of the wave, or less."""
+        fine = min(1 / _STEPS_IN_RANGE, wave_half_width(self.epsilon) / _STEPS_IN_WAVE)
+        return grid_of(width, width * max(fine, 2 / _MOST_STEPS_IN_RANGE))
 
     def whole_grid(self, width: float) -> float:
         """1, or more where a range of this width would have more than 2¹⁴ steps."""
         return float(math.ceil(width / _MOST_STEPS_IN_RANGE))
 
-    @property
+    @cached_property
     def overshoot(self) -> int:
         """The half-width of the wave, in steps."""
-        return self._overshoot
+        return math.floor(wave_half_width(self.epsilon) * self.steps)
+
+    @cached_property
+    def _law(self) -> tuple[int, int, Fraction]:
+        return wave_weights(self.steps, self.overshoot, ratio_within(self.epsilon))
+
+    @property
+    def far_weight(self) -> int:
+        """How many of 2⁶⁴ words each output outside of the wave has."""
+        return self._law[0]
+
+    @property
+    def near_weight(self) -> int:
+        """How many each output of the wave has."""
+        return self._law[1]
 
     @property
     def noise_scale(self) -> float:
@@ -70,7 +67,7 @@ class SquareWave(NumberPerturbation):
     @property
     def ratio(self) -> Fraction:
         """The largest weight over the smallest."""
-        return self._ratio
+        return self._law[2]
 
     def draw(self, codes: Integers, source: NoiseSource) -> Integers:
         """The first D·far_weight words lead to the outputs outside of the wave, in their order; the others into it."""

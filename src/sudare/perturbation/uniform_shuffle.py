@@ -14,11 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Integers
 from sudare.perturbation.exact_draws import MANY_ROWS, many_words
 from sudare.privacy.noise import NoiseSource
-
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 _ROWS_IN_BUCKET: Final = 2**12
 _MOST_BUCKETS: Final = 2**8

@@ -6,13 +6,11 @@ import re
 from typing import Final, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, WrongType
-
-Floats = NDArray[np.float64]
 
 # First lines of scikit-learn's messages that tell shapes, names of types and kinds of gaps, and never a value.
 _TELLS_NO_VALUE: Final = re.compile(

@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.privacy.accounting import gaussian_mu_within, rounded_up
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm, Laplace
 from sudare.privacy.private_estimator import Mechanism
@@ -25,8 +25,6 @@ from sudare.schema.blockwise_encoding import EncodedArray, EncodedColumn, row_sl
 from sudare.schema.column_values import declared_numbers
 from sudare.schema.encoder import opened_columns
 from sudare.schema.encodings import square_root_rounded_up
-
-Floats = NDArray[np.float64]
 
 # Releases of older versions have gamma-norm noise on means.
 MeanNoise = Literal["laplace", "infinity-norm", "gamma-norm", "gaussian"]

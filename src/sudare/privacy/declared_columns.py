@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.privacy.guarantee import Guarantee, Neighbours, Notion, Unit
 from sudare.privacy.ledger_chain import canonical_json
 from sudare.privacy.release_content import unfit
 from sudare.schema import Number, Schema
-
-Floats = NDArray[np.float64]
 
 
 def promise(

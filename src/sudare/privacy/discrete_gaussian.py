@@ -19,11 +19,10 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from sudare.array_types import Integers, Words
 from sudare.ball_precision import ball_precision
 from sudare.errors import NotSolved
 
-Integers = NDArray[np.int64]
-Words = NDArray[np.uint64]
 Halves = NDArray[np.uint32]
 More = Callable[[int], int]
 

@@ -8,13 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 from scipy.special import erfcx
 
+from sudare.array_types import Floats
 from sudare.ball_precision import ball_precision
 from sudare.privacy.accounting import gaussian_delta_ball
-
-Floats = NDArray[np.float64]
 
 # Losses at which the two curves are compared: so many at most, and not nearer to each other than the run's curve is known.
 MOST_PLACES: Final = 1024

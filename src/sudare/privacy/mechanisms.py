@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import DataError, InvalidParameter
 from sudare.privacy.accounting import (
     TOTAL_VARIATION_SHARE,
@@ -30,7 +31,7 @@ from sudare.privacy.accounting import (
     rounded_down,
     rounded_up,
 )
-from sudare.privacy.noise import Floats, Integers, NoiseSource, WholeNoise
+from sudare.privacy.noise import NoiseSource, WholeNoise
 
 _LAPLACE_GRID_BITS: Final = 24
 _GAUSSIAN_GRID_BITS: Final = 30

@@ -20,7 +20,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from flint import arb, fmpz
-from numpy.typing import NDArray
 
 # Not `opendp.prelude`, which imports polars, pandas and half of scikit-learn: 60 MB.
 from opendp.domains import atom_domain, vector_domain
@@ -29,12 +28,9 @@ from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import Measurement, enable_features
 from sklearn.utils import check_random_state
 
+from sudare.array_types import Floats, Integers, Words
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 enable_features("contrib")
 
@@ -95,7 +91,7 @@ class SystemNoise:
 
     def infinity_norm(self, values: Integers, scale: float) -> Integers:
         """A uniform point of a cube of random size; a sum beyond 62 bits saturates, which is post-processing."""
-        half_side = _cube_half_side(len(values), Fraction(scale))
+        half_side = _cube_half_side(len(values), Fraction(scale), self)
         noisy = [value + secrets.randbelow(2 * half_side + 1) - half_side for value in values.tolist()]
         return np.array([max(-_LARGEST_SUM, min(number, _LARGEST_SUM)) for number in noisy], dtype=np.int64)
 
@@ -132,12 +128,7 @@ class SeededNoise:
     valid: ClassVar[bool] = False
 
     def __init__(self, random_state: int | np.random.RandomState | None) -> None:
-        try:
-            self._random: Any = check_random_state(random_state)
-        except ValueError:
-            raise InvalidParameter(
-                "random_state is neither a seed nor a RandomState.", "Give a whole number from 0 to 4294967295."
-            ) from None
+        self._random: Any = seeded_generator(random_state)
 
     def laplace(self, values: Integers, scale: float) -> Integers:
         """The difference of two geometric variables, each an exponential one rounded down."""
@@ -169,6 +160,17 @@ class SeededNoise:
         return np.frombuffer(self._random.bytes(8 * count), dtype=np.uint64)
 
 
+def seeded_generator(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
+    """The generator with that seed, or the one given. Raise InvalidParameter for anything else."""
+    try:
+        found: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise InvalidParameter(
+            "random_state is neither a seed nor a RandomState.", "Give a whole number from 0 to 4294967295."
+        ) from None
+    return found
+
+
 def noise_source(random_state: int | np.random.RandomState | None) -> NoiseSource:
     """Seeded noise when a seed is given, else the operating system's."""
     return SystemNoise() if random_state is None else SeededNoise(random_state)
@@ -194,33 +196,33 @@ def _discrete_gaussian(scale: float) -> Measurement:
     return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)
 
 
-def _cube_half_side(dimension: int, scale: Fraction) -> int:
+def _cube_half_side(dimension: int, scale: Fraction, source: NoiseSource) -> int:
     """R with P(R = r) ∝ (2r + 1)^dimension · exp(−r/scale).
 
     A sum of geometric variables has (r+1)⋯(r+dimension)·exp(−r/scale) instead, and is kept with the ratio of both.
     """
     while True:
-        half_side = sum(_geometric(scale) for _ in range(dimension + 1))
+        half_side = sum(geometric(scale, source) for _ in range(dimension + 1))
         if all(secrets.randbelow(2 * (half_side + place)) <= 2 * half_side for place in range(1, dimension + 1)):
             return half_side
 
 
-def _geometric(scale: Fraction) -> int:
+def geometric(scale: Fraction, source: NoiseSource) -> int:
     """K with P(K = k) ∝ exp(−k/scale) (Canonne, Kamath and Steinke 2020, Algorithm 2)."""
     steps, parts = scale.as_integer_ratio()
-    rest = secrets.randbelow(steps)
-    while not _happens(rest, steps):
-        rest = secrets.randbelow(steps)
+    rest = source.integer_below(steps)
+    while not _happens(rest, steps, source):
+        rest = source.integer_below(steps)
     whole = 0
-    while _happens(1, 1):
+    while _happens(1, 1, source):
         whole += 1
     return (rest + steps * whole) // parts
 
 
-def _happens(numerator: int, denominator: int) -> bool:
+def _happens(numerator: int, denominator: int, source: NoiseSource) -> bool:
     """True with probability exp(−numerator/denominator), a fraction of at most one (the same, Algorithm 1)."""
     trials = 1
-    while secrets.randbelow(denominator * trials) < numerator:
+    while source.integer_below(denominator * trials) < numerator:
         trials += 1
     return trials % 2 == 1
 

@@ -20,9 +20,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, NotCharged
 from sudare.frames.person_rows import kept_persons
 from sudare.frames.sources import in_memory
@@ -39,7 +39,6 @@ from sudare.privacy.release_content import sealed
 from sudare.privacy.source_identity import given_source
 from sudare.schema.frame_conversion import no_rows
 
-Floats = NDArray[np.float64]
 RowScores = Callable[[Any, Any, Any], Floats]
 Scored = Callable[[Any], Floats]
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats
 from sudare.errors import DataError
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation, checked_numbers
 from sudare.report.numbers import whole
-
-Floats = NDArray[np.float64]
 
 CELLS: Final = 240
 _MOST_CELLS: Final = 480

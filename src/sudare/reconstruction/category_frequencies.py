@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.perturbation.categorical import CategoryPerturbation
 from sudare.reconstruction.maximum_likelihood import (
@@ -23,7 +24,6 @@ from sudare.reconstruction.maximum_likelihood import (
 from sudare.reconstruction.proportion_shrinkage import posterior_mean
 from sudare.schema.columns import level_text
 
-Floats = NDArray[np.float64]
 Ticks = NDArray[np.bool_]
 Method = Literal["shrinkage", "likelihood", "inversion"]
 METHODS: Final = get_args(Method)

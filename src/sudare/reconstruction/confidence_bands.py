@@ -18,10 +18,9 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 _HALVINGS: Final = 60
 _LEAST_VARIANCE: Final = 1e-30

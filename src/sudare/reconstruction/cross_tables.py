@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS
 from sudare.perturbation.categorical import CategoryPerturbation
@@ -34,7 +35,6 @@ from sudare.reconstruction.point_mass_detection import detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Layout
 from sudare.schema import Level
 
-Floats = NDArray[np.float64]
 Edges = ArrayLike | None
 
 BINS: Final = 10
@@ -54,6 +54,7 @@ class Interval:
         return f"{self.low:.10g} to {self.high:.10g}"
 
 
+@dataclass(eq=False, repr=False)
 class CrossTable(BaseEstimator):
     """Proportions of all pairs of values of two columns that were perturbed independently of each other. It costs no budget.
 
@@ -77,22 +78,13 @@ class CrossTable(BaseEstimator):
     n_records_ : how many rows were given.
     """
 
-    def __init__(
-        self,
-        first: Perturbation,
-        second: Perturbation,
-        *,
-        first_edges: Edges = None,
-        second_edges: Edges = None,
-        method: str | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.first = first
-        self.second = second
-        self.first_edges = first_edges
-        self.second_edges = second_edges
-        self.method = method
-        self.random_state = random_state
+    first: Perturbation
+    second: Perturbation
+    _: KW_ONLY
+    first_edges: Edges = None
+    second_edges: Edges = None
+    method: str | None = None
+    random_state: int = 0
 
     def fit(self, y: Any, z: Any) -> Self:
         """From the perturbed values of both columns, row by row."""
@@ -106,7 +98,7 @@ class CrossTable(BaseEstimator):
             self._fit_categories(y, z)
         elif edges[0] is not None and edges[1] is not None:
             self.method_ = self._known_method(NUMBER_METHODS, "auto")
-            joint = JointReconstruction(pair, self.method_, random_state=self.random_state)  # type: ignore[arg-type]
+            joint = JointReconstruction(pair, self.method_, random_state=self.random_state)
             found = joint.fit([y, z]).distribution_
             self.probabilities_, self.n_records_ = found.histogram([edges[0], edges[1]]), found.records
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, Literal, Self, get_args
 
 import numpy as np
@@ -37,6 +38,7 @@ MOST_STEPS: Final = 5623
 _MOST_WHOLE_NUMBERS: Final = 512
 
 
+@dataclass(eq=False, repr=False)
 class Reconstruction(BaseEstimator):
     """The distribution of a column from its perturbed values. Post-processing: it costs no budget.
 
@@ -57,22 +59,13 @@ class Reconstruction(BaseEstimator):
     distribution_ : a `Distribution`; its `components` are those of the mixture that BIC prefers.
     """
 
-    def __init__(
-        self,
-        perturbation: NumberPerturbation,
-        method: Method = "auto",
-        *,
-        components: int | None = None,
-        atoms: Atoms = "auto",
-        whole: bool | None = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.perturbation = perturbation
-        self.method = method
-        self.components = components
-        self.atoms = atoms
-        self.whole = whole
-        self.random_state = random_state
+    perturbation: NumberPerturbation
+    method: Method = "auto"
+    _: KW_ONLY
+    components: int | None = None
+    atoms: Atoms = "auto"
+    whole: bool | None = None
+    random_state: int | None = 0
 
     def fit(self, y: ArrayLike) -> Self:
         """`distribution_` from perturbed values."""

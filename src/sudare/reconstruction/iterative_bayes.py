@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.reconstruction.binning import States
 from sudare.reconstruction.channels import Channel
-
-Floats = NDArray[np.float64]
 
 FOLDS: Final = 5
 LEAST_PROBABILITY: Final = 1e-300

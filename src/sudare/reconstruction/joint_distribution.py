@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import SEEDS, Numbers
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
@@ -36,7 +37,6 @@ from sudare.reconstruction.multivariate_normal_mixture import (
 from sudare.reconstruction.point_mass_detection import declared_atoms, detected_atoms
 from sudare.reconstruction.reconstructed_distribution import Distribution, Layout, drawn_rows
 
-Floats = NDArray[np.float64]
 Method = Literal["auto", "bayes", "mixture"]
 METHODS: Final = get_args(Method)
 ColumnAtoms = Sequence[Sequence[float]] | Literal["auto"]
@@ -188,6 +188,7 @@ class _Candidate:
     left_out: Floats
 
 
+@dataclass(eq=False, repr=False)
 class JointReconstruction(BaseEstimator):
     """The joint distribution of two or three number columns that were perturbed independently. It costs no budget.
 
@@ -209,20 +210,12 @@ class JointReconstruction(BaseEstimator):
     technique_ : what the Iterative Bayesian Technique gives alone, if it took part; else None.
     """
 
-    def __init__(
-        self,
-        perturbations: Sequence[NumberPerturbation],
-        method: Method = "auto",
-        *,
-        components: int | None = None,
-        atoms: ColumnAtoms = "auto",
-        random_state: int = 0,
-    ) -> None:
-        self.perturbations = perturbations
-        self.method = method
-        self.components = components
-        self.atoms = atoms
-        self.random_state = random_state
+    perturbations: Sequence[NumberPerturbation]
+    method: Method = "auto"
+    _: KW_ONLY
+    components: int | None = None
+    atoms: ColumnAtoms = "auto"
+    random_state: int = 0
 
     def fit(self, columns: Sequence[ArrayLike] | Floats) -> Self:
         """From the perturbed columns, row by row: a list with each column, or an array with one column a column."""

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.special import softmax
 
+from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States
-
-Floats = NDArray[np.float64]
 
 _MOST_STEPS: Final = 60
 _GAIN_AT_REST: Final = 1e-2

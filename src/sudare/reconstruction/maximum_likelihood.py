@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.reconstruction.channels import Channel, ProductChannel
-
-Floats = NDArray[np.float64]
 
 # In units of the log-likelihood of all records: far below what could be told apart.
 LARGEST_GAP: Final = 0.01

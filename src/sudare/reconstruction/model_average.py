@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
+from sudare.array_types import Floats
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, States, whole_states
 from sudare.reconstruction.confidence_bands import Member, Seen
@@ -27,8 +27,6 @@ from sudare.reconstruction.normal_mixture import (
 )
 from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout
 from sudare.reconstruction.smooth_density import AMPLITUDES, LENGTHS, LogDensity, smooth_fits
-
-Floats = NDArray[np.float64]
 
 WHOLE_NUMBERS: Final = "whole numbers"
 # Odds that a column with few whole numbers between whole bounds consists of them.

@@ -13,13 +13,11 @@ from itertools import combinations_with_replacement
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.cluster import KMeans
 
+from sudare.array_types import Floats
 from sudare.reconstruction.channels import ProductChannel
-
-Floats = NDArray[np.float64]
 
 MOST_COMPONENTS: Final = 6
 # Priors, in parts of the range: a covariance's mode is this scale squared, with the weight of a few records.

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States
 from sudare.reconstruction.laplace_approximation import Fit, most_likely
-
-Floats = NDArray[np.float64]
 
 MOST_COMPONENTS: Final = 7
 TYPICAL_SCALES: Final = (0.06, 0.12)

@@ -11,14 +11,12 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.reconstruction.binning import Counts, continuous_states
 from sudare.reconstruction.model_average import Family, smooth_family
-
-Floats = NDArray[np.float64]
 
 # Rough and smooth curves, small and large ones: enough to tell whether an atom helps.
 _LENGTHS: Final = (0.03, 0.1, 0.33)

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammainc, gammaln
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 _CELLS: Final = 192
 _FARTHEST: Final = 9.0

@@ -9,14 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.perturbation.number_channels import NumberPerturbation, checked_edges, checked_numbers
 from sudare.reconstruction.binning import States
 from sudare.reconstruction.confidence_bands import Band, Member, Seen, mixture_quantiles
 from sudare.reconstruction.normal_mixture import Components
 from sudare.report.numbers import nearest, whole
-
-Floats = NDArray[np.float64]
 
 _LEVELS: Final = (0.5, 0.99)
 _HEAVY: Final = 0.2

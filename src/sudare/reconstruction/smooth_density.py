@@ -13,12 +13,10 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.reconstruction.binning import Counts, States
 from sudare.reconstruction.laplace_approximation import Fit, most_likely
-
-Floats = NDArray[np.float64]
 
 LENGTHS: Final = (0.02, 0.03, 0.045, 0.07, 0.1, 0.15, 0.22, 0.33)
 """In parts of the range."""

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.report.plots import BLUE, SERIES_COLOURS, VERMILLION, Panel, Theme, finished
-
-Floats = NDArray[np.float64]
 
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "oo")
 _WEAKEST_LINE = 0.05

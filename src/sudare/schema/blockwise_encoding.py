@@ -8,9 +8,10 @@ from typing import TypeGuard
 
 import numpy as np
 
+from sudare.array_types import Floats
 from sudare.schema.column_values import missing_value
 from sudare.schema.columns import Column, Number
-from sudare.schema.encodings import Encoding, Floats, encoded_bounds, shift_and_scale
+from sudare.schema.encodings import Encoding, encoded_bounds, shift_and_scale
 
 BLOCK_VALUES = 2**15
 

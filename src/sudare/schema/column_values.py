@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sudare.array_types import Floats
 from sudare.errors import MissingValue, UnknownCategory, WrongType
 from sudare.schema.columns import Category, Column, Label, Level, LevelKind, Number, level_text
 from sudare.schema.dates import Date, DatePart, checked_moments, no_dates
 from sudare.schema.frame_conversion import Table, attempt
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 MISSING = -1

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter, SchemaError
 from sudare.schema.blockwise_encoding import EncodedArray, is_plain, row_slices
 from sudare.schema.column_values import Codes, clipped_numbers, codes, declared_numbers, within_bounds
 from sudare.schema.columns import Column, Number
 from sudare.schema.declaration import Schema
-from sudare.schema.encodings import Encoding, Floats, checked_encoding, encoded_numbers
+from sudare.schema.encodings import Encoding, checked_encoding, encoded_numbers
 from sudare.schema.frame_conversion import as_table, column_names, refuse_missing_columns
 
 # Beyond so many edges a search is quicker than looking at each; eight bits must hold their number.

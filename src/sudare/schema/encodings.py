@@ -15,14 +15,13 @@ from fractions import Fraction
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.schema.columns import Category, Column, Label, Number, level_text
 
 Encoding = Literal["scaled", "centred", "binned"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

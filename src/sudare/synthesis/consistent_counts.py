@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.reconstruction.maximum_likelihood import projected_on_simplex
-
-Floats = NDArray[np.float64]
 
 _RAKINGS: Final = 20
 _LEAST_SHARE: Final = 1e-6

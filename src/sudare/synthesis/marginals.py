@@ -18,9 +18,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats, Integers, Positions
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import WholeNoise
+from sudare.privacy.release_file import Tensors
 from sudare.synthesis.column_pairs import (
     Pair,
     Pairs,
@@ -42,11 +44,6 @@ from sudare.synthesis.consistent_counts import (
 from sudare.synthesis.row_sampling import drawn_cells, drawn_rows
 from sudare.synthesis.staged_budget import StagedNoise, mean_size, standard_deviation
 from sudare.synthesis.table_cells import LARGEST_CELL, CodedRows, Layout
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.intp]
-Tensors = Mapping[str, NDArray[Any]]
 
 STAGES: Final = 3
 MOST_COLUMNS: Final = 100

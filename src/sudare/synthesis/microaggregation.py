@@ -17,20 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from sudare.array_types import Floats, Integers
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import Gaussian, Laplace
 from sudare.privacy.noise import WholeNoise
 from sudare.privacy.release_content import on_grid
+from sudare.privacy.release_file import Tensors
 from sudare.reconstruction.maximum_likelihood import projected_on_simplex
 from sudare.synthesis.marginals import MOST_CELLS, whole_counts
 from sudare.synthesis.row_sampling import drawn_cells
 from sudare.synthesis.staged_budget import StagedNoise
 from sudare.synthesis.table_cells import LARGEST_CELL, SCALED_STEP, CodedRows, Layout
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.intp]
-Tensors = Mapping[str, NDArray[Any]]
 
 STAGES: Final = 2
 MOST_GROUPS: Final = 1000

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.intp]
-
-
-def generator_of(random_state: int | np.random.Generator | None) -> np.random.Generator:
-    """A generator with that seed, the one given, or one that nobody can repeat."""
-    return np.random.default_rng(random_state)
+from sudare.array_types import Floats, Positions
 
 
 def drawn_cells(shares: Floats, groups: Positions, generator: np.random.Generator) -> Positions:

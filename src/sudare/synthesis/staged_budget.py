@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sudare.array_types import Floats
 from sudare.privacy.accounting import Cost, decimal_down, exact, gaussian_cost, gaussian_mu_within, pure_cost
 from sudare.privacy.guarantee import Neighbours
 from sudare.privacy.mechanisms import Gaussian, Laplace, gaussian_grid_bits
-from sudare.privacy.noise import Floats, WholeNoise
+from sudare.privacy.noise import WholeNoise
 from sudare.schema.encodings import square_root_rounded_up
 
 

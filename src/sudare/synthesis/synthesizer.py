@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -24,7 +25,6 @@ from sudare.synthesis import marginals, microaggregation
 from sudare.synthesis.column_pairs import Pair
 from sudare.synthesis.marginals import MarginalEngine, released_pairs
 from sudare.synthesis.microaggregation import MOST_GROUPS, MicroaggregationEngine
-from sudare.synthesis.row_sampling import generator_of
 from sudare.synthesis.staged_budget import StagedNoise
 from sudare.synthesis.table_cells import SCALED_STEP, CodedRows, Layout, coded_rows, decoded
 
@@ -37,6 +37,7 @@ _BATCH_ROWS: Final = 200_000
 _BATCH_BYTES: Final = 2**27
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSynthesizer(PrivateEstimator):
     """ε-DP or (ε, δ)-DP synthetic rows, replace-one or add/remove rows. Proof: proofs/synthesis.md.
 
@@ -66,36 +67,18 @@ class PrivateSynthesizer(PrivateEstimator):
     relations = NEIGHBOURS
     extra_parameters = ("engine", "groups", "label", "tree")
 
-    released_: Mapping[str, NDArray[Any]]
-    label_: str | None
-    pairs_: list[tuple[str, str]]
-
-    def __init__(
-        self,
-        schema: Schema | None = None,
-        *,
-        label: str | None = None,
-        engine: EngineName = "marginals",
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        tree: Sequence[tuple[str, str]] | None = None,
-        groups: int = 20,
-        bounds: Bounds | None = None,
-        neighbours: Neighbours = "replace-one",
-        account: Account | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.schema = schema
-        self.label = label
-        self.engine = engine
-        self.epsilon = epsilon
-        self.delta = delta
-        self.tree = tree
-        self.groups = groups
-        self.bounds = bounds
-        self.neighbours = neighbours
-        self.account = account
-        self.random_state = random_state
+    schema: Schema | None = None
+    _: KW_ONLY
+    label: str | None = None
+    engine: EngineName = "marginals"
+    epsilon: float = 1.0
+    delta: float = 0.0
+    tree: Sequence[tuple[str, str]] | None = None
+    groups: int = 20
+    bounds: Bounds | None = None
+    neighbours: Neighbours = "replace-one"
+    account: Account | None = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: object, y: object = None) -> Self:
         """Look through the rows, charge, and count with noise. X is whatever `sudare.frames.source` takes.
@@ -129,10 +112,8 @@ class PrivateSynthesizer(PrivateEstimator):
         count = self.rows_by_default if rows is None else rows
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidParameter("rows must be a whole number of at least 1.", "Use for example rows=10_000.")
-        generator, most = (
-            generator_of(random_state),
-            max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest_row_bytes(self.declared_))),
-        )
+        generator = np.random.default_rng(random_state)
+        most = max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest_row_bytes(self.declared_)))
         return (self._batch(min(most, int(count) - start), generator) for start in range(0, int(count), most))
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataError
 from sudare.frames.rows import Arrays, checked_rows
 from sudare.frames.sources import is_stored
@@ -20,7 +21,6 @@ from sudare.schema.encoder import bin_positions
 from sudare.schema.frame_conversion import as_column, column_names
 
 Codes = NDArray[np.unsignedinteger[Any]]
-Floats = NDArray[np.float64]
 
 # Values scaled to [0, 1] are rounded to this, so that sums of up to 2³² of them are exact in floats.
 SCALED_STEP: Final = 2.0**-20

@@ -41,9 +41,8 @@ from sudare.joint import (
 from sudare.joint.dictionary_script import DictionaryWalk
 from sudare.joint.private_dictionary_script import PrivateDictionaryWalk
 from sudare.joint.sum_script import Walk
-from sudare.joint.training_terms import promised
 from sudare.privacy import Account
-from sudare.privacy.declared_columns import rows_per_unit
+from sudare.privacy.declared_columns import promise, rows_per_unit
 from sudare.privacy.ledger_chain import Receipt
 from sudare.privacy.release import Release, audited
 from sudare.privacy.release_file import parsed
@@ -177,7 +176,7 @@ def _dictionary_walk(
             rows_per_unit=rows_per_unit(schema),
         )
         account = here.paying(permission, store, is_resumed=False)
-        return PrivateDictionaryWalk(private, promised(*task.cost, schema), records, account)
+        return PrivateDictionaryWalk(private, promise(*task.cost, "replace-one", schema), records, account)
     most_numbers = task.most_numbers
     terms, records = estimator.training(_table_or_path(here), members)
     # Entered once: exact totals will be shown to the other members, and to a relay that collects, and at most so many numbers.

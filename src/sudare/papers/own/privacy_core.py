@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from sudare.array_types import Floats
 from sudare.audit import Audit, distinguish_lowest_bits
 from sudare.papers.datasets import data
 from sudare.papers.own.batch_composition import declared_batch
@@ -21,8 +21,6 @@ from sudare.privacy.mechanisms import Laplace
 from sudare.privacy.noise import SystemNoise
 from sudare.report.plots import Panel, Series, compared_bars, curves
 from sudare.statistics import PrivateHistogram, PrivateMean
-
-Floats = NDArray[np.float64]
 
 EPSILONS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 GAUSSIAN_DELTA: Final = 1e-6

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sudare.array_types import Floats
 from sudare.papers.repetitions import Measurements, Shown
 from sudare.papers.study import Cell
 from sudare.report.plots import Panel, Series, curves
-
-Floats = NDArray[np.float64]
 
 PURE_EPSILON: Final = "ε (pure, replace-one)"
 NEIGHBOURS: Final = "Replace-one records, pure ε (δ = 0), ± one standard error over"

@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p000_weak_learners.perturbed_erm import minimisers_in_ball
-
-Floats = NDArray[np.float64]
-
 
 # Theorem 2.1: Algorithm 1
 

@@ -16,13 +16,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.linear.targets import checked_labels
 from sudare.papers.p000_weak_learners import noisy_sgd, perturbed_erm
 from sudare.papers.p000_weak_learners.noisy_sgd import LossName
 from sudare.privacy.array_checks import checked_matrix
-
-Floats = NDArray[np.float64]
 
 
 class PublishedClassifier(ClassifierMixin, BaseEstimator):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p000_weak_learners import (
     bounds,
     noisy_sgd,
@@ -22,8 +22,6 @@ from sudare.papers.p000_weak_learners.learning_tasks import Task, synthetic
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.report.plots import Panel, Series, curves
-
-Floats = NDArray[np.float64]
 
 RADIUS: Final = 1.0
 WIDTH: Final = 10

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
+from sudare.array_types import Floats
 from sudare.papers.datasets import data
-
-Floats = NDArray[np.float64]
 
 SYNTHETIC_NODES: Final = 100
 SYNTHETIC_MARGIN: Final = 0.03

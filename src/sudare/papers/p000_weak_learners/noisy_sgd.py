@@ -17,11 +17,11 @@ from dp_accounting.pld import pld_pmf
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from sudare.array_types import Floats
 from sudare.compiled_loops import compiled
 from sudare.errors import InvalidParameter
 from sudare.papers.p000_weak_learners.perturbed_erm import least_epsilon
 
-Floats = NDArray[np.float64]
 LossName = Literal["logistic", "hinge"]
 
 # Steps whose noise is drawn at once.

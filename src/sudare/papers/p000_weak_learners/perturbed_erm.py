@@ -14,14 +14,12 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.linear.batched_newton import batched_minimisers
 from sudare.linear.losses import Logistic
 from sudare.linear.noise_calibration import gaussian_loss_delta, pure_loss
-
-Floats = NDArray[np.float64]
 
 LOGISTIC_CURVATURE: Final = 0.25
 # Objectives without a penalty get this one, a row: it makes the minimiser unique and moves it by nothing that is seen.

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from sudare.array_types import Floats
 from sudare.experts import (
     AverageExperts,
     ExponentialWeights,
@@ -30,8 +31,6 @@ from sudare.papers.repetitions import Measurements, estimated_series, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, StudyResult, StudySettings, Tell
 from sudare.report.plots import Panel, Series, curves
 from sudare.schema import Category, Schema, encode
-
-Floats = NDArray[np.float64]
 
 SENDERS, EXCHANGED, SENDER_ROWS = 10, 3, 2000
 SENDER_EPSILON, SENDER_DELTA = 1.0, 1e-6

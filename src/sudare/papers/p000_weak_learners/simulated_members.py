@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.array_types import Floats
 from sudare.experts.batched_ridge_cross_validation import PENALTIES as STACKING_PENALTIES
 from sudare.experts.batched_ridge_cross_validation import batch_fitted, solved
 from sudare.experts.own_plus_consensus import PENALTIES, Consensus, consensus_without_each, own_plus_consensus
@@ -20,8 +20,6 @@ from sudare.linear.noise_calibration import penalty_needed, pure_rate
 from sudare.papers.p000_weak_learners.learning_tasks import Task
 from sudare.papers.p000_weak_learners.perturbed_erm import chaudhuri_objective, gamma_norm_noise
 from sudare.privacy.accounting import exact
-
-Floats = NDArray[np.float64]
 
 TEMPERATURE: Final = 3.0
 # λ_reg = 0.01 of equation (24) multiplies ‖θ‖²; Λ of mean loss + (Λ/2)‖θ‖² is twice that.

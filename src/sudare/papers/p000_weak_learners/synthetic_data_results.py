@@ -29,8 +29,6 @@ from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import Cell, Figure, ResultTable, Tell
 from sudare.report.plots import Series, curves
 
-Floats = NDArray[np.float64]
-
 EPSILONS: Final = (0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9)
 COMPARED: Final = (0.1, 0.5, 1.1, 1.9)
 PAPER_IMPROVED: Final = dict(zip(EPSILONS, (88, 88, 92, 97, 97, 97, 97, 99, 99, 100), strict=True))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.frames.rows import Rows
 from sudare.gibbs.mechanisms import LogisticDraws
@@ -20,8 +21,6 @@ from sudare.linear.mechanism import Facts
 from sudare.papers.p001_gibbs_posteriors.inverse_temperatures import gaussian_beta
 from sudare.privacy.accounting import gaussian_delta
 from sudare.privacy.noise import noise_source
-
-Floats = NDArray[np.float64]
 
 
 def eq_27_beta(epsilon: float, delta: float, n: int, lam: float, R: float) -> float:

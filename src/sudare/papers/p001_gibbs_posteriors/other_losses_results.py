@@ -6,17 +6,15 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes, load_wine
 
+from sudare.array_types import Floats
 from sudare.gibbs import GibbsLogisticRegression, GibbsMean, GibbsPosterior, GibbsRidge
 from sudare.gibbs.softmax import softmax_posterior
 from sudare.linear import PrivateRidge
 from sudare.papers.repetitions import Measurements, repeated
 from sudare.papers.study import ResultTable, Tell
 from sudare.statistics import PrivateMean
-
-Floats = NDArray[np.float64]
 
 EPSILON, DELTA = 1.0, 1e-5
 BOUND: Final = 50.0

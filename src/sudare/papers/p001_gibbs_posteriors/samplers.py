@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from sudare.array_types import Floats
 from sudare.frames.rows import Rows
 from sudare.gibbs import GibbsPosterior
 from sudare.gibbs.gaussian_envelope import envelope
@@ -26,8 +26,6 @@ from sudare.papers.study import ResultTable, Tell
 from sudare.privacy.noise import SystemNoise
 from sudare.report.plots import Panel, Series, curves
 from sudare.schema import encode
-
-Floats = NDArray[np.float64]
 
 EPSILON, DELTA = 1.0, 1e-5
 DISTANCES: Final = (1e-3, 1e-5, 1e-7, 1e-10, 1e-13)

@@ -9,9 +9,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from sudare.array_types import Floats
 
 
 def hockey_stick_delta(rho: ArrayLike, rho_neighbour: ArrayLike, epsilon: float) -> float:

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sudare.array_types import Singles
 from sudare.errors import InvalidParameter
-from sudare.neural.training_methods import Facts, Layers, Singles
+from sudare.neural.training_methods import Facts, Layers
 from sudare.papers.p002_networks.approaches import DescentName, SgdSettings
 from sudare.parameter_checks import Numbers
 from sudare.privacy.accounting import Cost

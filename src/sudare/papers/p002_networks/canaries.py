@@ -14,6 +14,7 @@ from typing import Any, Final
 import jax.numpy as jnp
 import numpy as np
 
+from sudare.array_types import Floats, Singles
 from sudare.audit import Audit
 from sudare.audit.canaries import Flags, canary_audit, coins, scores_along
 from sudare.linear.descent import sampled_multiplier
@@ -21,7 +22,6 @@ from sudare.neural import per_row_clipping as network
 from sudare.neural.dp_sgd import Recipe
 from sudare.neural.seeded_randomness import RunSeed
 from sudare.neural.training import Training, trained_layers
-from sudare.neural.training_methods import Floats, Singles
 from sudare.papers.study import Cell, ResultTable, Tell
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.noise import SeededNoise

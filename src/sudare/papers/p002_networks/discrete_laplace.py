@@ -15,9 +15,10 @@ import numpy as np
 from flint import arb, fmpq
 from numpy.typing import NDArray
 
+from sudare.array_types import Words
 from sudare.ball_precision import ball_precision
 from sudare.errors import InvalidParameter
-from sudare.privacy.noise import Words, WordSource
+from sudare.privacy.noise import WordSource
 
 Places = NDArray[np.intp]
 

@@ -9,11 +9,9 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.study import Erratum
-
-Floats = NDArray[np.float64]
 
 # Complete rows of Adult, and those of them who earn more.
 PEOPLE, RICHER = 45_222, 11_208

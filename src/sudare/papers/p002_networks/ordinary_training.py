@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sudare.array_types import Singles
 from sudare.neural.per_row_clipping import (
     LARGEST_PARAMETER,
     Array,
@@ -21,7 +22,7 @@ from sudare.neural.per_row_clipping import (
 )
 from sudare.neural.seeded_randomness import random_order, standard_normals
 from sudare.neural.training import as_layers
-from sudare.neural.training_methods import Layers, Singles
+from sudare.neural.training_methods import Layers
 from sudare.papers.p002_networks.approaches import SgdSettings
 from sudare.papers.p002_networks.printed_training import Batches, Descent, fixed_batches, trained
 from sudare.privacy.noise import NoiseSource

@@ -7,15 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.audit import Audit, distinguish
 from sudare.neural.per_row_clipping import Array, Parameters
 from sudare.papers.p002_networks.anonymized_learning import Quantisation, noisy_update
 from sudare.papers.p002_networks.parameter_intervals import Interval
 from sudare.papers.study import ResultTable, Tell
-
-Floats = NDArray[np.float64]
 
 BATCHES, RUNS = 4, 10_000
 # Inputs that the private row fills, and how much of them public rows show.

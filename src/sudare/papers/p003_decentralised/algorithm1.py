@@ -15,8 +15,9 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Booleans, Floats
 from sudare.dictionary import MemberModel
-from sudare.dictionary.families import Booleans, Family, Floats, Patterns
+from sudare.dictionary.families import Family, Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import opened_members
 from sudare.dictionary.member_weights import updated_weights

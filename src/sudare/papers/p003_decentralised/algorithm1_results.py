@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.optimize import linear_sum_assignment
 
+from sudare.array_types import Floats
 from sudare.dictionary import PatternDictionary
 from sudare.errors import DataError, NotSolved
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary, Updates
@@ -32,7 +33,7 @@ from sudare.papers.p003_decentralised.dictionary_figures import (
 )
 from sudare.papers.p003_decentralised.graphs import cycle
 from sudare.papers.p003_decentralised.lossy_averaging import Links, dynamic_consensus, push_sum, robust_push_sum
-from sudare.papers.p003_decentralised.made_up_consortia import Floats, Truth, chapter_truth
+from sudare.papers.p003_decentralised.made_up_consortia import Truth, chapter_truth
 from sudare.papers.p003_decentralised.paillier import answer, keypairs, paillier_cost, request, step_from
 from sudare.papers.repetitions import repeated_results, repetitions, results
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell

@@ -10,13 +10,14 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.metrics import roc_auc_score
 
+from sudare.array_types import Floats
 from sudare.dictionary import MemberModel, PatternDictionary
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary
 from sudare.papers.p003_decentralised.likelihood_compensation import (
     mixture_compensation,
     single_variable_compensation,
 )
-from sudare.papers.p003_decentralised.made_up_consortia import Floats, Truth, chapter_truth, hard_truth
+from sudare.papers.p003_decentralised.made_up_consortia import Truth, chapter_truth, hard_truth
 from sudare.papers.p003_decentralised.rho_by_detection import rho0_by_detection
 from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Estimate, ResultTable, Tell

@@ -16,10 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.averaging import Plan, trajectory
-
-Floats = NDArray[np.float64]
 
 Transcript = Sequence[Mapping[int, Floats]]
 """For each round the value that each watched member sent; watchers' own values are in it too."""

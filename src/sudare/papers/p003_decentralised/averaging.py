@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.graphs import Graph, digit_edges, from_edges
 from sudare.papers.p003_decentralised.spectra import (
@@ -31,8 +32,6 @@ from sudare.papers.p003_decentralised.spectra import (
 )
 from sudare.parameter_checks import Numbers
 from sudare.schema.frame_conversion import attempt
-
-Floats = NDArray[np.float64]
 
 Method = Literal["constant", "optimal", "chebyshev", "finite_time"]
 METHODS: Final[tuple[Method, ...]] = get_args(Method)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p003_decentralised.averaging import Method, averaging_plan, trajectory
 from sudare.papers.p003_decentralised.graphs import (
     Graph,
@@ -31,8 +31,6 @@ from sudare.papers.p003_decentralised.spectra import (
 from sudare.papers.study import Cell, ResultTable
 from sudare.report.plots import Panel, Series, curves
 from sudare.sums import dissemination
-
-Floats = NDArray[np.float64]
 
 REACHES: Final = (1, 2, 4, 8, 16)
 PRINTED_ROUNDS: Final = {1: 236, 2: 47, 3: 6}

@@ -13,10 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.parameter_checks import Numbers
-
-Floats = NDArray[np.float64]
 
 HASH_BITS: Final = 256
 _GENERALS: Final = Numbers(1, whole=True)

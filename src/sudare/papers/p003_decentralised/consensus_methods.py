@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.hidden_sums import chunk_runs
 from sudare.papers.p003_decentralised.lossy_averaging import Averaging, Links, robust_push_sum
 from sudare.papers.p003_decentralised.paillier import keypairs, paillier_average
 
-Floats = NDArray[np.float64]
 Consensus = Callable[[Floats, np.random.Generator], Floats]
 
 

@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from sudare.array_types import Floats
 from sudare.dictionary import PatternDictionary
 from sudare.papers.p003_decentralised.dictionary_figures import mixture_by_bic, own_weights_score
-from sudare.papers.p003_decentralised.made_up_consortia import CHAPTER_WEIGHTS, Floats, Truth
+from sudare.papers.p003_decentralised.made_up_consortia import CHAPTER_WEIGHTS, Truth
 from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, Figure, ResultTable, StudySettings, Tell
 from sudare.report.plots import Panel, Series, curves

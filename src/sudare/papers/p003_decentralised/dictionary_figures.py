@@ -13,9 +13,9 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
+from sudare.array_types import Floats
 from sudare.dictionary import PatternDictionary
 from sudare.papers.p003_decentralised.made_up_consortia import (
-    Floats,
     Truth,
     chapter_truth,
     dictionary_scores,

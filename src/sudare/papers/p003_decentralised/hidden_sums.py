@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats, Words
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.averaging import Method, Plan, averaging_plan, trajectory
 from sudare.papers.p003_decentralised.graphs import Graph, graph_named
@@ -25,9 +26,6 @@ from sudare.sums import shamir
 from sudare.sums.fixed_point import WORD_BITS, FixedPoint, vector_of_numbers
 from sudare.sums.in_process import SecureSum, WordSum, check_lengths, decoded_sum, disseminated, encoded_vectors
 from sudare.sums.streams import derived, fresh_seed, permutation, stretched, unit_floats
-
-Floats = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 OtherHide = Literal["shares", "shamir", "chunks", "paillier"]
 OTHER_HIDES: Final[tuple[OtherHide, ...]] = get_args(OtherHide)

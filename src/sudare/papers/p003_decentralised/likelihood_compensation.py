@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from sudare.array_types import Floats
 from sudare.dictionary import MemberModel
 from sudare.dictionary.families import log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import finite_matrix
 from sudare.errors import DataError, InvalidParameter
 from sudare.parameter_checks import Numbers
-
-Floats = NDArray[np.float64]
 
 _PRIORS: Final = Numbers(0)
 _SIGMAS: Final = Numbers(0, open_low=True)

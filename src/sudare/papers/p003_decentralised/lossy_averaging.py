@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sudare.array_types import Booleans, Floats
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.averaging import checked_values
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import adjacency, laplacian, safe_step
 from sudare.parameter_checks import Numbers
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 _CHANCES: Final = Numbers(0, 1, open_high=True)
 _ROUNDS: Final = Numbers(0, whole=True)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from sudare.array_types import Floats
 from sudare.dictionary import MemberModel, PatternDictionary
 from sudare.dictionary.families import Patterns
 from sudare.dictionary.gaussian_families import SparseGaussian
-
-Floats = NDArray[np.float64]
 
 # Three plants, three patterns, four sensors; each plant lacks one pattern (figure 1.7).
 CHAPTER_WEIGHTS: Final = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]]) / 3

@@ -14,15 +14,13 @@ from itertools import count, islice
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.optional_packages import optional_package
 from sudare.papers.p003_decentralised.graphs import Graph
 from sudare.papers.p003_decentralised.spectra import nonzero_range
 from sudare.sums.streams import derived, unit_floats
-
-Floats = NDArray[np.float64]
 
 # Weights are whole numbers of 2^−16 between a half and one, values whole numbers of 2^−32; all products fit any key allowed here.
 _WEIGHT_BITS: Final = 16

@@ -11,7 +11,8 @@ from typing import Final, Literal, Protocol, get_args
 
 import numpy as np
 
-from sudare.dictionary.families import Floats, Patterns, positive, symmetric
+from sudare.array_types import Floats
+from sudare.dictionary.families import Patterns, positive, symmetric
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.graphical_lasso import graphical_lasso
 from sudare.errors import InvalidParameter, NotSolved

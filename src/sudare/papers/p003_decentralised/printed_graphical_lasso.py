@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sudare.array_types import Floats
 from sudare.compiled_loops import compiled
-from sudare.dictionary.graphical_lasso import Floats, GraphicalLassoResult, checked_covariance
+from sudare.dictionary.graphical_lasso import GraphicalLassoResult, checked_covariance
 from sudare.dictionary.graphical_lasso_newton_steps import lower_bound, point_at
 from sudare.parameter_checks import Numbers
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import logsumexp
 
+from sudare.array_types import Floats
 from sudare.dictionary.em import Dictionary, Script, Terms
-from sudare.dictionary.families import Patterns, log_weights, upper
+from sudare.dictionary.families import Patterns, log_weights
 from sudare.dictionary.gaussian_families import SparseGaussian
 from sudare.dictionary.member_records import Records
 from sudare.dictionary.member_weights import updated_weights
@@ -27,8 +27,6 @@ from sudare.dictionary.training import trained
 from sudare.papers.repetitions import repeated_results
 from sudare.papers.study import ResultTable, Tell
 from sudare.privacy.noise import NoiseSource, SeededNoise
-
-Floats = NDArray[np.float64]
 
 ATTACKED_ROWS: Final = 10
 ATTACK_EPSILON: Final = 10.0
@@ -88,7 +86,7 @@ def exact_equations(shown: Sequence[Shown]) -> list[Equation]:
 
 def noisy_equations(shown: Sequence[Shown], columns: int) -> list[Equation]:
     """The same from a private training, read as if there were no noise and no clipping."""
-    rows, others = upper(columns)
+    rows, others = np.triu_indices(columns)
     equations = []
     for each in shown:
         question = each.question
@@ -158,7 +156,7 @@ def _residuals(Z: Floats, equations: Sequence[Equation]) -> Floats:
 def _jacobian(Z: Floats, equations: Sequence[Equation]) -> Floats:
     """∂(r_k T)/∂x = T ∂r_k/∂x + r_k ∂T/∂x, with ∂r_k/∂x = r_k(g_k − Σ r_l g_l) and g = −Λ(x−μ)."""
     rows, columns = Z.shape
-    firsts, seconds = upper(columns)
+    firsts, seconds = np.triu_indices(columns)
     values = _statistics(Z)
     slopes = np.zeros((rows, values.shape[1], columns))
     slopes[:, 1 + np.arange(columns), np.arange(columns)] = 1.0

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from sudare.errors import DataError, InvalidParameter
 from sudare.papers.p003_decentralised.algorithm1 import CollaborativeDictionary
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

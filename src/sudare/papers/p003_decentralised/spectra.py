@@ -11,13 +11,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.papers.p003_decentralised.graphs import Graph
-
-Floats = NDArray[np.float64]
 
 # Eigenvalues come with an error of about S machine epsilons of the largest one.
 SAME_EIGENVALUE: Final = 1e-9

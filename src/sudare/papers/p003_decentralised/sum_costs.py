@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p003_decentralised.averaging import averaging_plan, trajectory
 from sudare.papers.p003_decentralised.averaging_figures import (
     NOT_PRIVATE,
@@ -27,8 +27,6 @@ from sudare.papers.repetitions import estimated_series
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.report.plots import Panel, Series, curves
 from sudare.sums import MemberKeys, SecureSum, dissemination, secure_sum
-
-Floats = NDArray[np.float64]
 
 MEMBERS: Final = (5, 10, 20, 40)
 CHUNKS: Final = 5

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.papers.p004_reconstruction.normal_laplace import (
     Expectation,
@@ -34,7 +35,6 @@ from sudare.reconstruction.binning import checked_values
 from sudare.reconstruction.normal_mixture import Components
 from sudare.reconstruction.reconstructed_distribution import Clusters, Distribution, Layout
 
-Floats = NDArray[np.float64]
 Update = Literal["closed-form", "gradient"]
 UPDATES: Final = get_args(Update)
 

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from sudare.array_types import Floats
 from sudare.errors import InvalidParameter
 from sudare.papers.p004_reconstruction.algorithm1 import MOST_COMPONENTS, Update, check_iteration
 from sudare.papers.p004_reconstruction.normal_laplace import LEAST_SCALE, component_moments
@@ -34,8 +35,6 @@ from sudare.reconstruction.joint_distribution import (
 )
 from sudare.reconstruction.multivariate_normal_mixture import Grid, JointComponents
 from sudare.reconstruction.reconstructed_distribution import Layout
-
-Floats = NDArray[np.float64]
 
 MOST_STEPS: Final = 1_000
 _BINS_IN_SCALE: Final = 8

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.printed_values import FIGURE_2_NOISE
@@ -19,8 +19,6 @@ from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.number_channels import NumberPerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.estimators import Reconstruction
-
-Floats = NDArray[np.float64]
 
 SEED: Final = 20240403
 LEVEL: Final = 0.9

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sudare.array_types import Floats
 from sudare.papers.p004_reconstruction.algorithm1 import UPDATES, FiniteMixtureReconstruction
 from sudare.papers.p004_reconstruction.iterative_technique import iterative_bayesian_technique
 from sudare.papers.p004_reconstruction.printed_values import (
@@ -34,8 +34,6 @@ from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.normal_mixture import cell_masses
 from sudare.reconstruction.plots import histogram_panel
 from sudare.report.plots import BLUE, Panel, Theme, curves, finished
-
-Floats = NDArray[np.float64]
 
 SEED: Final = 20240402
 BOUNDS: Final = (-2.5, 9.5)

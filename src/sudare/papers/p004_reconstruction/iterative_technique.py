@@ -6,12 +6,10 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p004_reconstruction.printed_values import TOLERANCE
 from sudare.perturbation.laplace import LaplacePerturbation
-
-Floats = NDArray[np.float64]
 
 MOST_STEPS: Final = 3000
 

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sudare.array_types import Floats
 from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.printed_values import FIGURE_1, l1_accuracy
 from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
@@ -21,8 +21,6 @@ from sudare.reconstruction.binning import States, bin_edges, cell_count, continu
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.normal_mixture import cell_masses
 from sudare.reconstruction.reconstructed_distribution import Layout
-
-Floats = NDArray[np.float64]
 
 SMALL: Final = 1_000
 LARGE: Final = 1_000_000

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.compiled_loops import compiled
-
-Floats = NDArray[np.float64]
 
 _ROOT_TWO: Final = math.sqrt(2.0)
 _ROOT_PI: Final = math.sqrt(math.pi)

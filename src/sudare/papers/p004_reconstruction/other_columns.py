@@ -7,15 +7,14 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
 from sudare.papers.repetitions import Measurements, measurements, noted, repetitions
 from sudare.papers.study import Cell, Estimate, ResultTable, Tell
 from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.estimators import each_method
 
-Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]
 
 SEED: Final = 20240404

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p004_reconstruction.normal_laplace import Parameters
-
-Floats = NDArray[np.float64]
 
 TECHNIQUE: Final = "Iterative Bayesian Technique"
 PROPOSED: Final = "Proposed method"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sudare.array_types import Floats
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction.algorithm2 import FiniteMixtureJointReconstruction
 from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
@@ -23,8 +24,6 @@ from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.perturbation.square_wave import SquareWave
 from sudare.reconstruction.cross_tables import CrossTable
 from sudare.reconstruction.joint_distribution import JointReconstruction
-
-Floats = NDArray[np.float64]
 
 SEED: Final = 20240403
 BOUNDS: Final = (-1.0, 11.0)

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.p004_reconstruction import figure2, table2
 from sudare.papers.p004_reconstruction.printed_values import l1_accuracy
 from sudare.papers.repetitions import Measurements, estimated_series, measurements, noted, repetitions
@@ -27,8 +27,6 @@ from sudare.reconstruction.channels import ProductChannel
 from sudare.reconstruction.estimators import Reconstruction
 from sudare.reconstruction.iterative_bayes import expectation_maximisation
 from sudare.report.plots import Panel, Series, curves
-
-Floats = NDArray[np.float64]
 
 SEED: Final = 20240404
 EPSILONS: Final = (0.5, 1.0, 4.0)

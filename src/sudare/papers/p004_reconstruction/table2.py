@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sudare.array_types import Floats
 from sudare.papers.datasets import data
 from sudare.papers.p004_reconstruction.algorithm1 import FiniteMixtureReconstruction
 from sudare.papers.p004_reconstruction.iterative_technique import iterative_bayesian_technique
@@ -27,8 +27,6 @@ from sudare.perturbation.laplace import LaplacePerturbation
 from sudare.reconstruction.estimators import Reconstruction, each_method
 from sudare.reconstruction.plots import histogram_panel
 from sudare.report.plots import Panel
-
-Floats = NDArray[np.float64]
 
 SEED: Final = 20240401
 METHODS: Final = ("auto", "smooth", "mixture", "bayes")

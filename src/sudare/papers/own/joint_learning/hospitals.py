@@ -12,17 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
+from sudare.array_types import Floats
 from sudare.experts.own_plus_consensus import LEAST_DOUBT, MOST_DOUBT, Consensus, own_plus_consensus
 from sudare.joint import ConsortiumModel, consortium_model
 from sudare.papers.p000_weak_learners import simulated_members
 from sudare.papers.p000_weak_learners.learning_tasks import REAL_NODES, Task, breast_cancer, dealt_places
 from sudare.papers.repetitions import Measurements
 from sudare.schema import Label, Number, Schema, encode
-
-Floats = NDArray[np.float64]
 
 LABEL: Final = "malignant"
 EPSILONS: Final = (0.5, 1.0, 2.5, 5.0)
