@@ -115,7 +115,7 @@ class _MustBeRead(Exception):
 class _View(ABC):
     """A table of a database: its columns by the names that a reader gives them, and how their values become codes and steps.
 
-    The code of a value is twice its position among the bins or declared values of its column, and one more where it lies outside of its bounds.
+    The code of a value is twice its position among the bins or declared values of its column, and one more where it lies outside of its bounds. What most values are is asked first.
     """
 
     double: str = "DOUBLE PRECISION"
@@ -192,10 +192,10 @@ class _View(ABC):
         last = 2 * len(number.edges)
         return _case(
             *((fault, _BAD) for fault in self._faults(name, number)),
-            (missing, of_missing),
             (f"{value} < {self._float(number.low)}", 1),
-            (f"{value} > {self._float(number.high)}", last + 1),
             *((f"{value} < {self._float(edge)}", 2 * place) for place, edge in enumerate(number.edges)),
+            (missing, of_missing),
+            (f"{value} > {self._float(number.high)}", last + 1),
             otherwise=last,
         )
 
@@ -228,10 +228,10 @@ class _View(ABC):
             raise _MustBeRead
         low, high, shift, scale, _, _ = facts
         within = _case(
+            (self._within(value, summed.number), value),
             (missing, self._float(low if summed.number.stand_in is None else summed.number.stand_in)),
             (f"{value} < {self._float(low)}", self._float(low)),
-            (f"{value} > {self._float(high)}", self._float(high)),
-            otherwise=value,
+            otherwise=self._float(high),
         )
         scaled = (
             f"({within} - {self._float(shift)}) / {self._float(scale * summed.unit)} - {self._float(summed.offset)}"
@@ -244,14 +244,17 @@ class _View(ABC):
     def _outside(self, name: str, number: Number) -> str:
         """1 where a value lies outside of its bounds, else 0."""
         value, missing = self._number(name, number)
-        beyond = f"{value} < {self._float(number.low)} OR {value} > {self._float(number.high)}"
-        return _case((missing, 0), (beyond, 1), otherwise=0)
+        return _case((self._within(value, number), 0), (missing, 0), otherwise=1)
 
     def _refused(self, name: str, number: Number) -> str:
         """1 where the reader would refuse a value, else 0."""
         _, missing = self._number(name, number)
         faults = ((fault, 1) for fault in self._faults(name, number))
         return _case(*faults, (missing, int(number.stand_in is None)), otherwise=0)
+
+    def _within(self, value: str, number: Number) -> str:
+        """Whether a value lies within its bounds; a missing one does not: to databases, NaN is larger than every number."""
+        return f"{value} >= {self._float(number.low)} AND {value} <= {self._float(number.high)}"
 
     def _column(self, name: str) -> tuple[str, Holds | None]:
         """A column by its quoted name, and what it holds."""
