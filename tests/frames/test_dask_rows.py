@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import socket
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from sudare.errors import ClusterFailed, DataError, InvalidParameter, SourceUnreadable, SudareError, UnknownCategory
+from sudare.frames import dask_clients
 from sudare.frames.fixed_tree import BLOCK_ROWS
 from sudare.frames.rows import Rows, Tallied, checked_rows, placed
 from sudare.frames.shards import shards_of
@@ -197,3 +201,33 @@ def test_other_versions_are_refused(client, folder, monkeypatch):
     monkeypatch.setattr("sudare.frames.worker_answers._VERSION", "0.0.1")
     with pytest.raises(InvalidParameter, match=r"A worker of the cluster runs sudare 0\.0\.1"):
         checked_rows(folder, arrays_of, SCHEMA, cluster=client)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, b"\xff" * 200], ids=["silent", "web", "anything"]
+)
+def test_a_port_with_another_server_is_told_in_time(answer, folder, monkeypatch):
+    """One that accepts and stays silent, a web server, and one that sends anything."""
+    monkeypatch.setattr(dask_clients, "CONNECTION_SECONDS", 0.2)
+    taken = []
+
+    def serve(listening):
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(listening.accept()[0])
+                taken[-1].sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        with pytest.raises(InvalidParameter, match="not as a scheduler of Dask"):
+            checked_rows(folder, arrays_of, SCHEMA, cluster=f"tcp://127.0.0.1:{listening.getsockname()[1]}")
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    for connection in taken:
+        connection.close()
+
+
+def test_an_address_leads_to_a_scheduler(folder):
+    with distributed.LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address=None) as workers:
+        assert checked_rows(folder, arrays_of, SCHEMA, cluster=workers.scheduler_address).count > 0

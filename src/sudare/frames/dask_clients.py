@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import re
 import socket
 from typing import Any, Final
@@ -43,7 +45,7 @@ def client_of(cluster: Any) -> Any:
 
 
 def _check_answers(address: str) -> None:
-    """Raise InvalidParameter unless the text is a scheduler's address at which something answers.
+    """Raise InvalidParameter unless the text is the address of a scheduler that answers.
 
     It is looked at before a client is made: one that cannot connect goes on trying after it was given up, and prints what failed.
     """
@@ -56,6 +58,29 @@ def _check_answers(address: str) -> None:
         socket.create_connection((found["host"].strip("[]"), int(found["port"])), CONNECTION_SECONDS).close()
     except (OSError, OverflowError):
         raise _unreachable() from None
+    # In a thread of its own: here a loop of events may be running, as in notebooks.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        identity = thread.submit(lambda: asyncio.run(_identity(address.strip()))).result()
+    if not isinstance(identity, dict) or identity.get("type") != "Scheduler":
+        raise InvalidParameter(
+            f"At the address of `cluster` something answers, and within {CONNECTION_SECONDS} seconds not as a scheduler of Dask.",
+            "Check the port: that of the scheduler (8786), not of its dashboard (8787); and tls:// where it asks for TLS.",
+        )
+
+
+async def _identity(address: str) -> Any:
+    """What a server of Dask says it is; None where something else answers, or nothing in time."""
+    import distributed
+
+    library: Any = distributed
+    arguments = library.Security().get_connection_args("client")
+    server = library.rpc(address, timeout=CONNECTION_SECONDS, connection_args=arguments)
+    try:
+        return await asyncio.wait_for(server.identity(), CONNECTION_SECONDS)
+    except Exception:  # noqa: BLE001 - the first bytes of other servers are taken for lengths, larger than all memory
+        return None
+    finally:
+        await server.close_rpc()
 
 
 def _unreachable() -> InvalidParameter:

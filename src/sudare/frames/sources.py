@@ -6,6 +6,7 @@ into their messages, so theirs are replaced outside of the `except` block and le
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -450,17 +451,31 @@ def sql_result(
     """The rows of a query, or the wanted columns of a table by its name."""
     if re.search(r"\s", query):
         return connection.exec_driver_sql(query)
+    table = reflected_table(connection, query)
+    names = wanted_columns([column.name for column in table.columns], columns, schema)
+    return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))
+
+
+def reflected_table(connection: sqlalchemy.Connection, query: str) -> sqlalchemy.Table:
+    """A table or view by its name, with its columns."""
     place, _, name = query.rpartition(".")
     # Not where a search path leads, which every connection may set otherwise: the account for a table pays for no other one.
     place = place or DEFAULT_SCHEMAS.get(connection.dialect.name, "")
-    table = sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
-    names = wanted_columns([column.name for column in table.columns], columns, schema)
-    return connection.execute(sqlalchemy.select(*(table.columns[name] for name in names)))
+    return sqlalchemy.Table(name, sqlalchemy.MetaData(), schema=place or None, autoload_with=connection)
 
 
 def _duckdb_batches(
     url: sqlalchemy.URL, query: str, columns: Sequence[str] | None, batch_rows: int, schema: Schema | None
 ) -> Iterator[Table]:
+    with duckdb_relation(url, query) as relation:
+        yield from arrow_batches(
+            lambda stored: duckdb_batches(relation.project(quoted_names(stored)), batch_rows),
+            relation.columns, columns, batch_rows, schema,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def duckdb_relation(url: sqlalchemy.URL, query: str) -> Iterator[Any]:
     """Rows of a DuckDB file, opened for reading only and kept from reading any other file."""
     duckdb = optional_package(
         "duckdb",
@@ -473,11 +488,7 @@ def _duckdb_batches(
         raise SourceUnreadable("There is no DuckDB file at that address.", "Write for example duckdb:///clinic.duckdb.")
     connection = duckdb.connect(file, read_only=True, config={"enable_external_access": "false"})
     try:
-        relation = connection.sql(query if re.search(r"\s", query) else _duckdb_table(connection, query))
-        yield from arrow_batches(
-            lambda stored: duckdb_batches(relation.project(quoted_names(stored)), batch_rows),
-            relation.columns, columns, batch_rows, schema,
-        )  # fmt: skip
+        yield connection.sql(query if re.search(r"\s", query) else _duckdb_table(connection, query))
     finally:
         connection.close()
 
