@@ -37,7 +37,8 @@ def logistic_coefficients(
     `rows` are repetitions × members × rows × features within the unit ball, `labels` −1 and +1; `penalty` is ρ of the summed loss + (ρ/2)‖θ‖².
     """
     asked = io.BytesIO()
-    np.savez(asked, rows=rows, labels=labels, epsilons=np.array(epsilons), C=np.array(1 / penalty), seed=np.array(seed))
+    for array in (rows, labels, np.array(epsilons), np.array(1 / penalty), np.array(seed)):
+        np.lib.format.write_array(asked, array, allow_pickle=False)
     script = Path(diffprivlib_script.__file__)
     try:
         finished = subprocess.run(  # noqa: S603 - whoever runs the study names the interpreter
@@ -49,4 +50,4 @@ def logistic_coefficients(
             f"The interpreter that {VARIABLE} names fits no models with diffprivlib: {told[-1] if told else type(error).__name__}.",
             f"Install diffprivlib there, name another one, or unset {VARIABLE} to leave diffprivlib out.",
         ) from None
-    return np.asarray(np.load(io.BytesIO(finished.stdout)), dtype=np.float64)
+    return np.asarray(np.lib.format.read_array(io.BytesIO(finished.stdout), allow_pickle=False), dtype=np.float64)
