@@ -11,7 +11,7 @@ import collections
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -59,9 +59,9 @@ class Rows:
     tally: Counts | None = None
 
     @classmethod
-    def held(cls, *arrays: NDArray[Any]) -> Rows:
+    def held(cls, *arrays: NDArray[Any], tally: Counts | None = None) -> Rows:
         """Rows in memory."""
-        return cls(lambda: [arrays], len(arrays[0]), array_width(arrays[0]))
+        return cls(lambda: [arrays], len(arrays[0]), array_width(arrays[0]), tally)
 
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[Arrays]:
         """All rows in blocks of exactly `rows`, the last one shorter: the same blocks however the rows are stored.
@@ -135,7 +135,7 @@ def checked_rows(
     if isinstance(opened, HeldTable):
         check_persons(opened, schema)
         made = tallied(arrays_of(opened.table))
-        rows = replace(Rows.held(*made.arrays), tally=made.tally)
+        rows = Rows.held(*made.arrays, tally=made.tally)
     elif opened.is_repeatable and not in_memory:
         rows = _repeated_rows(opened, arrays_of, schema, columns, batch_rows, keep=keep)
     else:
@@ -169,7 +169,7 @@ def _repeated_rows(
         count, width, tally = count + len(part.arrays[0]), array_width(part.arrays[0]), added(tally, part.tally)
     check_unchanged(opened, state)
     if spool is not None and count > 0:
-        return replace(Rows.held(*spool.together()), tally=tally)
+        return Rows.held(*spool.together(), tally=tally)
     return Rows(lambda: (part.arrays for part in parts(" What was charged stays charged.")), count, width, tally)
 
 
@@ -228,7 +228,7 @@ def _kept_rows(
     collections.deque(passed, maxlen=0)
     if spool.count == 0:
         raise no_rows()
-    return replace(Rows.held(*spool.together()), tally=np.sum(tallies, axis=0))
+    return Rows.held(*spool.together(), tally=np.sum(tallies, axis=0))
 
 
 def check_unchanged(source: RecordSource, state: object, aside: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
@@ -170,7 +170,7 @@ class PrivateQuantiles(PrivateEstimator):
             rows = checked_rows(X, arrays_of, declared, cluster=self.cluster)
         else:
             made = arrays_of(table)
-            rows = placed(replace(Rows.held(*made.arrays), tally=made.tally), self.cluster)
+            rows = placed(Rows.held(*made.arrays, tally=made.tally), self.cluster)
         self.clipped_ = dict(zip(declared.columns, ([] if rows.tally is None else rows.tally.tolist()), strict=True))
         return rows
 
