@@ -32,8 +32,9 @@ from sudare.linear.targets import check_lengths, missing_y
 from sudare.parameter_checks import Numbers
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
-from sudare.privacy.private_estimator import Calibrated, Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Calibrated, Plan
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.privacy.selection import Selection, selection_plan
 from sudare.safe_text import told
 from sudare.schema import ENCODINGS, Schema, encode

@@ -17,8 +17,9 @@ from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.column_values import clipped_numbers
 from sudare.schema.frame_conversion import as_table
