@@ -21,7 +21,8 @@ from scipy.special import log_softmax, softmax
 
 from sudare.array_types import Floats, Singles
 from sudare.errors import InvalidParameter, SchemaError
-from sudare.frames.rows import Arrays, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Arrays
 from sudare.frames.sources import is_in_memory
 from sudare.linear.targets import (
     ClassTarget,

@@ -23,7 +23,8 @@ from sudare.array_types import Floats
 from sudare.errors import InvalidParameter, ReleaseMalformed, SchemaError, SourceUnreadable, SudareError
 from sudare.frames.disjoint_subsets import Slice
 from sudare.frames.person_rows import Kept, PersonRows, kept_persons
-from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows, Tallied
 from sudare.frames.sources import in_memory, is_in_memory
 from sudare.privacy.accounting import decimal_down, exact
 from sudare.privacy.array_checks import checked_matrix

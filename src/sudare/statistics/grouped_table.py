@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import SummedColumn, database_sums
-from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows, Tallied
 from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l2_sensitivity

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.frames.database_sums import SummedColumn, database_rows, database_sums
-from sudare.frames.rows import changed_source, is_spark
+from sudare.frames.rows import changed_source
 from sudare.frames.sources import row_count
+from sudare.frames.spark_sums import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import (
     MeanNoise,

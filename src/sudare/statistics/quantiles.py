@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import Rows, Tallied, checked_rows, placed
+from sudare.frames.row_reader import checked_rows, placed
+from sudare.frames.rows import Rows, Tallied
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
