@@ -22,7 +22,8 @@ import pyarrow as pa
 from sudare.errors import InvalidParameter, SourceUnreadable
 from sudare.frames.csv_dialects import described
 from sudare.frames.record_source import Origin, RecordSource
-from sudare.frames.sources import StoredFiles, has_local_files, source
+from sudare.frames.sources import has_local_files, source
+from sudare.frames.stored_files import StoredFiles
 from sudare.frames.wanted_columns import selected
 from sudare.schema import Category, Schema
 from sudare.schema.column_values import codes

@@ -1,6 +1,6 @@
 """Frames that are computed when they are read: lazy frames of polars, relations of DuckDB, dataframes of Dask.
 
-They may give their rows in another order every time, so that whoever needs them twice keeps them (`sudare.frames.rows`).
+They may give their rows in another order every time, so that whoever needs them twice keeps them (`sudare.frames.row_reader`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import SummedColumn, database_sums
-from sudare.frames.rows import Rows, Tallied, checked_rows
+from sudare.frames.row_reader import checked_rows
+from sudare.frames.rows import Rows, Tallied
 from sudare.frames.table_sums import total_over_tables
 from sudare.privacy.accounting import Cost, approximate_cost, decimal_down, exact, pure_cost
 from sudare.privacy.column_sums import l2_sensitivity
@@ -23,8 +24,9 @@ from sudare.privacy.guarantee import NEIGHBOURS, Neighbours, checked_delta
 from sudare.privacy.ledger import Account
 from sudare.privacy.mechanisms import Gaussian, InfinityNorm, Laplace
 from sudare.privacy.noise import NoiseSource
-from sudare.privacy.private_estimator import Plan, PrivateEstimator, TensorRule, check_shapes, check_within
-from sudare.privacy.release_content import Content, on_grid, unfit
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, on_grid, unfit
 from sudare.schema import Category, Column, Label, Number, Schema
 from sudare.schema.blockwise_encoding import EncodedColumn
 from sudare.schema.column_values import clipped_numbers, declared_numbers

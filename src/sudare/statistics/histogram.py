@@ -14,22 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
 from sudare.frames.database_sums import database_counts
-from sudare.frames.rows import is_spark
+from sudare.frames.spark_sums import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import count_mechanism
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import (
-    Bounds,
-    Mechanism,
-    Plan,
-    PrivateEstimator,
-    TensorRule,
-    check_shapes,
-    check_within,
-)
-from sudare.privacy.release_content import Content
+from sudare.privacy.plans import Mechanism, Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within
 from sudare.schema import Column, Number, Schema, counted
 from sudare.schema.encoder import Counted
 from sudare.schema.frame_conversion import no_rows

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.frames.database_sums import SummedColumn, database_rows, database_sums
-from sudare.frames.rows import changed_source, is_spark
+from sudare.frames.rows import changed_source
 from sudare.frames.sources import row_count
+from sudare.frames.spark_sums import is_spark
 from sudare.frames.table_sums import totals_by_columns
 from sudare.privacy.column_sums import (
     MeanNoise,
@@ -29,16 +30,9 @@ from sudare.privacy.column_sums import (
 from sudare.privacy.declared_columns import natural_bounds, rows_per_unit
 from sudare.privacy.guarantee import Guarantee
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import (
-    Bounds,
-    Mechanism,
-    Plan,
-    PrivateEstimator,
-    TensorRule,
-    check_shapes,
-    check_within,
-)
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Mechanism, Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, check_within, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.frame_conversion import no_rows
 from sudare.statistics.noise_intervals import DEFAULT_LEVEL, checked_level, noise_quantile

@@ -19,7 +19,7 @@ from scipy.stats import beta, gamma, norm
 
 from sudare.errors import InvalidParameter
 from sudare.privacy.mechanisms import GammaNorm, Gaussian, InfinityNorm
-from sudare.privacy.private_estimator import Calibrated
+from sudare.privacy.plans import Calibrated
 
 Floats = NDArray[np.float64]
 

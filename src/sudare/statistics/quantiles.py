@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, Self
 
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sudare.errors import InvalidParameter
-from sudare.frames.rows import Rows, Tallied, checked_rows, placed
+from sudare.frames.row_reader import checked_rows, placed
+from sudare.frames.rows import Rows, Tallied
 from sudare.privacy.array_checks import checked_matrix
 from sudare.privacy.declared_columns import rows_per_unit
 from sudare.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours
 from sudare.privacy.ledger import Account
-from sudare.privacy.private_estimator import Bounds, Plan, PrivateEstimator, TensorRule, check_shapes
-from sudare.privacy.release_content import Content, unfit
+from sudare.privacy.plans import Plan
+from sudare.privacy.private_estimator import Bounds, PrivateEstimator
+from sudare.privacy.release_content import Content, TensorRule, check_shapes, unfit
 from sudare.schema import Number, Schema
 from sudare.schema.column_values import clipped_numbers
 from sudare.schema.frame_conversion import as_table
@@ -170,7 +172,7 @@ class PrivateQuantiles(PrivateEstimator):
             rows = checked_rows(X, arrays_of, declared, cluster=self.cluster)
         else:
             made = arrays_of(table)
-            rows = placed(replace(Rows.held(*made.arrays), tally=made.tally), self.cluster)
+            rows = placed(Rows.held(*made.arrays, tally=made.tally), self.cluster)
         self.clipped_ = dict(zip(declared.columns, ([] if rows.tally is None else rows.tally.tolist()), strict=True))
         return rows
 
